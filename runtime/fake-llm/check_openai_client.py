@@ -1,4 +1,4 @@
-"""Drives fake-llm with the official `openai` package: does the wire format hold for a real client?
+"""Checks fake-llm's wire format with the official `openai` package.
 
 usage: python check_openai_client.py BASE_URL      (the server must serve check_script.toml)
 Needs `pip install openai`. Exits with 0 when every check holds.
@@ -63,7 +63,7 @@ assert [parts[i]["id"] for i in (0, 1)] == [call.id for call in message.tool_cal
 assert [parts[i]["arguments"] for i in (0, 1)] == [c.function.arguments for c in message.tool_calls]
 assert usage.prompt_tokens == 100
 
-# The whole second turn, with the results, as the package writes them.
+# The whole second turn with the tool results, as the package serializes them.
 results = [
     {"role": "tool", "tool_call_id": call.id, "content": "done"} for call in message.tool_calls
 ]
@@ -95,7 +95,7 @@ try:
 except openai.APIConnectionError:
     pass
 
-# The package's own retries get past a fault by themselves.
+# The package's own retries recover from a fault.
 patient = client.with_options(max_retries=2)
 again = patient.chat.completions.create(messages=[{"role": "user", "content": "flaky"}], **raw)
 assert again.choices[0].message.content == "At last."

@@ -1,41 +1,41 @@
-//! One attack, as described by its file in `configs/attacks/`.
+//! An attack as described by its file in `configs/attacks/`.
 
 use std::collections::BTreeSet;
 
 use proctor_types::EvidenceClass;
 use serde::Deserialize;
 
-/// A patch that does no work but tries to be scored as resolved.
+/// A patch that does no work but tries to get the task graded as resolved.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attack {
-    /// The name of its file.
+    /// The name of the attack's file.
     pub name: String,
-    /// What it does, in one sentence.
+    /// A one-sentence description.
     pub about: String,
-    /// The class of evidence it is. Absent if it falsifies nothing.
+    /// The evidence class of the attack. Absent if it falsifies nothing.
     #[serde(default)]
     pub class: Option<EvidenceClass>,
-    /// The test runners that it targets. Empty: any, in any language.
+    /// The test runners that the attack targets. Empty: any runner, in any language.
     #[serde(default)]
     pub runners: BTreeSet<Runner>,
-    /// The verdict it must get.
+    /// The expected verdict.
     #[serde(default)]
     pub expected: Expected,
-    /// Defences of the grader: with all of these disabled, the attack resolves the task of the
-    /// attack tests.
+    /// The grader's defences against this attack. With all of them disabled, the attack resolves
+    /// the task used in the attack tests.
     #[serde(default)]
     pub defences: Vec<String>,
-    /// Defences that stop it only in some gradings because they depend on chance. The tests disable
-    /// them with the others and never rely on one of them alone.
+    /// Defences that stop the attack only sometimes, because they depend on chance. The tests
+    /// disable them with the others and never rely on one of them alone.
     #[serde(default)]
     pub stopped_by_chance: Vec<String>,
-    /// Empty for the empty patch.
+    /// The files of the patch. Empty for the empty patch.
     #[serde(default)]
     pub files: Vec<AttackFile>,
 }
 
-/// What runs the tests of a task.
+/// The test runner of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runner {
@@ -57,13 +57,13 @@ impl std::fmt::Display for Runner {
     }
 }
 
-/// Under `strict` no attack of the pack may resolve. Under `official` each does what the original
-/// procedure lets it do.
+/// The expected verdict. Under `strict` no attack in the pack may resolve the task. Under
+/// `official` the result depends on the original procedure.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// Benchmarks whose own procedure the attack fools. With all others it does not resolve under
-    /// `official` either.
+    /// Benchmarks whose own procedure the attack fools. For all others, the attack does not resolve
+    /// the task under `official` either.
     #[serde(default)]
     pub official_resolves: BTreeSet<String>,
 }
@@ -72,20 +72,20 @@ pub struct Expected {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackFile {
-    /// Below the work directory.
+    /// Path relative to the work directory.
     pub path: String,
     #[serde(default)]
     pub how: How,
-    /// Its content; for a link, its target.
+    /// The content. For a link, its target.
     #[serde(default)]
     pub text: Option<String>,
-    /// A script of `configs/attacks/` to use instead of `text`.
+    /// A script in `configs/attacks/` to use instead of `text`.
     #[serde(default)]
     pub from: Option<String>,
-    /// The file is created once for each of these.
+    /// Create the file once for each of these.
     #[serde(default)]
     pub each: Option<Each>,
-    /// Number of files, numbered by `n`.
+    /// Number of files to create. The template variable `n` numbers them.
     #[serde(default)]
     pub count: Option<u32>,
 }
@@ -94,14 +94,14 @@ pub struct AttackFile {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// With the text as its whole content.
+    /// Write the text as the whole content.
     #[default]
     Write,
-    /// Like `Write`, but executable.
+    /// Like `Write`, but make the file executable.
     Program,
-    /// The text is appended to the existing content.
+    /// Append the text to the existing content.
     Append,
-    /// As a symbolic link.
+    /// Create a symbolic link.
     Link,
 }
 

@@ -1,6 +1,6 @@
-//! A pack of attacks on grading, as data, and the patch that each makes for a task.
+//! A pack of attacks on grading, defined as data, and the patches they generate for a task.
 //!
-//! Attacks are made on the host from the task and the masked source: nothing runs here.
+//! Patches are generated on the host from the task and the masked source. No code is run.
 
 mod attack;
 mod make;

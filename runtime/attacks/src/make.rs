@@ -1,4 +1,4 @@
-//! Makes the patch of an attack for one task.
+//! Generates the patch of an attack for one task.
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use proctor_patch::{FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent};
@@ -12,18 +12,18 @@ use crate::{
     target::{ReadStart, Target},
 };
 
-/// The result of making an attack for a task.
+/// The result of generating an attack for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
     Patch(Vec<u8>),
-    /// It cannot be made for this task, and why.
+    /// The attack does not apply to this task. Contains the reason.
     NotApplicable(String),
 }
 
-/// Makes an attack for a task.
+/// Generates an attack for a task.
 ///
 /// # Errors
-/// The start of the task cannot be read, or a template of the pack is wrong.
+/// Returns a fault if the task's initial files cannot be read or a template in the pack is invalid.
 pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<Made, Fault> {
     if !attack.runners.is_empty() && !attack.runners.contains(&target.runner) {
         let why = format!("it does not apply to tests run by {}", target.runner);
@@ -41,7 +41,7 @@ pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<M
     let wrong =
         |error: String| Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name));
     let templates = templates().map_err(wrong)?;
-    // If a path is edited twice, the later edit applies to the result of the earlier one.
+    // If a path is edited twice, the second edit applies to the result of the first.
     let mut edits: Vec<(String, SideContent, SideContent)> = Vec::new();
     for file in &attack.files {
         let text = file.template().map_err(wrong)?;
@@ -106,14 +106,14 @@ impl AttackFile {
         }
     }
 
-    /// Whether one of its templates begins a word like this.
+    /// Returns whether one of the file's templates starts a placeholder with this word.
     fn mentions(&self, word: &str) -> bool {
         let asked = format!("{{{{ {word}");
         self.path.contains(&asked) || self.template().is_ok_and(|text| text.contains(&asked))
     }
 }
 
-/// The variables of the templates. Lists are JSON, which is valid Python too.
+/// Returns the template variables. Lists are JSON, which is also valid Python.
 fn words(target: &Target, module: Option<&Module>) -> Map<String, Value> {
     let test_file = target.test_file().unwrap_or_default();
     let test_folder = test_file.rsplit_once('/').map_or(".", |(folder, _)| folder);
@@ -134,7 +134,7 @@ fn words(target: &Target, module: Option<&Module>) -> Map<String, Value> {
     }
 }
 
-/// An unknown variable is an error in the pack.
+/// Returns the template environment, in which an unknown variable is an error.
 fn templates() -> Result<Environment<'static>, String> {
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     let syntax = syntax.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The modules that a solution changes, and the names that it adds or changes in them.
+//! Finds the modules that a solution changes, and the names that it adds or changes in them.
 
 use std::{collections::BTreeSet, path::Path, sync::LazyLock};
 
@@ -11,14 +11,14 @@ use crate::target::ReadStart;
 /// A Python file that the solution changes and that is not a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Below the work directory.
+    /// Path relative to the work directory.
     pub path: String,
     /// Top-level functions, classes and imported names that the solution adds or changes.
     pub names: BTreeSet<String>,
 }
 
 impl Module {
-    /// The name that tests import it by, up to the first dot.
+    /// Returns the name that tests import the module by, up to the first dot.
     pub fn package(&self) -> &str {
         let inner = ["src/", "lib/"].iter().find_map(|root| self.path.strip_prefix(root));
         let first = inner.unwrap_or(&self.path).split('/').next().unwrap_or_default();
@@ -26,7 +26,7 @@ impl Module {
     }
 }
 
-/// Test directories, and files that are not modules of the package.
+/// Names of test directories, and of files that are not modules of the package.
 const NOT_SOURCE: [&str; 7] =
     ["tests", "test", "testing", "conftest.py", "setup.py", "noxfile.py", "docs"];
 
@@ -36,14 +36,14 @@ static ASSIGNED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(\w+)\s*(?::[^=]*)?=[^=]").ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok());
 
-/// The modules, most names first.
+/// Returns the modules, those with the most names first.
 ///
 /// # Errors
-/// A file of the start cannot be read.
+/// Returns a fault if an initial file cannot be read.
 pub fn modules(task: &Task, gold: &Patch, start: &ReadStart<'_>) -> Result<Vec<Module>, Fault> {
     let mut found: Vec<Module> = Vec::new();
     for file in &gold.files {
-        // A file that the solution removes cannot be attacked.
+        // A file that the solution deletes cannot be attacked.
         let Some(path) =
             file.new.as_ref().and_then(|path| std::str::from_utf8(path.as_bytes()).ok())
         else {
@@ -73,8 +73,8 @@ fn is_source(task: &Task, path: &str) -> bool {
         && !ids.map(|id| file_of(id)).any(|file| file == path)
 }
 
-/// Names at the top level of the module: defined on an added line, around a changed one, or
-/// imported by an added one and previously unknown to the file.
+/// Returns the module's affected top-level names: defined on an added line, enclosing a changed
+/// line, or newly imported.
 fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
     let lines: Vec<&str> = old.lines().collect();
     let known: BTreeSet<&str> = words(old).collect();
@@ -104,7 +104,7 @@ fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
     names
 }
 
-/// The top-level definition that contains a line (counted from one).
+/// Returns the top-level definition that contains a line (counted from 1).
 fn around(lines: &[&str], at: usize) -> Option<String> {
     let above = lines.iter().take(at).rev();
     let top = above

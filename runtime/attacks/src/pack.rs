@@ -1,4 +1,4 @@
-//! The pack: the files of `configs/attacks/`, compiled in.
+//! The pack: the embedded files of `configs/attacks/`.
 
 use std::sync::LazyLock;
 
@@ -6,14 +6,14 @@ use proctor_types::{from_toml, sha256_hex};
 
 use crate::attack::Attack;
 
-/// Files below `configs/attacks/`.
+/// Embeds files from `configs/attacks/`.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
         &[$(($name, include_str!(concat!("../../../configs/attacks/", $name)))),+]
     };
 }
 
-/// The attacks, in the order of certificates. A new one is a file and a line here.
+/// The attacks, in the order used in certificates. To add one, add a file and a line here.
 const ATTACKS: &[(&str, &str)] = files![
     "noop.toml",
     "conftest-hook.toml",
@@ -47,7 +47,7 @@ const ATTACKS: &[(&str, &str)] = files![
     "odd-tree.toml",
 ];
 
-/// The scripts that their files refer to with `from`.
+/// The scripts that attack files refer to with `from`.
 const SCRIPTS: &[(&str, &str)] = files![
     "data-rewritten.py",
     "early-exit.py",
@@ -83,20 +83,20 @@ static PACK: LazyLock<Result<Vec<Attack>, String>> = LazyLock::new(|| {
     ATTACKS.iter().map(read).collect()
 });
 
-/// Every attack.
+/// Returns every attack.
 ///
 /// # Errors
-/// A file cannot be parsed. The message begins with its name.
+/// Returns an error that starts with the file's name if a file cannot be parsed.
 pub fn pack() -> Result<&'static [Attack], String> {
     PACK.as_deref().map_err(Clone::clone)
 }
 
-/// A script as it is in the file, with its placeholders.
+/// Returns a script as written in its file, with placeholders.
 pub fn script(name: &str) -> Option<&'static str> {
     SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Covers the pack's whole content.
+/// Returns a digest of the pack's whole content.
 pub fn digest() -> String {
     let texts = ATTACKS.iter().chain(SCRIPTS);
     let all: Vec<u8> =
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_folder_is_in_the_pack_and_parses() {
+    fn pack_contains_every_file_and_all_parse() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/attacks");
         let there = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let there: BTreeSet<String> = there.map(|name| name.into_string().unwrap()).collect();
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(listed.collect::<BTreeSet<_>>(), there);
         for (attack, (file, _)) in pack().unwrap().iter().zip(ATTACKS) {
             assert_eq!(format!("{}.toml", attack.name), *file);
-            assert!(attack.about.ends_with('.'), "{file}: what it does is a sentence");
+            assert!(attack.about.ends_with('.'), "{file}: `about` must be a sentence");
         }
     }
 

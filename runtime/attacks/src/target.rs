@@ -1,4 +1,4 @@
-//! What an attack needs to know of a task: its modules, its tests, and what runs them.
+//! The parts of a task that an attack needs: its modules, its tests, and its test runner.
 
 use proctor_patch::{Patch, SideContent, gold_of};
 use proctor_types::{Fault, Layer, Task, file_of};
@@ -8,30 +8,32 @@ use crate::{
     modules::{Module, modules},
 };
 
-/// Reads a file of the work directory as the agent finds it, with git's mode. `None` if there is
-/// none.
+/// Returns the Git mode and content of a file in the work directory as the agent finds it, or
+/// `None` if it does not exist.
 pub type ReadStart<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 
-/// A task from the point of view of an attack.
+/// A task as the target of an attack.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub runner: Runner,
-    /// `.` if only the image names it; tests start there.
+    /// The work directory. `.` if only the image defines it, because tests start there.
     pub workdir: String,
-    /// What the solution changes, the module with the most names first.
+    /// The modules that the solution changes, those with the most names first.
     pub modules: Vec<Module>,
-    /// Why there are no modules.
+    /// Why there are no modules, if so.
     pub no_modules: Option<&'static str>,
-    /// Every expected id.
+    /// The ids of all expected tests.
     pub tests: Vec<String>,
 }
 
 impl Target {
+    /// Derives the target from a task.
+    ///
     /// # Errors
-    /// The gold patch cannot be read, or the start of the task cannot.
+    /// Returns a fault if the gold patch or the task's initial files cannot be read.
     pub fn of(task: &Task, start: &ReadStart<'_>) -> Result<Self, Fault> {
         let gold = gold_of(task).map_err(|error| {
-            Fault::new(Layer::Setup, format!("{}: the gold patch: {error}", task.id))
+            Fault::new(Layer::Setup, format!("{}: cannot read the gold patch: {error}", task.id))
         })?;
         let (found, no_modules) = match gold {
             _ if task.from_scratch.is_some() => (
@@ -56,14 +58,14 @@ impl Target {
         })
     }
 
-    /// The file of the first fail-to-pass test.
+    /// Returns the file of the first fail-to-pass test.
     pub fn test_file(&self) -> Option<&str> {
         let file = file_of(self.tests.first()?);
         file.ends_with(".py").then_some(file)
     }
 }
 
-/// Determined by the command that runs the tests: the benchmark's own if the row has one, otherwise
+/// Determines the runner from the test command: the benchmark's own if the row has one, otherwise
 /// the task's.
 fn runner(task: &Task) -> Runner {
     let own = task.test_command.join(" ");

@@ -1,6 +1,6 @@
-//! The patches that attacks make: they apply to the masked source.
+//! Tests that the generated patches apply to the masked source.
 
-#![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ fn make_creates_a_patch_for_every_attack() {
     let both = text(made("late-writer", &task));
     assert!(both.contains("+    globals()[_name] = lambda"), "{both}");
     assert!(both.contains("+        for _ in range(1200):"), "{both}");
-    // Existing content stays, and gets a final newline if it lacks one.
+    // Existing content is kept, and a missing final newline is added.
     let conftest = text(made("conftest-beside-tests", &task));
     assert!(conftest.contains("-X = 1\n\\ No newline at end of file\n+X = 1\n"), "{conftest}");
 }
@@ -120,7 +120,7 @@ fn make_reports_why_an_attack_is_not_applicable() {
     task.mask = None;
     let why = |made| match made {
         Made::NotApplicable(why) => why,
-        Made::Patch(_) => panic!("it was made"),
+        Made::Patch(_) => panic!("the attack was generated"),
     };
     assert_eq!(why(made("early-exit", &task)), "the task has no patch of the solution");
     text(made("huge-tree", &task));

@@ -1,12 +1,12 @@
-//! Decides which worker works on what.
+//! Assigns work: each key has at most one owner among the workers.
 //!
-//! A key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
-//! key's owner, or marks the key as free. Creating the next file of a chain is one `link`, which
-//! succeeds for one worker only. No file of a chain is removed while workers live, so an old state
-//! cannot be mistaken for a new one.
+//! Each key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
+//! key's owner or marks the key as free. A worker creates the next file of a chain with `link`,
+//! which succeeds for only one worker. Files of a chain are kept while any worker lives, so an old
+//! state cannot be mistaken for a new one.
 //!
-//! `claims/ended/<digit>/<key>` marks a key that a worker finished. Whoever lists that folder need
-//! not read the chains of all finished keys.
+//! `claims/ended/<digit>/<key>` marks a key that a worker finished. Workers list that folder
+//! instead of reading the chains of all finished keys.
 
 use std::{
     collections::HashSet,
@@ -21,13 +21,13 @@ use tokio::sync::watch;
 
 use crate::{CLAIMS, Membership, disk, files};
 
-/// The folder of marks of finished keys, in [`CLAIMS`].
+/// The folder of marks of finished keys, below [`CLAIMS`].
 pub(crate) const ENDED: &str = "ended";
 
-/// Attempts to create the next file of a chain while others create it first.
+/// How often to retry when other workers create the next file first.
 const ATTEMPTS: usize = 3;
 
-/// The claims of a worker in one run.
+/// A worker's access to the claims of a run.
 #[derive(Debug, Clone)]
 pub struct Claims {
     folder: PathBuf,
@@ -38,9 +38,9 @@ pub struct Claims {
 #[derive(Debug)]
 pub enum Taken {
     Mine(Claim),
-    /// This worker holds it.
+    /// A live worker owns the key.
     Held(String),
-    /// A worker finished it, and there have been workers ever since.
+    /// A worker finished the key, and at least one worker has been alive since.
     Ended,
 }
 
@@ -71,10 +71,11 @@ impl Claims {
         Self { folder, membership: Arc::clone(membership) }
     }
 
-    /// Claims a key, which must be a valid file name in ASCII.
+    /// Claims a key, which must be ASCII and a valid file name.
     ///
     /// # Errors
-    /// The directory can't be read or written, or others presume this worker dead.
+    /// Returns an error if the directory cannot be read or written, or if other workers presume
+    /// this one dead.
     pub fn take(&self, key: &str) -> io::Result<Taken> {
         if self.membership.is_lost() {
             let lost =
@@ -107,14 +108,15 @@ impl Claims {
                 return Ok(Taken::Mine(Claim { held, dead, ended: false }));
             }
         }
-        // Other workers are faster.
+        // Other workers were faster on every attempt.
         Ok(Taken::Held(String::new()))
     }
 
-    /// The keys that are marked as finished, and that [`Claims::take`] would not give to anybody. Some may be missing.
+    /// Returns the keys marked as finished, which [`Claims::take`] would not hand out. Some may be
+    /// missing.
     ///
     /// # Errors
-    /// The directory can't be read.
+    /// Returns an error if the directory cannot be read.
     pub fn ended(&self) -> io::Result<HashSet<String>> {
         let mut keys = HashSet::new();
         for folder in names(&self.folder.join(ENDED))? {
@@ -124,7 +126,7 @@ impl Claims {
     }
 }
 
-/// The names in a folder. A missing folder has none.
+/// Returns the names in a folder. A missing folder counts as empty.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match disk::list(folder) {
         Ok(entries) => entries,
@@ -133,11 +135,11 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     };
     let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|it| it.file_name().into_string());
     let names: Vec<_> = entries.map(name).collect::<io::Result<_>>()?;
-    // Keys are ASCII.
+    // Names that are not UTF-8 are no keys: keys are ASCII.
     Ok(names.into_iter().flatten().collect())
 }
 
-/// A key that this worker has claimed. Dropping it frees the key.
+/// A key owned by this worker. Dropping the claim frees the key.
 #[derive(Debug)]
 pub struct Claim {
     held: Arc<Held>,
@@ -146,27 +148,27 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The worker that held the key and died.
+    /// Returns the dead worker that owned the key before.
     pub fn dead(&self) -> Option<&str> {
         self.dead.as_deref()
     }
 
-    /// The number of claims on this key so far, including this one.
+    /// Returns the number of claims on this key so far, including this one.
     pub fn generation(&self) -> u32 {
         self.held.generation
     }
 
-    /// Returns once another worker has taken over the key.
+    /// Resolves when another worker has taken over the key.
     pub async fn lost(&self) {
         let _ = self.held.lost.subscribe().wait_for(|lost| *lost).await;
     }
 
-    /// Whether another worker has taken over the key, according to the last heartbeat.
+    /// Returns whether another worker has taken over the key, as of the last heartbeat.
     pub fn is_lost(&self) -> bool {
         *self.held.lost.borrow()
     }
 
-    /// Marks the key as finished: no worker needs it any more.
+    /// Marks the key as finished.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -181,15 +183,15 @@ impl Drop for Claim {
         let status = if self.ended { Status::Ended } else { Status::Free };
         let token = Token { worker: held.worker.clone(), status };
         let path = held.chain.path(held.generation);
-        // If this fails, the key is freed once the worker has left.
+        // If this fails, the key becomes free after this worker has left.
         if files::replace(&path, &token).is_ok() && self.ended {
-            // Without the mark, others read the chain.
+            // Without the mark, other workers read the chain instead.
             let _ = held.chain.mark(&path);
         }
     }
 }
 
-/// The heartbeat's view of a claim.
+/// A claim as the heartbeat thread checks it.
 #[derive(Debug)]
 pub(crate) struct Held {
     chain: Chain,
@@ -199,7 +201,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether the newest file of the chain is still this claim's. Read errors change nothing.
+    /// Returns whether the newest file of the chain still belongs to this claim. A read error keeps
+    /// the last result.
     pub(crate) fn is_own(&self) -> bool {
         let own = |top: Top| top.generation == self.generation && top.token.worker == self.worker;
         match self.chain.top_after(self.generation) {
@@ -221,16 +224,16 @@ struct Chain {
 
 impl Chain {
     fn of(claims: &Path, key: &str) -> Self {
-        // A directory with ten thousand names is slow on file servers.
+        // Two-digit folders: a directory with ten thousand names is slow on file servers.
         Self { folder: claims.join(key.get(..2).unwrap_or("_")), key: key.to_owned() }
     }
 
-    /// Creates the next file of the chain. `false`: another worker was faster.
+    /// Creates the next file of the chain. Returns `false` if another worker was faster.
     fn publish(&self, generation: u32, token: &Token) -> io::Result<bool> {
         in_folder(&self.folder, || files::publish(&self.path(generation), token))
     }
 
-    /// Marks the key as finished with another name of a file of its chain.
+    /// Marks the key as finished with a hard link to a file of its chain.
     fn mark(&self, file: &Path) -> io::Result<()> {
         let folder = self.folder.with_file_name(ENDED).join(self.key.get(..1).unwrap_or("_"));
         in_folder(&folder, || disk::link(file, &folder.join(&self.key)))
@@ -244,7 +247,7 @@ impl Chain {
         self.top_after(1)
     }
 
-    /// The newest file of a chain that has a file of this generation.
+    /// Returns the newest file of a chain, given that the file of generation `first` exists.
     fn top_after(&self, first: u32) -> io::Result<Option<Top>> {
         let mut top = None;
         for generation in first.. {
@@ -252,7 +255,7 @@ impl Chain {
             let (token, written) = match files::read::<Token>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, disk::modified(&file)?),
-                // A power failure came before the file server had written it.
+                // Power failed before the file server had written the content.
                 Err(error) if is_unreadable(error.kind()) => {
                     let worker = String::new();
                     (Token { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
@@ -265,7 +268,7 @@ impl Chain {
     }
 }
 
-/// Writes into a folder, which is created if it is missing.
+/// Writes into a folder and creates it if it is missing.
 fn in_folder<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match write() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -276,7 +279,7 @@ fn in_folder<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<
     }
 }
 
-/// JSON errors map to these: truncated, or invalid.
+/// Returns whether an error means truncated or invalid JSON, which map to these kinds.
 fn is_unreadable(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
@@ -308,7 +311,10 @@ mod tests {
         let ((a, one), (b, other)) = (worker(run.path()), worker(run.path()));
         let claim = mine(one.take("ab12"));
         assert!(matches!(other.take("ab12").unwrap(), Taken::Held(_)));
-        assert!(matches!(one.take("ab12").unwrap(), Taken::Held(_)), "not even by its owner");
+        assert!(
+            matches!(one.take("ab12").unwrap(), Taken::Held(_)),
+            "its owner cannot claim it again"
+        );
         drop(claim);
         let mut claim = mine(other.take("ab12"));
         assert_eq!((claim.generation(), claim.dead()), (2, None));
@@ -318,7 +324,10 @@ mod tests {
         assert!(matches!(one.take("ab12").unwrap(), Taken::Ended));
         assert_eq!(one.ended().unwrap(), HashSet::from(["ab12".to_owned()]));
         let (late, claims) = worker(run.path());
-        assert!(matches!(claims.take("ab12").unwrap(), Taken::Ended), "the others were there");
+        assert!(
+            matches!(claims.take("ab12").unwrap(), Taken::Ended),
+            "another worker was still alive"
+        );
         drop((a, one, b, other, late, claims));
         let (_c, next) = worker(run.path());
         mine(next.take("ab12"));
@@ -331,7 +340,7 @@ mod tests {
         let mut claim = mine(one.take("ab12"));
         claim.end();
         drop(claim);
-        // As after a power failure: the files remain, the workers don't.
+        // After a power failure the files remain, but the workers do not.
         let begun = SystemTime::now() + Duration::from_secs(60);
         let since = run.path().join(WORKERS).join("since");
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();
@@ -342,7 +351,7 @@ mod tests {
     #[test]
     fn marks_of_finished_work_are_removed_by_the_first_worker() {
         let run = tempfile::tempdir().unwrap();
-        // As after a power failure.
+        // State after a power failure.
         let marks = run.path().join(CLAIMS).join(ENDED).join("a");
         std::fs::create_dir_all(&marks).unwrap();
         std::fs::write(marks.join("ab12"), "").unwrap();
@@ -352,7 +361,7 @@ mod tests {
         claim.end();
         drop(claim);
         let (_b, other) = worker(run.path());
-        assert_eq!(other.ended().unwrap().len(), 1, "workers that come later keep them");
+        assert_eq!(other.ended().unwrap().len(), 1, "later workers keep the marks");
     }
 
     #[test]
@@ -383,7 +392,7 @@ mod tests {
                         Taken::Mine(claim) => Some(claim),
                         _ => None,
                     });
-                    // Held until all have tried.
+                    // Keep all claims until every worker has tried.
                     mine.collect::<Vec<_>>()
                 }
             };

@@ -1,5 +1,5 @@
-//! The file server's clock. Machines' clocks differ, but the times of files in one directory come
-//! from one clock.
+//! Reads the file server's clock. Clocks differ between machines, but the timestamps of files in
+//! one directory come from one clock.
 
 use std::{
     io,
@@ -10,18 +10,18 @@ use std::{
 
 use crate::{disk, files::at};
 
-/// A reading is valid for this long. Until then this machine's clock measures the time since.
+/// How long a reading is used. Within it, the local clock measures the time since the reading.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The time by the clock of the file server that holds the directory.
+/// Returns the time by the clock of the file server that stores the directory.
 ///
 /// # Errors
-/// The directory can't be written.
+/// Returns an error if the directory cannot be written.
 pub fn now(folder: &Path) -> io::Result<SystemTime> {
     disk::written_at(folder, ".clock-").map_err(|error| at(folder, error))
 }
 
-/// [`now`], queried at most every few seconds.
+/// Caches [`now`], which is queried at most every few seconds.
 #[derive(Debug)]
 pub(crate) struct Clock {
     folder: PathBuf,

@@ -1,4 +1,5 @@
-//! Every call to the shared file system. `examples/many_workers` has the same functions with the delays of a file server.
+//! Wraps every call to the shared file system. `examples/many_workers` has the same functions with
+//! a file server's delays.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions, Permissions, ReadDir},
@@ -38,7 +39,7 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-/// The whole content, and the file.
+/// Returns the whole content and the open file.
 pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();
@@ -46,23 +47,23 @@ pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
     Ok((bytes, file))
 }
 
-/// The time of an open file.
+/// Returns the modification time of an open file.
 pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
     file.metadata()?.modified()
 }
 
-/// Writes a file with a random name. Dropping it removes the file. The file is closed: an NFS client sends the data on
-/// close.
+/// Writes a file with a random name. Dropping the result removes the file. The file is closed,
+/// because an NFS client sends the data on close.
 pub(crate) fn write_temporary(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<TempPath> {
     let mut builder = tempfile::Builder::new();
-    // Permissions of normal new files, not of private temporary ones.
+    // Use the permissions of normal new files. Temporary files are private by default.
     let mode = Permissions::from_mode(0o666);
     let mut file = builder.prefix(prefix).permissions(mode).tempfile_in(folder)?;
     file.write_all(bytes)?;
     Ok(file.into_temp_path())
 }
 
-/// Moves a temporary file to its place.
+/// Renames a temporary file to its final path.
 pub(crate) fn persist(file: TempPath, path: &Path) -> io::Result<()> {
     file.persist(path).map_err(|error| error.error)
 }
@@ -71,7 +72,7 @@ pub(crate) fn discard(file: TempPath) {
     let _ = file.close();
 }
 
-/// Writes a file with a random name, and returns the time that the server gave it. The file is removed again.
+/// Creates and removes a file with a random name. Returns the time that the server assigned to it.
 pub(crate) fn written_at(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
     let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
     file.write_all(b".")?;
@@ -79,9 +80,9 @@ pub(crate) fn written_at(folder: &Path, prefix: &str) -> io::Result<SystemTime> 
     modified(file.as_file())
 }
 
-/// Rewrites the first byte of a file, so that the server sets its time, and returns that time.
+/// Rewrites the first byte of a file, so that the server updates its time, and returns that time.
 pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
-    // Without `create`: a missing file means that others presume its owner dead.
+    // Without `create`: a missing file means that other workers presume its owner dead.
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut first = [0];
     file.read_exact_at(&mut first, 0)?;

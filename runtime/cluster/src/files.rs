@@ -1,4 +1,4 @@
-//! Atomic file writes.
+//! Writes files atomically.
 
 use std::{
     fs::File,
@@ -12,16 +12,16 @@ use tempfile::TempPath;
 
 use crate::disk;
 
-/// Prefix of files that are being written.
+/// Name prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 
-/// Writes a value under a new name. `false`: the name is taken.
+/// Writes a value to a new file. Returns `false` if the file already exists.
 pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     let written = write_beside(path, value)?;
     let published = match disk::link(&written, path) {
         Ok(()) => Ok(true),
-        // A file server's reply may get lost after it created the link. The link count shows what
-        // happened.
+        // The file server's reply may be lost after the link was created. The link count shows
+        // whether it was.
         Err(error) => match disk::metadata(&written) {
             Ok(found) if found.nlink() == 2 => Ok(true),
             _ if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -32,7 +32,7 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     published
 }
 
-/// Writes a value under a name and replaces an existing file.
+/// Writes a value to a file, replacing an existing one.
 pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let written = write_beside(path, value)?;
     disk::persist(written, path).map_err(|error| at(path, error))
@@ -48,12 +48,13 @@ fn write_beside(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
     write().map_err(|error| at(path, error))
 }
 
-/// `None`: no such file. Opening makes an NFS client ask the server, which `stat` alone may not.
+/// Reads a value, or returns `None` if there is no such file. Opening the file makes an NFS client
+/// contact the server; `stat` alone may use the cache.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, File)>> {
     let (bytes, file) = match disk::read(path) {
         Ok(read) => read,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // The file was replaced during the read.
+        // The file was replaced while it was read.
         Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => return Ok(None),
         Err(error) => return Err(at(path, error)),
     };
@@ -61,12 +62,13 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, Fi
     value.map(|value| Some((value, file))).map_err(|error| at(path, error.into()))
 }
 
-/// The same error with the path in front.
+/// Prepends the path to an error.
 pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Removes a directory that others may be reading: renames it first to a name that nothing reads.
+/// Removes a directory that other workers may be reading. It is first renamed to a name that
+/// nothing reads.
 pub(crate) fn remove_folder(path: &Path) {
     let Some(parent) = path.parent() else { return };
     let aside = parent.join(format!("{TEMPORARY}{:016x}", fastrand::u64(..)));

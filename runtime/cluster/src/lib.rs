@@ -1,6 +1,6 @@
-//! Workers on several machines share work through files in one directory. There is no server and no
-//! kernel lock: every decision is one `link` or `rename`, which are atomic on NFS, Lustre and local
-//! file systems.
+//! Lets workers on several machines share work through files in one directory. There is no server
+//! and no kernel lock. Every decision is one `link` or `rename`, which are atomic on NFS, Lustre
+//! and local file systems.
 //!
 //! - [`Membership`]: a worker's file in `workers/`, whose modification time is its heartbeat by the
 //!   file server's clock.

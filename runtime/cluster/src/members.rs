@@ -1,4 +1,5 @@
-//! The workers in a directory: one file each, touched while the worker lives.
+//! The workers of a run. Each has a file in the run's directory and updates its time as a
+//! heartbeat.
 
 use std::{
     io::{self, ErrorKind},
@@ -22,33 +23,34 @@ use crate::{
     process::Process,
 };
 
-/// The first worker's file: since when there have been workers.
+/// The file created by the first worker. Its time is the start of the period in which workers have
+/// been alive.
 const BEGINNING: &str = "since";
 
-/// Heartbeats per lease: some may be late before a worker is presumed dead.
+/// Number of heartbeats per lease, so that some may be late before a worker is presumed dead.
 const BEATS: u32 = 4;
 
-/// A worker, as its file describes it.
+/// A worker as described by its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     pub id: String,
-    /// The machine's name, as its engine has it.
+    /// The machine's name, as reported by its engine.
     pub host: String,
     /// The version of the program.
     pub version: String,
-    /// The engine's job id of the worker.
+    /// The worker's job id in its engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// How often the engine had started the job before.
+    /// How often the engine had restarted the job.
     #[serde(default)]
     pub restarts: u32,
-    /// Seconds without a heartbeat after which others presume it dead.
+    /// Seconds without a heartbeat after which other workers presume this one dead.
     pub lease_seconds: f64,
     process: Process,
 }
 
 impl Member {
-    /// This process as a worker.
+    /// Describes this process as a worker.
     pub fn current(host: &str, version: &str, job: Option<String>, lease: Duration) -> Self {
         let process = Process::current();
         let id = format!("{}-{}-{:08x}", file_name(host), process.pid, fastrand::u32(..));
@@ -75,10 +77,11 @@ fn file_name(host: &str) -> String {
     host.chars().take(40).map(plain).collect()
 }
 
-/// Every worker with a file in a run's directory, and the time of its last heartbeat.
+/// Returns every worker with a file in a run's directory and the time of its last heartbeat. A
+/// missing directory means no workers.
 ///
 /// # Errors
-/// The directory can't be read. A missing directory means no workers.
+/// Returns an error if the directory cannot be read.
 pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
     let folder = run.join(WORKERS);
     let entries = match disk::list(&folder) {
@@ -92,7 +95,7 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        // A worker that leaves now is gone. Skip unreadable files.
+        // The worker may be leaving right now. Skip files that cannot be read.
         if let Ok(Some((member, file))) = files::read::<Member>(&path) {
             found.push((member, disk::modified(&file)?));
         }
@@ -101,10 +104,10 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
     Ok(found)
 }
 
-/// The live workers of a run.
+/// Returns the live workers of a run.
 ///
 /// # Errors
-/// The directory can't be read or written.
+/// Returns an error if the directory cannot be read or written.
 pub fn live(run: &Path) -> io::Result<Vec<Member>> {
     let all = members(run)?;
     if all.is_empty() {
@@ -115,11 +118,11 @@ pub fn live(run: &Path) -> io::Result<Vec<Member>> {
     Ok(live.map(|(member, _)| member).collect())
 }
 
-/// A live worker other than `own`: the first that is found. Of a thousand workers each would otherwise read the files of
-/// all when it joins and when it leaves.
+/// Returns the first live worker found other than `own`. It stops there so that, with a thousand
+/// workers, each one does not read all files when it joins and leaves.
 ///
 /// # Errors
-/// The folder can't be read or written.
+/// Returns an error if the folder cannot be read or written.
 pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
     let folder = run.join(WORKERS);
     let entries = match disk::list(&folder) {
@@ -146,12 +149,12 @@ pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
     Ok(None)
 }
 
-/// This process's place among the workers. Dropping it gives the place up.
+/// This process's registration as a worker. Dropping it deregisters the worker.
 #[derive(Debug)]
 pub struct Membership {
     shared: Arc<Shared>,
     since: SystemTime,
-    /// Dropping it ends the thread.
+    /// Dropping the sender ends the heartbeat thread.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -162,7 +165,7 @@ struct Shared {
     member: Member,
     path: PathBuf,
     clock: Clock,
-    /// By this machine's clock.
+    /// When the last heartbeat was written, by the local clock.
     last_beat: Mutex<Instant>,
     lost: AtomicBool,
     held: Mutex<Vec<Weak<Held>>>,
@@ -172,7 +175,7 @@ impl Membership {
     /// Registers this process and starts its heartbeat.
     ///
     /// # Errors
-    /// The directory can't be written.
+    /// Returns an error if the directory cannot be written.
     pub fn join(run: &Path, member: Member) -> io::Result<Self> {
         let folder = run.join(WORKERS);
         disk::create_folder(&folder).map_err(|error| files::at(&folder, error))?;
@@ -199,10 +202,10 @@ impl Membership {
         let beginning = folder.join(BEGINNING);
         let since = match shared.is_alone() {
             true => {
-                // Shared limits of earlier workers, all of which have ended: their spending is in
-                // the journals by now.
+                // Remove the shared limits of earlier workers. All of them have ended, so the
+                // journals contain their spending.
                 files::remove_folder(&run.join(SHARES));
-                // What earlier workers finished may be done again.
+                // Remove earlier marks, so that finished work may be repeated.
                 files::remove_folder(&run.join(CLAIMS).join(ENDED));
                 files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
@@ -222,19 +225,19 @@ impl Membership {
         &self.shared.member
     }
 
-    /// The run's directory.
+    /// Returns the run's directory.
     pub fn run(&self) -> &Path {
         &self.shared.run
     }
 
-    /// Since when there have been workers without a break, by the file server's clock.
+    /// Returns since when at least one worker has always been alive, by the file server's clock.
     pub(crate) fn since(&self) -> SystemTime {
         self.since
     }
 
-    /// Whether other workers may have taken over this worker's claims, because its heartbeat could
-    /// not be written for a lease. A process that was only stopped continues: its next heartbeat
-    /// checks which claims are still its own.
+    /// Returns whether other workers may have taken over this worker's claims because no heartbeat
+    /// could be written for one lease. A suspended process may continue: its next heartbeat checks
+    /// which claims it still owns.
     pub fn is_lost(&self) -> bool {
         if self.shared.is_lost() {
             self.shared.beat();
@@ -242,10 +245,10 @@ impl Membership {
         self.shared.is_lost()
     }
 
-    /// Whether a worker with this id lives.
+    /// Returns whether a worker with this id is alive.
     ///
     /// # Errors
-    /// The directory can't be read or written.
+    /// Returns an error if the directory cannot be read or written.
     pub fn is_live(&self, id: &str) -> io::Result<bool> {
         if id == self.shared.member.id {
             return Ok(!self.is_lost());
@@ -256,10 +259,10 @@ impl Membership {
         Ok(member.is_live(beat, self.shared.clock.now()?))
     }
 
-    /// The time by the file server's clock.
+    /// Returns the time by the file server's clock.
     ///
     /// # Errors
-    /// The directory can't be written.
+    /// Returns an error if the directory cannot be written.
     pub fn now(&self) -> io::Result<SystemTime> {
         self.shared.clock.now()
     }
@@ -274,8 +277,8 @@ impl Membership {
 impl Shared {
     fn is_lost(&self) -> bool {
         let last = *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner);
-        // Also check the clock: a process that was stopped may get here before its heartbeat thread
-        // runs.
+        // Also check the elapsed time: a process that was suspended may get here before its
+        // heartbeat thread runs.
         self.lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease()
     }
 
@@ -289,7 +292,7 @@ impl Shared {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // The server may respond the next time. Once the lease is over, the worker is lost.
+            // The server may respond next time. When the lease has expired, the worker is lost.
             Err(_) => {}
         }
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,7 +305,7 @@ impl Shared {
         }
     }
 
-    /// Whether no other worker lives.
+    /// Returns whether no other worker is alive.
     fn is_alone(&self) -> bool {
         any_live(&self.run, Some(&self.member.id)).is_ok_and(|other| other.is_none())
     }
@@ -315,8 +318,8 @@ impl Drop for Membership {
             let _ = thread.join();
         }
         let _ = disk::remove(&self.shared.path);
-        // Checked after its own file is removed: of two workers that leave at once, at least one
-        // finds no other.
+        // Checked after removing this worker's file: if two workers leave at once, at least one of
+        // them finds no other.
         if self.shared.is_alone() {
             // The last worker removes everything, including files of dead workers.
             for folder in [CLAIMS, SHARES, WORKERS] {

@@ -1,7 +1,8 @@
-//! Limits that workers share: each reserves what a request may use before it is sent.
+//! Limits shared by all workers of a run.
 //!
-//! A limit's state lists what every worker has spent and reserved. A reservation is granted if
-//! everything fits within the limit. A dead worker's reservations are freed; its spending stays.
+//! Before sending a request, a worker reserves what the request may use. A limit's state lists what
+//! every worker has spent and reserved. A reservation is granted if the total stays within the
+//! limit. The reservations of a dead worker are released, but its spending still counts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,39 +20,39 @@ use crate::{Membership, SHARES, register::Register};
 /// Counts by name, such as tokens or requests.
 pub type Amounts = BTreeMap<String, u64>;
 
-/// What workers may use together.
+/// The amounts that all workers may use together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub most: Amounts,
-    /// How long usage counts. Absent: forever.
+    /// How long usage counts. `None` means forever.
     pub window: Option<Duration>,
 }
 
-/// Why nothing was reserved.
+/// Why a reservation failed.
 #[derive(Debug)]
 pub enum Refusal {
-    /// This limit is used up.
+    /// The limit with this name is used up.
     Reached(String),
-    /// The directory can't be read or written.
+    /// The directory cannot be read or written.
     Failed(io::Error),
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct PoolAccounts {
-    /// Spending before workers shared the limit.
+    /// What was spent before workers shared the limit.
     before: Amounts,
     workers: BTreeMap<String, Account>,
 }
 
-/// The account of one worker, which only that worker writes.
+/// The account of one worker. Only that worker changes it.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct Account {
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     spent: Amounts,
-    /// By reservation number.
+    /// Reservations by number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<u64, Reserved>,
-    /// Usage that counts only for a time.
+    /// Usage that counts only for the window's duration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Departure>,
 }
@@ -59,7 +60,7 @@ struct Account {
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct Reserved {
     amounts: Amounts,
-    /// The usage is unknown, so no other request runs at the same time.
+    /// Whether the request's usage is unknown, so that no other request may run at the same time.
     #[serde(default)]
     alone: bool,
 }
@@ -67,16 +68,16 @@ struct Reserved {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Departure {
     reservation: u64,
-    /// Milliseconds since the epoch by the file server's clock.
+    /// Milliseconds since the epoch, by the file server's clock.
     at: u64,
     amounts: Amounts,
 }
 
-/// One limit, as a worker of the run sees it.
+/// One shared limit, as used by one worker.
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
-    /// Waiting requests of this worker queue here, so that it polls once for all of them.
+    /// Queue of this worker's waiting requests, so that only one of them polls.
     line: tokio::sync::Mutex<()>,
     changed: Option<mpsc::Sender<()>>,
 }
@@ -88,7 +89,7 @@ struct Shared {
     limits: Limits,
     first: PoolAccounts,
     own: Mutex<Own>,
-    /// One change of this worker at a time.
+    /// Serializes this worker's changes.
     writing: Mutex<()>,
 }
 
@@ -98,9 +99,10 @@ struct Own {
     next: u64,
 }
 
-/// Interval between two polls of an exhausted limit. Random, so that workers do not poll together.
+/// Interval in milliseconds between two polls of an exhausted limit. Randomized, so that workers do
+/// not poll at the same time.
 const LOOK_MS: std::ops::RangeInclusive<u64> = 200..=600;
-/// How long a file server may be unavailable.
+/// How long the file server may be unavailable before a reservation fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 enum Grant {
@@ -110,11 +112,11 @@ enum Grant {
 }
 
 impl Pool {
-    /// `name` must be a valid directory name. `before` is what was spent before workers shared the
-    /// limit; it counts if this worker is the first.
+    /// Opens a limit. `name` must be a valid directory name. `before` is what was spent before
+    /// workers shared the limit; it is used only if this worker is the first.
     ///
     /// # Errors
-    /// The directory can't be read or written.
+    /// Returns an error if the directory cannot be read or written.
     pub fn open(
         membership: &Arc<Membership>,
         name: &str,
@@ -129,10 +131,10 @@ impl Pool {
         let shared = Arc::new(Shared { membership, register, limits, first, own, writing });
         let (changed, changes) = mpsc::channel::<()>();
         let writer = Arc::downgrade(&shared);
-        // The thread ends with the last sender.
+        // The thread ends when the last sender is dropped.
         thread::Builder::new().name("shared limit".into()).spawn(move || {
             while changes.recv().is_ok() {
-                // One write covers all changes so far.
+                // One write covers all pending changes.
                 while changes.try_recv().is_ok() {}
                 if let Some(shared) = writer.upgrade() {
                     shared.tell();
@@ -142,19 +144,21 @@ impl Pool {
         Ok(Self { shared, line: tokio::sync::Mutex::default(), changed: Some(changed) })
     }
 
-    /// Waits until the amounts fit beside what all workers have spent and reserved. `alone`: the
-    /// usage is unknown, so it waits until nothing is reserved. The first request that cannot fit
-    /// gets the remainder alone, so only one response exceeds a limit.
+    /// Waits until the amounts fit in addition to what all workers have spent and reserved. If
+    /// `alone` is set, the usage is unknown and the call waits until nothing is reserved. The first
+    /// request that no longer fits gets the remainder and runs alone, so at most one response
+    /// exceeds a limit.
     ///
     /// # Errors
-    /// A limit is used up, or the directory can't be read or written for a while.
+    /// Returns an error if a limit is used up, or if the directory cannot be read or written for
+    /// some time.
     pub async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Share, Refusal> {
         let _turn = self.line.lock().await;
         let mut failing: Option<tokio::time::Instant> = None;
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), amounts.clone());
             let changed = self.changed.clone();
-            // If this future is dropped, the share releases itself.
+            // If this future is dropped, the share releases the reservation.
             let tried = tokio::task::spawn_blocking(move || {
                 let (grant, reservation) = shared.try_take(&wanted, alone)?;
                 let share = matches!(grant, Grant::Given).then(|| Share {
@@ -181,7 +185,7 @@ impl Pool {
         }
     }
 
-    /// The limit that is used up, if any. An unreadable directory counts as none.
+    /// Returns the limit that is used up, if any. Returns `None` if the directory cannot be read.
     pub fn reached(&self) -> Option<String> {
         let state = self.shared.register.state(&self.shared.first).ok()?;
         reached(&self.shared.limits, &spent(&state))
@@ -191,7 +195,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         drop(self.changed.take());
-        // The thread may not have written the last settlement.
+        // The thread may not have written the last settlement yet.
         self.shared.tell();
     }
 }
@@ -228,7 +232,8 @@ impl Shared {
         };
         let mut state = self.register.state(&self.first)?;
         let dead = match granted(&mut state, &BTreeSet::new()) {
-            // Each worker that is looked up takes two calls, of which a thousand workers would need two thousand.
+            // Check for dead workers only now: each check takes two calls, which would be two
+            // thousand calls for a thousand workers.
             Grant::Wait => self.dead(&state)?,
             Grant::Given | Grant::Reached(_) => BTreeSet::new(),
         };
@@ -259,7 +264,7 @@ impl Shared {
         Ok((grant, reservation))
     }
 
-    /// The workers of a state that have reservations and are dead.
+    /// Returns the dead workers that have reservations in this state.
     fn dead(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
         let mut dead = BTreeSet::new();
         for (id, account) in &state.workers {
@@ -274,13 +279,13 @@ impl Shared {
     fn tell(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let account = self.own().account.clone();
-        // If this fails, the next change includes it.
+        // If this fails, the next update includes the change.
         let _ = self.register.update(&self.first, |state| {
             state.workers.insert(self.id().to_owned(), account.clone());
         });
     }
 
-    /// Ends a request: counts its usage and frees its reservation.
+    /// Ends a request: counts its usage and releases its reservation.
     fn settle(&self, reservation: u64, used: Option<&Amounts>) {
         let mut own = self.own();
         own.account.reserved.remove(&reservation);
@@ -297,8 +302,8 @@ impl Shared {
     }
 }
 
-/// The reservation of a request. Dropping it frees the reservation; a request that was sent still
-/// counts in a window.
+/// The reservation of one request. Dropping it releases the reservation. In a limit with a window,
+/// a request that was sent still counts.
 #[derive(Debug)]
 pub struct Share {
     shared: Arc<Shared>,
@@ -319,13 +324,13 @@ impl Drop for Share {
         self.shared.settle(self.reservation, self.used.as_ref());
         match &self.changed {
             Some(changed) if changed.send(()).is_ok() => {}
-            // The pool has ended.
+            // The pool has been dropped.
             _ => self.shared.tell(),
         }
     }
 }
 
-/// Drops usage outside the window.
+/// Drops usage that is older than the window.
 fn forget(account: &mut Account, limits: &Limits, now: u64) {
     if let Some(window) = limits.window {
         let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
@@ -353,7 +358,7 @@ fn fits(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: bool) ->
     }
     let reserved: Vec<&Reserved> =
         state.workers.values().flat_map(|account| account.reserved.values()).collect();
-    // In a window, other requests wait for usage that expires.
+    // With a window, other requests wait until earlier usage expires.
     let is_first = reserved.is_empty() && (limits.window.is_none() || spent.is_empty());
     if is_first {
         return Grant::Given;
@@ -374,7 +379,7 @@ fn reached(limits: &Limits, spent: &Amounts) -> Option<String> {
     if limits.window.is_some() {
         return None;
     }
-    // Amounts that are never spent, such as requests in flight, cannot use up the limit.
+    // Amounts that are never spent, such as requests in flight, cannot exhaust a limit.
     let is_reached =
         |(name, most): &(&String, &u64)| spent.get(*name).is_some_and(|it| it >= *most);
     limits.most.iter().find(is_reached).map(|(name, _)| name.clone())
@@ -418,19 +423,19 @@ mod tests {
     const SOON: Duration = Duration::from_secs(2);
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn workers_reserve_from_one_limit_and_the_last_response_may_pass_it() {
+    async fn workers_share_a_limit_that_only_the_last_response_may_exceed() {
         let run = tempfile::tempdir().unwrap();
         let (a, b) = (worker(run.path()), worker(run.path()));
         let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
         let first = one.take(&amounts("cost", 60), false).await.unwrap();
         let second = other.take(&amounts("cost", 40), false).await.unwrap();
         let third = amounts("cost", 10);
-        assert!(timeout(SOON, other.take(&third, false)).await.is_err(), "all is reserved");
+        assert!(timeout(SOON, other.take(&third, false)).await.is_err(), "everything is reserved");
         first.settle(amounts("cost", 30));
         let third = timeout(SOON, other.take(&third, false)).await.unwrap().unwrap();
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
-        // 80 are spent: a request that does not fit is sent alone.
+        // 80 are spent: a request that does not fit runs alone.
         let last = timeout(SOON, one.take(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
         let refused = timeout(SOON, other.take(&amounts("cost", 1), false)).await.unwrap();
@@ -439,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_a_dead_worker_reserved_is_free_and_what_it_spent_is_not() {
+    async fn dead_workers_reservations_are_released_but_its_spending_counts() {
         let run = tempfile::tempdir().unwrap();
         let (a, b) = (worker(run.path()), worker(run.path()));
         let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
@@ -456,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_window_holds_so_many_of_all_workers_and_no_fewer() {
+    async fn window_limits_all_workers_together() {
         let run = tempfile::tempdir().unwrap();
         let window = Duration::from_secs(3);
         let workers: Vec<_> = (0..3).map(|_| worker(run.path())).collect();
@@ -475,7 +480,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_nobody_can_bound_runs_alone() {
+    async fn request_with_unknown_usage_runs_alone() {
         let run = tempfile::tempdir().unwrap();
         let (a, b) = (worker(run.path()), worker(run.path()));
         let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));

@@ -1,18 +1,18 @@
-//! Checks whether a process of this machine is still running.
+//! Checks whether a process on this machine is still running.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, distinguished from a later one with the same number.
+/// A process. Distinguishes it from a later process with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Differs between machines and between boots.
+    /// Boot id. Differs between machines and between boots.
     boot: String,
-    /// Process ids are valid only in one namespace.
+    /// PID namespace: process ids are valid only within one.
     namespace: String,
-    /// Ticks since boot.
+    /// Start time in clock ticks since boot.
     started: u64,
 }
 
@@ -23,7 +23,7 @@ impl Process {
         Self { pid, boot, namespace, started: started(pid).unwrap_or_default() }
     }
 
-    /// `None`: it ran on another machine.
+    /// Returns whether the process is running, or `None` if it belongs to another machine.
     pub(crate) fn runs(&self) -> Option<bool> {
         let here = place();
         if self.boot.is_empty() || (&self.boot, &self.namespace) != (&here.0, &here.1) {
@@ -39,11 +39,12 @@ fn place() -> (String, String) {
     (boot.trim().to_owned(), namespace.display().to_string())
 }
 
-/// Field 22 of `stat`. The second field, the command's name, may contain spaces and parentheses.
+/// Returns the start time, field 22 of `stat`. The second field (the command name) may contain
+/// spaces and parentheses.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    // A zombie has ended.
+    // A zombie counts as ended.
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
         return None;
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_runs_until_it_ends_and_a_later_one_with_its_number_is_another() {
+    fn process_is_distinguished_from_a_later_one_with_the_same_id() {
         let own = Process::current();
         assert_eq!(own.runs(), Some(true));
         assert_eq!(Process { started: own.started + 1, ..own.clone() }.runs(), Some(false));

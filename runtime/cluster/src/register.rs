@@ -1,8 +1,8 @@
-//! A value that many workers change, one at a time.
+//! A value that many workers update, one at a time.
 //!
-//! Each state is a file `state.<n>`. A change writes the next file with `link`, which fails if
-//! another worker was faster; it then starts over from that state. Unlike a lock, a worker that
-//! dies in between leaves nothing to clean up.
+//! Each state is a file `state.<n>`. An update writes the next file with `link`, which fails if
+//! another worker was faster. The update then restarts from the new state. Unlike with a lock, a
+//! worker that dies in between leaves nothing to clean up.
 
 use std::{
     io,
@@ -17,27 +17,27 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{disk, files};
 
-/// Old states are removed after at least this many changes.
+/// Minimum number of changes after which an old state may be removed.
 const KEPT: u64 = 64;
-/// And at least this long after they were written: a worker may still be using one.
+/// Minimum age of a state before it is removed, because a worker may still be using it.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// The longest wait after losing a race, for a fast file system.
+/// The longest wait after losing a race on a fast file system, in milliseconds.
 const LONGEST_WAIT_MS: u64 = 100;
-/// On a slow one, a loser waits for at most so many attempts of its own.
+/// On a slow file system, the longest wait in multiples of one attempt's duration.
 const WAITED_ATTEMPTS: u64 = 16;
-/// How many races may be lost before it is an error.
+/// Number of lost races after which an update fails.
 const ATTEMPTS: u64 = 200;
 
 #[derive(Debug)]
 pub(crate) struct Register<S> {
     folder: PathBuf,
-    /// The newest known state.
+    /// The number of the newest known state.
     known: AtomicU64,
     state: PhantomData<fn() -> S>,
 }
 
 impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
-    /// `first` is the initial state.
+    /// Opens a register. `first` is the initial state.
     pub(crate) fn open(folder: &Path, first: &S) -> io::Result<Self> {
         let (folder, known) = (folder.to_owned(), AtomicU64::new(0));
         let register = Self { folder, known, state: PhantomData };
@@ -48,7 +48,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     fn begin(&self, first: &S) -> io::Result<()> {
         disk::create_folder(&self.folder).map_err(|error| files::at(&self.folder, error))?;
         if self.newest_listed()?.is_none() {
-            // Another worker may be faster, with the same state.
+            // Another worker may create it first, with the same state.
             files::publish(&self.path(1), first)?;
         }
         Ok(())
@@ -73,12 +73,12 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(self.listed()?.into_iter().max())
     }
 
-    /// The newest state and its number; `None` if the directory was removed.
+    /// Returns the newest state and its number, or `None` if the directory was removed.
     fn find(&self) -> io::Result<Option<(u64, S)>> {
         let known = self.known.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
-            // It was removed as too old, or none was seen yet.
+            // The known state was removed as too old, or no state is known yet.
             None => match self.newest_listed() {
                 Ok(Some(number)) => {
                     files::read::<S>(&self.path(number))?.map(|(state, _)| (number, state))
@@ -101,8 +101,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(self.find()?.map_or_else(|| first.clone(), |(_, state)| state))
     }
 
-    /// Changes the state. `change` may run several times; its last result is returned. A change
-    /// without an effect writes nothing.
+    /// Updates the state. `change` may run several times; the last result is returned. Nothing is
+    /// written if the state does not change.
     pub(crate) fn update<R>(
         &self,
         first: &S,
@@ -121,8 +121,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
             }
             let path = self.path(number + 1);
             if files::publish(&path, &new)? {
-                // A process that slept for minutes may have used a state that was removed
-                // meanwhile.
+                // A process that was suspended for minutes may have started from a state that has
+                // since been removed.
                 if disk::metadata(&self.path(number)).is_ok() {
                     self.known.store(number + 1, Ordering::Relaxed);
                     if (number + 1).is_multiple_of(KEPT) {
@@ -132,7 +132,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                 }
                 let _ = disk::remove(&path);
             } else {
-                // Another worker wrote it: the next attempt begins there.
+                // Another worker wrote this state. The next attempt starts from it.
                 self.known.store(number + 1, Ordering::Relaxed);
             }
             let slow = began.elapsed().mul_f64((attempt + 1).min(WAITED_ATTEMPTS) as f64);
@@ -146,7 +146,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Err(files::at(&self.folder, busy))
     }
 
-    /// What can't be removed now is removed the next time.
+    /// Removes old states. Failures are ignored, because the next call tries again.
     fn prune(&self, newest: u64) {
         let written = |number: u64| disk::metadata(&self.path(number)).and_then(|it| it.modified());
         let Ok(now) = written(newest) else { return };

@@ -9,25 +9,25 @@ use std::{
 
 use crate::EngineError;
 
-/// Interval between two checks of a command.
+/// Interval between two checks whether a command has exited.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum CommandError {
     NotThere,
     NoAnswer,
     Io(io::Error),
 }
 
-impl Trouble {
+impl CommandError {
     pub(crate) fn error(&self, program: &str) -> EngineError {
         match self {
             Self::NotThere => EngineError::new(format!("{program} isn't on this machine's PATH"))
@@ -41,21 +41,21 @@ impl Trouble {
     }
 }
 
-/// Runs a command to its end, or kills it after `most`.
-pub(crate) fn run(command: &mut Command, most: Duration) -> Result<Said, Trouble> {
+/// Runs a command until it exits, or kills it after `most`.
+pub(crate) fn run(command: &mut Command, most: Duration) -> Result<CommandOutput, CommandError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Trouble::NotThere,
-        _ => Trouble::Io(error),
+        io::ErrorKind::NotFound => CommandError::NotThere,
+        _ => CommandError::Io(error),
     })?;
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let Some(status) = wait(&mut child, most).map_err(Trouble::Io)? else {
-        return Err(Trouble::NoAnswer);
+    let Some(status) = wait(&mut child, most).map_err(CommandError::Io)? else {
+        return Err(CommandError::NoAnswer);
     };
     let text = |reader: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
     };
-    Ok(Said { status, out: text(out), err: text(err) })
+    Ok(CommandOutput { status, out: text(out), err: text(err) })
 }
 
 fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_read_and_one_that_hangs_is_killed() {
+    fn run_returns_output_and_kills_a_hanging_command() {
         let said = run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), LOOK * 500);
         let said = said.unwrap();
         assert_eq!((said.status.code(), said.out.trim(), said.err.trim()), (Some(3), "a", "b"));
         let hangs = run(Command::new("sleep").arg("60"), LOOK * 5);
-        assert!(matches!(hangs, Err(Trouble::NoAnswer)));
+        assert!(matches!(hangs, Err(CommandError::NoAnswer)));
         let gone = run(&mut Command::new("proctor-no-such-program"), LOOK);
-        assert!(matches!(gone, Err(Trouble::NotThere)));
+        assert!(matches!(gone, Err(CommandError::NotThere)));
     }
 }

@@ -1,4 +1,4 @@
-//! Asks the scheduler how a worker's job ended.
+//! Queries the scheduler for how a worker's job ended.
 
 use std::{
     collections::HashMap,
@@ -9,20 +9,20 @@ use std::{
 
 use crate::{History, Job, Jobs, Submissions, engine, table};
 
-/// Queries a run's schedulers, at most every few seconds per submission.
+/// Queries a run's schedulers, at most once every few seconds per submission.
 #[derive(Debug)]
 pub struct Inquiry {
     run: PathBuf,
-    /// By the submission's job.
+    /// Cached answers, by the submission's job id.
     answers: Mutex<HashMap<String, Answer>>,
 }
 
-/// One start of a worker's job.
+/// One start of a worker's job. A requeued job has several.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
-    /// As in `PROCTOR_JOB`.
+    /// The job id from `PROCTOR_JOB`.
     pub job: &'a str,
-    /// How often the scheduler had started the job before.
+    /// How often the scheduler had restarted the job before.
     pub restarts: u32,
     pub node: &'a str,
 }
@@ -39,22 +39,23 @@ impl Inquiry {
         Self { run: run.to_owned(), answers: Mutex::default() }
     }
 
-    /// How a start of a job ended, in the scheduler's terms: `NODE_FAIL`, `OUT_OF_MEMORY`. If it has not ended as far as the
-    /// scheduler knows, its state. `None`: the scheduler doesn't know the job or doesn't respond.
+    /// Returns how a start of a job ended, in the scheduler's terms, such as `NODE_FAIL` or
+    /// `OUT_OF_MEMORY`. If the scheduler does not report an end, returns the job's state. Returns
+    /// `None` if the scheduler does not know the job or does not respond.
     pub fn ending(&self, start: &Start<'_>) -> Option<String> {
         let submissions = Submissions::of(&self.run).ok()?;
         let owns =
             |prefix: &str| start.job.strip_prefix(prefix).is_some_and(|it| it.starts_with('_'));
         let submission = submissions.all.iter().find(|one| owns(&one.job))?;
         let every = Duration::from_secs(table().ok()?.poll_seconds);
-        // Held during the query: others that need the same answer wait for it.
+        // Held during the query, so that other callers wait for the same answer.
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |answer: &&Answer| answer.at.elapsed() < every;
         if let Some(answer) = answers.get(&submission.job).filter(is_fresh) {
             return answer.ending(start);
         }
         let engine = engine(&submission.engine).ok()?;
-        // A controller that is down answers none of the questions.
+        // A controller that is down answers no queries. Stop after the first failure.
         let Jobs::Known(jobs) = engine.state(submission) else { return None };
         let answer = Answer { at: Instant::now(), jobs, history: engine.history(submission) };
         let ending = answer.ending(start);
@@ -73,7 +74,7 @@ impl Answer {
         let now = jobs.iter().find(|one| one.id == start.job);
         let restarts = history.restarts.get(start.job).copied().unwrap_or_default();
         let state = if restarts > start.restarts {
-            // Without accounting, the scheduler forgets how the earlier start ended.
+            // Without accounting, the scheduler no longer knows how the earlier start ended.
             "REQUEUED".to_owned()
         } else {
             let now = now?;
@@ -90,7 +91,7 @@ impl Answer {
     }
 }
 
-/// An asterisk means that the node doesn't respond.
+/// Returns whether a node is lost. An asterisk means that the node does not respond.
 fn is_lost(node: &str) -> bool {
     node.ends_with('*') || node.starts_with("down") || node.starts_with("fail")
 }
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
     use crate::slurm::{ended_starts, jobs, nodes, restarts};
 
-    /// What the programs of one version of Slurm printed about seven jobs on two nodes.
+    /// Recorded output of one Slurm version's programs about seven jobs on two nodes.
     struct Recorded {
         squeue: &'static str,
         sacct: &'static str,
@@ -131,13 +132,14 @@ mod tests {
         };
     }
 
-    /// Seconds after the second node lost its power: Slurm has not noticed it.
+    /// Recorded seconds after the second node lost power, before Slurm noticed.
     const SILENT: [Recorded; 2] = [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
-    /// Minutes later.
+    /// Recorded minutes later.
     const END: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
 
     impl Recorded {
-        /// `accounts`: whether the site keeps them, so that `sacct` prints something.
+        /// Returns the ending from the recorded output. `accounts` says whether the site uses
+        /// accounting, so that `sacct` prints something.
         fn ending(&self, start: &Start<'_>, accounts: bool) -> Option<String> {
             let ended = if accounts { ended_starts(self.sacct) } else { Vec::new() };
             let history =
@@ -153,9 +155,9 @@ mod tests {
                 ("1_0", "n1", "TIMEOUT", "TIMEOUT, TimeLimit"),
                 ("2_0", "n1", "OUT_OF_MEMORY", "OUT_OF_MEMORY, OutOfMemory"),
                 ("3_0", "n2", "NODE_FAIL", "NODE_FAIL, NodeDown"),
-                // Requeued when its node was lost, and waits.
+                // The job was requeued when its node was lost, and is pending.
                 ("4_0", "n2", "NODE_FAIL", "REQUEUED, node n2 is down*"),
-                // Preempted and requeued, and runs again.
+                // The job was preempted and requeued, and is running again.
                 ("5_0", "n1", "PREEMPTED", "REQUEUED"),
                 ("6_0", "n1", "PREEMPTED", "PREEMPTED"),
                 ("7_0", "n1", "CANCELLED, by 0", "CANCELLED"),
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_the_state_that_its_submission_reported_and_others_have_none() {
+    fn ending_is_none_for_jobs_of_other_submissions() {
         let run = tempfile::tempdir().unwrap();
         let submitted = r#"[{"engine": "kubernetes", "job": "12", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
         fs::write(run.path().join("engine.json"), submitted).unwrap();
@@ -202,11 +204,11 @@ mod tests {
         assert_eq!(ending("12_0").as_deref(), Some("OUT_OF_MEMORY, OutOfMemory"));
         assert_eq!(ending("12_1").as_deref(), Some("NODE_FAIL"));
         assert_eq!(ending("12_2"), None);
-        assert_eq!(ending("1_2"), None, "another submission's");
+        assert_eq!(ending("1_2"), None, "job of another submission");
     }
 
     #[test]
-    fn ending_belongs_to_the_start_that_is_asked_about() {
+    fn ending_is_that_of_the_requested_start() {
         let jobs = vec![job("7_0", "PENDING", "BeginTime")];
         let ended = vec![job("7_0", "PREEMPTED", ""), job("7_0", "NODE_FAIL", "")];
         let restarts = [("7_0".to_owned(), 2)].into();
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn without_accounting_a_start_is_requeued_or_on_a_node_that_is_gone() {
+    fn ending_without_accounting_shows_requeues_and_lost_nodes() {
         let jobs = vec![job("7_0", "RUNNING", "None"), job("7_1", "RUNNING", "None")];
         let restarts = [("7_0".to_owned(), 1), ("7_1".to_owned(), 0)].into();
         let nodes = [("n1".to_owned(), "down*".to_owned())].into();

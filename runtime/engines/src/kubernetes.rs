@@ -1,4 +1,4 @@
-//! Kubernetes: the manifest of a Job of workers that pull trials. Nothing is sent to a cluster.
+//! Generates a Kubernetes Job manifest for workers. Sends nothing to a cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ const SETTINGS: [&str; 9] = [
     "privileged",
 ];
 
-/// Seconds until pods of a lost node are replaced. Kubernetes' default is five minutes.
+/// Seconds until pods on a lost node are replaced. The Kubernetes default is five minutes.
 const GONE_SECONDS: u64 = 30;
-/// Exit statuses of a worker after which another one would fare no better: a mistake of the user, and a run whose trials
-/// have all ended, some without a verdict.
+/// Exit statuses of a worker after which a replacement would fail too: a user error, and a run
+/// whose trials have all ended, some without a verdict.
 const FINAL: [u8; 2] = [2, 3];
-/// A worker that is told to end closes its sandboxes within this time.
+/// Seconds that a worker has to close its sandboxes after it is told to stop.
 const GRACE_SECONDS: u64 = 60;
 
-/// A Job's manifest.
+/// The Kubernetes engine, which only prints a manifest.
 #[derive(Debug, Clone, Copy)]
 pub struct Kubernetes;
 
 impl Kubernetes {
-    /// A Job in JSON, which is valid YAML.
+    /// Returns a Job manifest in JSON, which is valid YAML.
     ///
     /// # Errors
-    /// A setting is missing, or Kubernetes has no setting of this name.
+    /// Returns an error if a setting is missing, unknown or invalid.
     pub fn manifest(&self, request: &Request) -> Result<Value, EngineError> {
         let settings = &request.settings;
         expect_keys("kubernetes", settings, &SETTINGS)?;
@@ -42,7 +42,7 @@ impl Kubernetes {
         let image = required(
             settings,
             "image",
-            "an image that has proctor, such as registry/proctor:0.1.0",
+            "an image that contains proctor, such as registry/proctor:0.1.0",
         )?;
         let claim =
             required(settings, "claim", "a PersistentVolumeClaim with access mode ReadWriteMany")?;
@@ -65,8 +65,8 @@ impl Kubernetes {
         let privileged = settings.get("privileged").is_some_and(|value| value == "true");
         let security = match privileged {
             true => json!({ "privileged": true }),
-            // Native sandboxes create user namespaces, which some runtimes' default seccomp profile
-            // forbids.
+            // Native sandboxes create user namespaces, which the default seccomp profile of some
+            // runtimes forbids.
             false => json!({
                 "allowPrivilegeEscalation": true,
                 "seccompProfile": { "type": "Unconfined" },
@@ -123,8 +123,8 @@ impl Kubernetes {
             "kind": "Job",
             "metadata": metadata,
             "spec": {
-                // Without `completions`: pods pull work, and the Job is done when one of them finds
-                // none.
+                // No `completions`: pods pull work, and the Job is complete when one of them finds
+                // no more.
                 "parallelism": request.workers,
                 "backoffLimit": request.workers.saturating_mul(table()?.requeues),
                 "podFailurePolicy": { "rules": [
@@ -132,7 +132,7 @@ impl Kubernetes {
                         "action": "FailJob",
                         "onExitCodes": { "containerName": "worker", "operator": "In", "values": FINAL },
                     },
-                    // Pods that were evicted or preempted are replaced, however many.
+                    // Evicted or preempted pods are always replaced.
                     {
                         "action": "Ignore",
                         "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }],
@@ -158,7 +158,7 @@ fn required<'a>(
     })
 }
 
-/// Rejects values that the API server would reject, or understand differently.
+/// Rejects values that the API server would reject or interpret differently.
 fn expect_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
     for (key, value) in settings {
         let (is_right, form) = match key.as_str() {
@@ -202,7 +202,7 @@ fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
 
-/// The run's name as a part of a DNS label.
+/// Returns the run's name in a form that is valid as part of a DNS label.
 fn label(request: &Request) -> String {
     let name = request.run.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -286,19 +286,20 @@ mod tests {
         let rules = &job["spec"]["podFailurePolicy"]["rules"];
         assert_eq!(rules[0]["action"], "FailJob");
         assert_eq!(rules[0]["onExitCodes"]["values"], json!([2, 3]));
-        // The policy needs it.
+        // The failure policy requires it.
         assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
     }
 
-    /// A Job's types by version of Kubernetes, as `tests/kubernetes/types.py` reads them from the crate k8s-openapi.
+    /// The Job's types by Kubernetes version, as `tests/kubernetes/types.py` extracts them from the
+    /// crate k8s-openapi.
     const TYPES: [(&str, &str); 2] = [
         ("1.33", include_str!("../tests/kubernetes/1.33.json")),
         ("1.37", include_str!("../tests/kubernetes/1.37.json")),
     ];
 
-    /// Where a value has unknown or missing fields, or fields of another type.
+    /// Returns where a value has unknown fields, missing fields, or fields of the wrong type.
     fn wrong(types: &Value, kind: &Value, value: &Value, at: &str) -> Vec<String> {
-        let other = || vec![format!("{at}: {value} is no {kind}")];
+        let other = || vec![format!("{at}: {value} is not a {kind}")];
         match (kind, value) {
             (Value::Array(kinds), Value::Array(values)) => {
                 let each = values.iter().enumerate();
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_the_api_would_reject_are_named() {
+    fn manifest_rejects_values_that_the_api_would_reject() {
         let base = [("image", "i"), ("claim", "c")];
         for good in
             [("cpus", "500m"), ("mem", "1.5Gi"), ("namespace", "lab-1"), ("privileged", "false")]
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_settings_are_named() {
+    fn manifest_names_missing_settings() {
         let error = Kubernetes.manifest(&request(&[("image", "i")])).unwrap_err();
         assert!(error.what.contains("claim"), "{error}");
         let elsewhere = request(&[("image", "i"), ("claim", "c"), ("mount", "/data")]);

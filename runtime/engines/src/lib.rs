@@ -1,6 +1,5 @@
-//! Engines place a run's workers on machines. A worker finds its trials itself
-//! (`proctor worker RUN`), so an engine only starts N identical jobs, reports their state, and ends
-//! them.
+//! Engines start a run's workers on other machines. Each worker pulls its own trials (`proctor
+//! worker RUN`). An engine only starts N identical jobs, reports their state, and stops them.
 
 mod command;
 mod inquiry;
@@ -21,67 +20,70 @@ pub use submissions::{Submission, Submissions};
 pub use table::{Table, table};
 pub use time::duration;
 
-/// The exit status of a worker that was asked to end while trials are left.
+/// Exit status of a worker that was asked to stop while trials were left.
 pub const UNFINISHED: u8 = 75;
 
 /// A submission request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The run directory, absolute.
+    /// Absolute path of the run directory.
     pub run: PathBuf,
-    /// The program that nodes start, absolute.
+    /// Absolute path of the program that nodes start.
     pub program: PathBuf,
-    /// Its version, which every node must have.
+    /// The program's version, which every node must have.
     pub version: String,
     pub workers: u32,
     /// The engine's own settings, such as a partition.
     pub settings: BTreeMap<String, String>,
 }
 
-/// A scheduler.
+/// A scheduler that can run workers.
 pub trait Engine: fmt::Debug + Send + Sync {
-    /// Its name on the command line.
+    /// Returns the name used on the command line.
     fn name(&self) -> &'static str;
 
-    /// Checks whether workers can be queued from here with these settings. Called before a run is
-    /// planned.
+    /// Checks whether workers can be queued from this machine with these settings. Called before a
+    /// run is planned.
     ///
     /// # Errors
-    /// The scheduler isn't available, or has no such setting.
+    /// Returns an error if the scheduler is unavailable or does not support a setting.
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError>;
 
     /// Queues the workers.
     ///
     /// # Errors
-    /// The scheduler isn't available or rejects the request; nothing is queued then.
+    /// Returns an error if the scheduler is unavailable or rejects the request. In that case
+    /// nothing is queued.
     fn submit(&self, request: &Request) -> Result<Submission, EngineError>;
 
-    /// The state of a submission's jobs.
+    /// Returns the state of a submission's jobs.
     fn state(&self, submission: &Submission) -> Jobs;
 
-    /// What else the scheduler knows about a submission's jobs and nodes, such as how earlier starts of a job ended.
+    /// Returns other information about a submission's jobs and nodes, such as how earlier starts of
+    /// a job ended.
     fn history(&self, _submission: &Submission) -> History {
         History::default()
     }
 
-    /// Asks the workers of a submission to close their sandboxes and end, and keeps waiting ones from starting. Nothing is
-    /// killed.
+    /// Asks the workers of a submission to close their sandboxes and exit, and prevents pending
+    /// ones from starting. No process is killed.
     ///
     /// # Errors
-    /// The scheduler isn't here or refuses.
+    /// Returns an error if the scheduler is unavailable or rejects the request.
     fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError>;
 
-    /// Ends the jobs of a submission, by its id alone. Those that ended already are no error.
+    /// Cancels the jobs of a submission, using only its id. Jobs that have already ended are
+    /// ignored.
     ///
     /// # Errors
-    /// The scheduler isn't available or rejects the request.
+    /// Returns an error if the scheduler is unavailable or rejects the request.
     fn cancel(&self, submission: &Submission) -> Result<(), EngineError>;
 }
 
-/// The engine of this name.
+/// Returns the engine with this name.
 ///
 /// # Errors
-/// There is no such engine.
+/// Returns an error if there is no such engine.
 pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
     match name {
         "slurm" => Ok(Box::new(Slurm)),
@@ -93,34 +95,35 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
     }
 }
 
-/// The scheduler's report on jobs.
+/// The scheduler's report about jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Jobs {
-    /// Every job that the scheduler still knows.
+    /// All jobs that the scheduler still knows.
     Known(Vec<Job>),
-    /// The scheduler didn't respond, which says nothing about the jobs.
+    /// The scheduler did not respond, so the state of the jobs is unknown. Contains the reason.
     Unknown(String),
 }
 
 /// One worker's job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// In the form of [`Submission::job_of`].
+    /// The id, in the format of [`Submission::job_of`].
     pub id: String,
     /// The scheduler's term, such as `RUNNING`, `PENDING` or `NODE_FAIL`.
     pub state: String,
-    /// Why it waits or failed; may be empty.
+    /// Why the job is pending or failed. May be empty.
     pub reason: String,
-    /// The node where it runs; may be empty.
+    /// The node that runs the job. May be empty.
     pub node: String,
 }
 
-/// What a scheduler knows of a submission beside the present state of its jobs. What it doesn't know is empty.
+/// What a scheduler knows about a submission besides the current state of its jobs. Unknown parts
+/// are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// Starts of jobs that have ended, oldest first. A job that was requeued has several.
+    /// Starts of jobs that have ended, oldest first. A requeued job has several.
     pub ended: Vec<Job>,
-    /// How often each job was started again.
+    /// How often each job was restarted.
     pub restarts: BTreeMap<String, u32>,
     /// The state of each node.
     pub nodes: BTreeMap<String, String>,
@@ -138,7 +141,7 @@ const OPEN: [&str; 8] = [
     "COMPLETING",
 ];
 
-/// States of jobs that wait, run, ended well or were ended on request.
+/// States of jobs that are pending, running, completed, or cancelled on request.
 const WELL: [&str; 9] = [
     "PENDING",
     "CONFIGURING",
@@ -152,19 +155,19 @@ const WELL: [&str; 9] = [
 ];
 
 impl Job {
-    /// Whether it ended by itself, and not well.
+    /// Returns whether the job ended unsuccessfully and was not cancelled.
     pub fn has_failed(&self) -> bool {
         !WELL.contains(&self.state.as_str())
     }
 
-    /// Whether it has ended in any way.
+    /// Returns whether the job has ended in any way.
     pub fn has_ended(&self) -> bool {
         !OPEN.contains(&self.state.as_str())
     }
 }
 
 impl Jobs {
-    /// The number of jobs per state: `3 RUNNING, 5 PENDING (Resources)`.
+    /// Returns the number of jobs per state, such as `3 RUNNING, 5 PENDING (Resources)`.
     pub fn summary(&self) -> String {
         let jobs = match self {
             Self::Known(jobs) if jobs.is_empty() => {
@@ -188,7 +191,7 @@ impl Jobs {
     }
 }
 
-/// Why an engine rejects a request.
+/// An error from an engine, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineError {
     pub what: String,
@@ -219,7 +222,7 @@ impl fmt::Display for EngineError {
 
 impl std::error::Error for EngineError {}
 
-/// Rejects settings that an engine doesn't have.
+/// Rejects settings that an engine does not support.
 pub(crate) fn expect_keys(
     engine: &str,
     settings: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! `RUN/engine/`: what jobs of workers print.
+//! `RUN/engine/`: the output of the workers' jobs.
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +9,18 @@ use std::{
 
 use crate::Job;
 
-/// Bytes at a log's end in which its last error is looked for.
+/// Number of bytes at the end of a log that are searched for its last error.
 const TAIL: u64 = 16 << 10;
-/// Messages of one submission that are shown.
+/// Maximum number of distinct messages shown per submission.
 const SHOWN: usize = 3;
 
-/// The folder of the logs.
+/// Returns the folder that contains the logs.
 pub(crate) fn logs(run: &Path) -> PathBuf {
     run.join("engine")
 }
 
-/// Why jobs failed, by the last error in each one's log. Each message is there once, with the number of its jobs. A job
-/// whose log has no error says nothing.
+/// Returns why jobs failed, taken from the last error in each log. Each message appears once, with
+/// the number of affected jobs. Jobs whose logs contain no error are left out.
 pub fn failures(run: &Path, jobs: &[Job]) -> Vec<String> {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.has_failed()) {

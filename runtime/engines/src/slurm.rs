@@ -1,5 +1,5 @@
-//! Slurm: one array job of workers, through the command-line programs. Their output differs between
-//! versions, so only formats that are the same in 22.05 and 24.11 are read.
+//! Runs workers as one Slurm array job, using the command-line programs. Their output differs
+//! between versions, so only formats that are the same in 22.05 and 24.11 are parsed.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use crate::{
     table,
 };
 
-/// What each array task runs.
+/// The script that each array task runs.
 const SCRIPT: &str = include_str!("worker.sh");
 
-/// Keys of `--engine-set` and the `sbatch` option of each. `extra` is passed on unchanged.
+/// Keys of `--engine-set` with their `sbatch` options. `extra` is passed on unchanged.
 const OPTIONS: [(&str, &str); 8] = [
     ("partition", "--partition"),
     ("account", "--account"),
@@ -32,10 +32,10 @@ const OPTIONS: [(&str, &str); 8] = [
 ];
 const EXTRA: &str = "extra";
 
-/// Array job, index, job, state, reason, nodes.
+/// Fields: array job, index, job, state, reason, nodes.
 const FORMAT: &str = "%F|%K|%A|%T|%r|%N";
 
-/// Slurm, through its client programs on this machine.
+/// The Slurm engine, which runs Slurm's client programs on this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Slurm;
 
@@ -94,7 +94,7 @@ impl Engine for Slurm {
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run(&mut command, answer) {
             Ok(said) if said.status.success() => Jobs::Known(jobs(&said.out)),
-            // Slurm forgets ended jobs after a while.
+            // Slurm forgets jobs some time after they end.
             Ok(said) if said.err.contains("Invalid job id") => Jobs::Known(Vec::new()),
             Ok(said) => Jobs::Unknown(first_line(&said.err)),
             Err(trouble) => Jobs::Unknown(trouble.error("squeue").to_string()),
@@ -103,7 +103,8 @@ impl Engine for Slurm {
 
     fn history(&self, submission: &Submission) -> History {
         let job = submission.job.as_str();
-        // Not every site keeps accounts. The other two know less, and every site has them.
+        // Not every site has accounting (`sacct`). The other two programs report less but are
+        // always available.
         let ended = ["-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State"];
         History {
             ended: ended_starts(&asked("sacct", submission, ended)),
@@ -114,7 +115,7 @@ impl Engine for Slurm {
 
     fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError> {
         scancel(submission, &["--state=PENDING"])?;
-        // The script alone, without the time limit (KillWait) after which Slurm kills a job that it ends.
+        // Signal only the script. A plain `scancel` would kill the job after a time limit (KillWait).
         scancel(submission, &["--batch", "--signal=TERM"])
     }
 
@@ -123,7 +124,8 @@ impl Engine for Slurm {
     }
 }
 
-/// What a program prints about the cluster of a submission. Empty: it is not there, or it fails.
+/// Returns what a program prints about the cluster of a submission, or an empty text if it is
+/// missing or fails.
 fn asked(
     program: &str,
     submission: &Submission,
@@ -138,7 +140,7 @@ fn asked(
     }
 }
 
-/// Jobs that ended already are no error.
+/// Runs `scancel`. Jobs that have already ended are ignored.
 fn scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError> {
     let mut command = Command::new("scancel");
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
@@ -160,7 +162,7 @@ fn expect_settings(settings: &BTreeMap<String, String>) -> Result<(), EngineErro
     expect_keys("slurm", settings, &known)
 }
 
-/// The options of `sbatch`.
+/// Returns the options for `sbatch`.
 fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
     expect_settings(&request.settings)?;
     let last = request
@@ -169,7 +171,7 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run.file_name().unwrap_or_default().to_string_lossy();
     let log = logs(&request.run).join("%A_%a.log");
-    // Jobs start in the directory from which they are submitted, because relative paths of a plan
+    // Jobs start in the directory from which they are submitted, because a plan's relative paths
     // may depend on it.
     let mut all = vec![
         "--parsable".to_owned(),
@@ -202,7 +204,7 @@ fn write_script(run: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// `ID` or `ID;CLUSTER`. Sites may print other lines before it.
+/// Parses `ID` or `ID;CLUSTER`. Some sites print other lines before it.
 fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
     let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let (id, cluster) = match line.split_once(';') {
@@ -224,7 +226,8 @@ pub(crate) fn jobs(out: &str) -> Vec<Job> {
     out.lines().filter_map(job).collect()
 }
 
-/// `sacct`'s rows: one for each start of a job, oldest first. `CANCELLED by 1000` has its reason in the state.
+/// Parses `sacct` output: one row per start of a job, oldest first. `CANCELLED by 1000` has its
+/// reason in the state column.
 pub(crate) fn ended_starts(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let (id, state) = line.split_once('|')?;
@@ -236,7 +239,7 @@ pub(crate) fn ended_starts(out: &str) -> Vec<Job> {
     out.lines().filter_map(job).collect()
 }
 
-/// From `scontrol -o show job`: a line of `KEY=VALUE` for each job.
+/// Parses `scontrol -o show job`: one line of `KEY=VALUE` pairs per job.
 pub(crate) fn restarts(out: &str) -> BTreeMap<String, u32> {
     let job = |line: &str| {
         let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
@@ -246,7 +249,7 @@ pub(crate) fn restarts(out: &str) -> BTreeMap<String, u32> {
     out.lines().filter_map(job).collect()
 }
 
-/// From `sinfo`: a line for each partition of a node.
+/// Parses `sinfo`: one line per node and partition.
 pub(crate) fn nodes(out: &str) -> BTreeMap<String, String> {
     let node = |line: &str| {
         let (name, state) = line.trim().split_once('|')?;
@@ -255,7 +258,7 @@ pub(crate) fn nodes(out: &str) -> BTreeMap<String, String> {
     out.lines().filter_map(node).collect()
 }
 
-/// `sbatch`'s error, with a hint if the text is known.
+/// Converts `sbatch`'s error, adding a hint if the text is known.
 fn refused(err: &str) -> EngineError {
     const HINTS: [(&str, &str); 7] = [
         ("partition", "`sinfo -s` lists the partitions"),
@@ -276,7 +279,7 @@ fn refused(err: &str) -> EngineError {
     }
 }
 
-/// The first error line without the program's name; else the first line.
+/// Returns the first error line without the program's name, or else the first line.
 fn first_line(err: &str) -> String {
     let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_become_options_and_unknown_ones_are_named() {
+    fn settings_become_options_and_unknown_ones_are_rejected() {
         let all = arguments(&request(&[
             ("partition", "bench"),
             ("time", "1:00:00"),
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_states_of_both_slurm_versions_are_read() {
+    fn ids_and_states_of_both_slurm_versions_are_parsed() {
         assert_eq!(parsed_id("17\n"), Some(("17".into(), None)));
         assert_eq!(parsed_id("welcome\n17;hpc\n"), Some(("17".into(), Some("hpc".into()))));
         assert_eq!(parsed_id("Submitted batch job\n"), None);

@@ -1,4 +1,4 @@
-//! `RUN/engine.json`: the submissions to engines, oldest first.
+//! `RUN/engine.json`: the run's submissions to engines, oldest first.
 
 use std::{
     collections::BTreeMap,
@@ -12,31 +12,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 
-/// Workers that one `submit` queued.
+/// The workers queued by one `submit`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     pub engine: String,
     /// The scheduler's id of the submission.
     pub job: String,
-    /// The cluster, if the scheduler names one.
+    /// The cluster, if the scheduler reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     pub workers: u32,
-    /// Version of the program that nodes start.
+    /// Version of Proctor that nodes start.
     pub proctor: String,
-    /// Seconds since the epoch.
+    /// Submission time in seconds since the epoch.
     pub submitted: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// The command that queued it.
+    /// The command that queued the workers.
     pub command: Vec<String>,
-    /// When `proctor cancel` ended it, in seconds since the epoch.
+    /// When `proctor cancel` cancelled the submission, in seconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<u64>,
 }
 
 impl Submission {
-    /// The name of one worker's job, which the worker has in `PROCTOR_JOB`.
+    /// Returns the name of one worker's job, which the worker has in `PROCTOR_JOB`.
     pub fn job_of(&self, index: &str) -> String {
         format!("{}_{index}", self.job)
     }
@@ -50,8 +50,10 @@ pub struct Submissions {
 }
 
 impl Submissions {
+    /// Reads the submissions of a run. A missing file means that there are none.
+    ///
     /// # Errors
-    /// The file exists and can't be read.
+    /// Returns an error if the file exists but cannot be read.
     pub fn of(run: &Path) -> Result<Self, EngineError> {
         let path = run.join("engine.json");
         let all = match fs::read(&path) {
@@ -67,13 +69,15 @@ impl Submissions {
         Ok(Self { path, all })
     }
 
-    /// The submissions that were not cancelled.
+    /// Returns the submissions that were not cancelled.
     pub fn open(&self) -> impl Iterator<Item = &Submission> {
         self.all.iter().filter(|one| one.cancelled.is_none())
     }
 
+    /// Writes the file.
+    ///
     /// # Errors
-    /// The directory can't be written.
+    /// Returns an error if the directory cannot be written.
     pub fn write(&self) -> Result<(), EngineError> {
         let write = || -> io::Result<()> {
             let folder = self.path.parent().unwrap_or(Path::new("."));
@@ -95,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn submissions_are_read_as_they_were_written_and_cancelled_ones_are_not_open() {
+    fn submissions_round_trip_and_cancelled_ones_are_not_open() {
         let run = tempfile::tempdir().unwrap();
         let mut all = Submissions::of(run.path()).unwrap();
         assert!(all.all.is_empty());

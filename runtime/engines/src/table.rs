@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::EngineError;
 
-/// How workers are submitted and watched. The file explains each value.
+/// Settings for submitting and monitoring workers. `configs/cluster.toml` explains each value.
 #[derive(Debug, Deserialize)]
 pub struct Table {
     pub poll_seconds: u64,
@@ -20,10 +20,10 @@ struct Whole {
     submit: Table,
 }
 
-/// The built-in table.
+/// Returns the built-in settings.
 ///
 /// # Errors
-/// It can't be read.
+/// Returns an error if they cannot be parsed.
 pub fn table() -> Result<&'static Table, EngineError> {
     static TABLE: ShippedTable<Whole> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scheduler_is_asked_at_most_every_fifteen_seconds() {
+    fn table_queries_the_scheduler_at_most_every_fifteen_seconds() {
         assert!(table().unwrap().poll_seconds >= 15);
     }
 }

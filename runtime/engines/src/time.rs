@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`. `None`:
-/// no limit, or not a time.
+/// Parses `minutes`, `minutes:seconds`, `hours:minutes:seconds` or
+/// `days-hours[:minutes[:seconds]]`. Returns `None` if the text means no limit or is not a time.
 pub fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (days, rest) = match text.split_once('-') {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_slurm_reads_them() {
+    fn duration_parses_times_like_slurm() {
         for (text, seconds) in [
             ("5", Some(300)),
             ("1:30", Some(90)),

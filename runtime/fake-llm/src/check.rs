@@ -1,11 +1,12 @@
-//! What a strict endpoint rejects. Catches a scaffold that forgets a tool result before a paid
-//! model does.
+//! Rejects the conversations that a strict endpoint rejects. This catches a scaffold that forgets a
+//! tool result before a paid model does.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// The reason to reject the request with status 400.
+/// Returns why a strict endpoint would reject the request with status 400, or `None` if it would
+/// not.
 pub(crate) fn refusal(request: &Value, strict: bool) -> Option<String> {
     let Some(messages) = request["messages"].as_array() else {
         return Some("'messages' must be an array".into());

@@ -1,8 +1,7 @@
-//! The four wire formats. A script has one conversation, which each format expresses in its own
-//! way.
+//! The four wire formats. Each format expresses the same scripted conversation.
 //!
-//! A request is converted to chat completions, on which scripts are matched and strictness is
-//! checked; a response is written directly from the script.
+//! Requests are converted to chat completions, which are used to match scripts and to check
+//! strictness. Responses are written directly from the script.
 
 use serde_json::{Value, json};
 
@@ -17,8 +16,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The request in the form of chat completions. An error is the reason why a strict endpoint
-    /// would reject it.
+    /// Converts a request to chat completions. The error is why a strict endpoint would reject it.
     pub(crate) fn read(self, request: &Value) -> Result<Value, String> {
         let mut read = match self {
             Self::Chat => request.clone(),
@@ -26,7 +24,7 @@ impl Format {
             Self::Messages => messages::read(request)?,
             Self::Gemini => gemini::read(request)?,
         };
-        // Tools stay in their own format because only their length matters.
+        // Tools keep their own format, because only their length matters.
         if let (Some(read), Some(tools)) = (read.as_object_mut(), request.get("tools")) {
             read.insert("tools".into(), tools.clone());
         }
@@ -42,7 +40,7 @@ impl Format {
         }
     }
 
-    /// A response that is billed but useless.
+    /// Returns a response that is billed but contains no choice.
     pub(crate) fn empty(self, reply: &Reply<'_>) -> Value {
         if self == Self::Chat {
             return reply.without_choices();
@@ -56,7 +54,7 @@ impl Format {
         body
     }
 
-    /// The events of a streamed response, as text.
+    /// Returns the events of a streamed response as text.
     pub(crate) fn events(self, reply: &Reply<'_>, with_usage: bool) -> Vec<String> {
         let named = |data: Value| {
             let name = data["type"].as_str().unwrap_or_default();
@@ -74,7 +72,7 @@ impl Format {
         }
     }
 
-    /// An error object in the format's own shape.
+    /// Returns an error object in the format's own shape.
     pub(crate) fn error(self, message: &str, kind: &str) -> Value {
         match self {
             Self::Chat | Self::Responses => wire::error(message, kind),
@@ -86,7 +84,7 @@ impl Format {
     }
 }
 
-/// A call's arguments as an object, for formats whose complete responses contain no string there.
+/// Parses a call's arguments as an object, for formats that send an object instead of a string.
 pub(crate) fn object(text: &str) -> Value {
     let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
     parsed.unwrap_or_else(|| json!({ "malformed": text }))

@@ -43,7 +43,7 @@ pub(crate) fn read(request: &Value) -> Result<Value, String> {
             }
             "user" if said.is_empty() => {}
             "user" => out.push(json!({"role": "user", "content": content_text})),
-            other => return Err(format!("contents[{index}]: {other:?} is no role")),
+            other => return Err(format!("contents[{index}]: {other:?} is not a role")),
         }
     }
     Ok(json!({"model": request["model"], "messages": out}))

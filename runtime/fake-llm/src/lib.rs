@@ -1,13 +1,13 @@
-//! A scripted model server over real HTTP: the model that tests and the demo talk to.
+//! A scripted model server over real HTTP, used by tests and the demo.
 //!
-//! It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini (streaming and
-//! not), and imitates failures of real endpoints on demand: status codes, dropped connections,
-//! truncated and malformed bodies, delays, responses without usage. Its response is a pure function
-//! of the script and of the request's own messages, so it can be called concurrently, restarted,
-//! and resumed in the middle of a conversation. Its only state counts how often a fault has already
-//! happened.
+//! It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, streaming or
+//! not. On demand it imitates failures of real endpoints: error statuses, dropped connections,
+//! truncated and malformed bodies, delays, and responses without usage. Responses depend only on
+//! the script and on the request's own messages. So the server can be called concurrently,
+//! restarted, or used to resume a conversation in the middle. Its only state is how often each
+//! fault has occurred.
 //!
-//! The script format is described in `docs/fake-llm.md` and by the types of [`Script`].
+//! `docs/fake-llm.md` and the types of [`Script`] describe the script format.
 
 mod check;
 mod format;

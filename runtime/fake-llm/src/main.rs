@@ -29,7 +29,7 @@ async fn serve() -> Result<(), String> {
     let server = FakeLlm::listen(script, address)
         .await
         .map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    // The only line of output, which the parent process waits for.
+    // The only line of output. The parent process waits for it.
     let mut out = std::io::stdout();
     writeln!(out, "{}", server.base_url())
         .and_then(|()| out.flush())

@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use crate::{Answer, Script};
 
-/// A response, and a name for its place in the script.
+/// A matching response and its location in the script.
 pub(crate) struct Found<'a> {
     pub answer: &'a Answer,
     pub place: String,
 }
 
-/// The parts of a request that determine its response.
-pub(crate) struct Heard {
-    /// Every message before the first assistant message.
+/// The parts of a request that determine the response.
+pub(crate) struct RequestKey {
+    /// The text of all messages before the first assistant message.
     pub head: String,
     /// The number of assistant messages.
     pub turn: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Heard {
     model: String,
 }
 
-impl Heard {
+impl RequestKey {
     pub(crate) fn new(request: &Value) -> Self {
         let none = Vec::new();
         let messages = request["messages"].as_array().unwrap_or(&none);
@@ -36,7 +36,7 @@ impl Heard {
     }
 }
 
-/// The text of a message; for content in parts, the text parts.
+/// Returns the text of a message, joining the text parts.
 pub(crate) fn text(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
@@ -48,7 +48,7 @@ pub(crate) fn text(message: &Value) -> String {
 }
 
 impl Script {
-    pub(crate) fn find(&self, heard: &Heard) -> Option<Found<'_>> {
+    pub(crate) fn find(&self, heard: &RequestKey) -> Option<Found<'_>> {
         let holds = |wanted: &Option<String>, text: &str| {
             wanted.as_deref().is_none_or(|wanted| text.contains(wanted))
         };
@@ -73,7 +73,7 @@ impl Script {
                 let place = format!("conversation {index} turn {turn}");
                 return Some(Found { answer, place });
             }
-            // A matching conversation that has ended is not continued by a later one.
+            // Do not continue a matching conversation that has ended with a later one.
             break;
         }
         self.default.as_ref().map(|answer| Found { answer, place: "default".into() })

@@ -7,7 +7,7 @@ use crate::{
     wire::{Reply, pieces},
 };
 
-/// The signature of every thought. A thought that is sent back without it is rejected.
+/// The signature of every thinking block. A block returned without it is rejected.
 const SIGNATURE: &str = "scripted-signature";
 
 pub(crate) fn read(request: &Value) -> Result<Value, String> {
@@ -81,11 +81,11 @@ fn text(content: &Value) -> Result<String, String> {
         Value::Array(blocks) => {
             let texts = blocks.iter().map(|block| match block["text"].as_str() {
                 Some(text) if block["type"] == "text" => Ok(text),
-                _ => Err(format!("a block that is no text: {block}")),
+                _ => Err(format!("not a text block: {block}")),
             });
             Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
         }
-        other => Err(format!("not a content: {other}")),
+        other => Err(format!("invalid content: {other}")),
     }
 }
 
@@ -109,7 +109,7 @@ fn stop_reason(reply: &Reply<'_>) -> &'static str {
     }
 }
 
-/// The blocks without content, and the pieces that fill each.
+/// Returns the empty content blocks and the deltas that fill each one.
 fn blocks(reply: &Reply<'_>) -> Vec<(Value, Vec<Value>)> {
     let answer = reply.answer;
     let mut blocks = Vec::new();

@@ -34,7 +34,7 @@ pub(crate) fn read(request: &Value) -> Result<Value, String> {
             "function_call" => {
                 let function = json!({"name": item["name"], "arguments": item["arguments"]});
                 let call = json!({"id": item["call_id"], "function": function});
-                // Calls and the text before them are one response.
+                // Calls and the text before them belong to one response.
                 let mut last = out.last_mut().filter(|last| last["role"] == "assistant");
                 match last.as_mut().and_then(|last| last["tool_calls"].as_array_mut()) {
                     Some(calls) => calls.push(call),
@@ -68,7 +68,7 @@ fn text(content: &Value, kind: &str) -> Result<String, String> {
         Value::Array(parts) => {
             let texts = parts.iter().map(|part| match part["text"].as_str() {
                 Some(text) if part["type"] == kind => Ok(text),
-                _ => Err(format!("Invalid value: a part that is no {kind}: {part}")),
+                _ => Err(format!("Invalid value: not a part of type {kind}: {part}")),
             });
             Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
         }

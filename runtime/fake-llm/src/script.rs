@@ -1,16 +1,16 @@
-//! The script: which response is given when.
+//! The script, which defines the response to each request.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A script file. Rules are tried first, in order, then conversations, in order, then `default`. If
-/// nothing matches, the request is rejected with status 422 and a message that says so.
+/// A script file. Rules are tried first, then conversations (both in order), then `default`. If
+/// nothing matches, the request is rejected with status 422 and a message that explains why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// The model that `/v1/models` lists and that a response names if the request names none.
+    /// The model listed by `/v1/models`. Responses use it if the request names no model.
     pub model: String,
     /// Reject conversations that a strict endpoint would reject (a tool call without its result).
     pub strict: bool,
@@ -33,11 +33,11 @@ impl Default for Script {
     }
 }
 
-/// One response under conditions, all of which must hold. An absent condition always holds.
+/// A response with conditions, all of which must be met. An omitted condition is always met.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// A substring of the conversation's head: every message before the first assistant message.
+    /// A substring of the text before the first assistant message.
     #[serde(default)]
     pub when: Option<String>,
     /// The number of assistant messages in the request: 0 for the first response.
@@ -46,24 +46,24 @@ pub struct Rule {
     /// A substring of the request's last message.
     #[serde(default)]
     pub last: Option<String>,
-    /// The model that the request names, exactly.
+    /// The exact model name in the request.
     #[serde(default)]
     pub model: Option<String>,
     pub answer: Answer,
 }
 
-/// A whole conversation: turn n responds to a request that contains n assistant messages.
+/// A whole conversation: turn n is the response to a request with n assistant messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
-    /// As for a rule.
+    /// Same as for a rule.
     #[serde(default)]
     pub when: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
     #[serde(rename = "turn")]
     pub turns: Vec<Answer>,
-    /// Repeat the last turn after the end. Otherwise the script's `default` is used.
+    /// Repeat the last turn after the end. Otherwise `default` is used.
     #[serde(default)]
     pub repeat_last: bool,
 }
@@ -75,16 +75,16 @@ pub struct Answer {
     pub tool_calls: Vec<Call>,
     pub reasoning_content: Option<String>,
     pub refusal: Option<String>,
-    /// Absent: `tool_calls` if there are calls, otherwise `stop`.
+    /// Default: `tool_calls` if there are calls, otherwise `stop`.
     pub finish_reason: Option<String>,
-    /// Further vendor-specific fields of the message, verbatim.
+    /// Additional vendor-specific fields of the message, copied verbatim.
     pub extra: Map<String, Value>,
     pub usage: UsageSpec,
-    /// Before the head of the response.
+    /// Delay before the response headers are sent.
     pub delay_seconds: f64,
-    /// Between two chunks of a stream.
+    /// Delay between two chunks of a stream.
     pub chunk_delay_seconds: f64,
-    /// Faults before this response is given, in order.
+    /// Faults returned before this response, in order.
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
 }
@@ -93,7 +93,7 @@ pub struct Answer {
 #[serde(deny_unknown_fields)]
 pub struct Call {
     pub name: String,
-    /// A table is written as JSON; a string is sent verbatim, so it may be malformed.
+    /// A table is serialized as JSON. A string is sent verbatim and may be malformed.
     #[serde(default = "no_arguments")]
     pub arguments: Value,
 }
@@ -111,8 +111,8 @@ impl Call {
     }
 }
 
-/// `usage = false` leaves it out, `usage = true` (the default) counts four bytes per token, a table
-/// sets it.
+/// Token usage in the response. `false` omits it, `true` (the default) counts four bytes per token,
+/// and a table sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum UsageSpec {
@@ -135,24 +135,24 @@ pub struct TokenCounts {
     pub reasoning: u64,
 }
 
-/// A failure of the first `times` requests for this response. Counted per response and conversation
-/// head.
+/// A fault returned for the first `times` requests for this response. Counted separately per
+/// response and conversation head.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// For `status`.
+    /// The status code, for the kind `status`.
     #[serde(default)]
     pub status: Option<u16>,
     /// The `Retry-After` header, verbatim: seconds or an HTTP date.
     #[serde(default)]
     pub retry_after: Option<String>,
-    /// Absent: an error object in the endpoint's format.
+    /// The response body. Default: an error object in the endpoint's format.
     #[serde(default)]
     pub body: Option<String>,
     #[serde(default)]
     pub delay_seconds: f64,
-    /// 0 means always.
+    /// Number of requests that get the fault. 0 means all.
     #[serde(default = "once")]
     pub times: u64,
 }
@@ -164,23 +164,23 @@ fn once() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// An error status.
+    /// Responds with an error status.
     Status,
-    /// The connection ends without a response.
+    /// Closes the connection without a response.
     Drop,
-    /// Head and half of the body are sent, then the connection ends.
+    /// Sends the headers and half of the body, then closes the connection.
     Truncate,
-    /// Status 200 and a complete body with JSON that stops in the middle.
+    /// Sends status 200 and a complete body whose JSON is cut off.
     Malformed,
-    /// Status 200 and a page of HTML.
+    /// Sends status 200 and an HTML page.
     NotJson,
-    /// Status 200 and a completion with usage but without a choice.
+    /// Sends status 200 and a completion with usage but without a choice.
     NoChoices,
-    /// No response until the client gives up.
+    /// Sends no response until the client disconnects.
     Hang,
 }
 
-/// Why a script cannot be used. Names the file and the key.
+/// Why a script cannot be used. Includes the file and the key.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("{path}: {source}")]
@@ -189,7 +189,7 @@ pub enum ScriptError {
     Malformed { path: String, why: String },
 }
 
-/// The line and the reason on one line; the parser's own message shows the script on several.
+/// Formats a TOML error on one line. The parser's own message quotes several lines of the script.
 fn not_toml(text: &str, error: &toml::de::Error) -> String {
     const LONGEST: usize = 400;
     let start = error.span().map_or(0, |span| span.start);
@@ -199,7 +199,7 @@ fn not_toml(text: &str, error: &toml::de::Error) -> String {
 }
 
 impl Script {
-    /// Reads a `.json` file as JSON and any other as TOML.
+    /// Loads a script. `.json` files are parsed as JSON, all others as TOML.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -212,7 +212,7 @@ impl Script {
         parsed.and_then(Self::checked).map_err(|why| ScriptError::Malformed { path: name, why })
     }
 
-    /// Reads TOML.
+    /// Parses a script in TOML.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         toml::from_str(text)
             .map_err(|error| not_toml(text, &error))
@@ -229,7 +229,9 @@ impl Script {
                 (FaultKind::Status, _) => {
                     return Err("a fault of kind `status` needs `status` of 100 to 599".into());
                 }
-                (_, Some(_)) => return Err("`status` goes with a fault of kind `status`".into()),
+                (_, Some(_)) => {
+                    return Err("`status` is only allowed for a fault of kind `status`".into());
+                }
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! The server: one accept loop, and a task for each connection.
+//! The server: an accept loop, and one task per connection.
 
 use std::{
     collections::HashMap,
@@ -27,30 +27,30 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tower::ServiceExt;
 
 use crate::{
-    Answer, Fault, FaultKind, Script, check, format::Format, matching::Heard, wire::Reply,
+    Answer, Fault, FaultKind, Script, check, format::Format, matching::RequestKey, wire::Reply,
 };
 
-/// A request as received.
+/// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Seen {
-    /// Parsed, or null.
+    /// The parsed body, or null if it is not JSON.
     pub body: Value,
-    /// The exact bytes. Not available over HTTP.
+    /// The exact bytes of the body. Not available over HTTP.
     #[serde(skip)]
     pub bytes: Bytes,
-    /// The path that it was sent to.
+    /// The request path.
     pub path: String,
-    /// The `Authorization` header, or the key in the header of another API. Not available over
+    /// The `Authorization` header, or the API key from another API's header. Not available over
     /// HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
-    /// The part of the script that responded, and the fault if one came first.
+    /// The part of the script that responded, or the fault that was returned.
     pub answered: String,
-    /// When it arrived, in seconds since the server started.
+    /// Arrival time in seconds since the server started.
     pub seconds: f64,
 }
 
-/// A running server. Dropping it ends the server and every connection.
+/// A running server. Dropping it stops the server and closes every connection.
 #[derive(Debug)]
 pub struct FakeLlm {
     address: SocketAddr,
@@ -88,19 +88,19 @@ impl FakeLlm {
         Ok(Self { address, state, serving })
     }
 
-    /// The address to configure a client with, such as `http://127.0.0.1:34567/v1`.
+    /// Returns the base URL for clients, such as `http://127.0.0.1:34567/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Every completion request so far, in the order of arrival.
+    /// Returns every completion request so far, in order of arrival.
     pub fn requests(&self) -> Vec<Seen> {
         self.state.lock().seen.clone()
     }
 
-    /// Only returns when the listener's task fails.
+    /// Waits until the listener's task fails.
     pub async fn served(mut self) {
-        // The result is useless: the task only ends when it is aborted.
+        // Ignore the result: the task ends only when it is aborted.
         let _ = (&mut self.serving).await;
     }
 }
@@ -115,7 +115,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inner {
     seen: Vec<Seen>,
-    /// Number of requests for a response in a conversation, by its place and the head.
+    /// Number of requests for each response, by its location in the script and the conversation
+    /// head.
     asked: HashMap<(String, String), u64>,
 }
 
@@ -125,7 +126,7 @@ impl Shared {
     }
 }
 
-/// Marks a response that must not be sent; the connection is closed instead.
+/// Marks a response that must not be sent. The connection is closed instead.
 #[derive(Debug, Clone)]
 struct Hangup;
 
@@ -134,14 +135,14 @@ struct Hangup;
 struct Ended;
 
 async fn serve(listener: TcpListener, router: Router) {
-    // Connections live in this task's set, so that aborting it ends them all.
+    // The set belongs to this task, so aborting the task closes all connections.
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(_) => {
-                    // Probably out of file descriptors: give others time to close theirs.
+                    // Probably out of file descriptors. Wait until other connections close theirs.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -149,7 +150,7 @@ async fn serve(listener: TcpListener, router: Router) {
             Some(_) = connections.join_next() => continue,
         };
         let router = router.clone();
-        // Not `axum::serve`: its handlers cannot end a connection without a response.
+        // Not `axum::serve`, because its handlers cannot close a connection without a response.
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             let answered = router.clone().oneshot(request.map(Body::new));
             async move {
@@ -161,7 +162,7 @@ async fn serve(listener: TcpListener, router: Router) {
             }
         });
         connections.spawn(async move {
-            // A client that disconnects in the middle is not an error of the server.
+            // A client that disconnects is not an error of the server.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -221,7 +222,7 @@ async fn complete(
     if let Some(why) = check::refusal(&request, shared.script.strict) {
         return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error");
     }
-    let heard = Heard::new(&request);
+    let heard = RequestKey::new(&request);
     let Some(found) = shared.script.find(&heard) else {
         let why = format!("the script has no answer for turn {} of this conversation", heard.turn);
         return refuse(StatusCode::UNPROCESSABLE_ENTITY, why, "script_exhausted");
@@ -248,7 +249,7 @@ async fn complete(
     }
 }
 
-/// The fault for the `index`-th request of a response.
+/// Returns the fault for the `index`-th request for a response.
 fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
     let mut end = 0;
     faults.iter().find(|fault| {
@@ -257,7 +258,7 @@ fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
     })
 }
 
-/// `streamed`: whether the stream should report its usage.
+/// Builds the HTTP response. `streamed` is `Some` for a stream and says whether it reports its usage.
 async fn given(
     answer: &Answer,
     format: Format,
@@ -304,7 +305,7 @@ async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool
                 false => (json, given(format.whole(reply).to_string()).into_bytes()),
             };
             let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
-            // The pause lets the first half arrive before the connection ends.
+            // The pause lets the first half arrive before the connection is closed.
             let end = stream::once(async {
                 pause(0.05).await;
                 Err(Ended)

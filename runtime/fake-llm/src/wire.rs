@@ -4,16 +4,16 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Answer, TokenCounts, UsageSpec,
-    matching::{Heard, text},
+    matching::{RequestKey, text},
 };
 
-/// Fixed, so that two responses to one request are equal byte by byte.
+/// Constant, so that two responses to the same request are byte-for-byte equal.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
-/// Bytes of text in one chunk of a stream.
+/// Number of bytes of text per chunk of a stream.
 const CHUNK: usize = 12;
 
-/// A response together with its request.
+/// A response together with the request it answers.
 pub(crate) struct Reply<'a> {
     pub answer: &'a Answer,
     pub id: String,
@@ -23,7 +23,12 @@ pub(crate) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn new(answer: &'a Answer, request: &Value, heard: &Heard, fallback: &str) -> Self {
+    pub(crate) fn new(
+        answer: &'a Answer,
+        request: &Value,
+        heard: &RequestKey,
+        fallback: &str,
+    ) -> Self {
         let model = request["model"].as_str().unwrap_or(fallback).to_owned();
         Self {
             answer,
@@ -34,7 +39,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The body of a response that is not streamed.
+    /// Returns the body of a non-streamed response.
     pub(crate) fn whole(&self) -> Value {
         let answer = self.answer;
         let mut message = Map::new();
@@ -60,12 +65,12 @@ impl<'a> Reply<'a> {
         self.envelope("chat.completion", vec![choice], self.usage)
     }
 
-    /// A completion with usage but without a choice: billed and useless.
+    /// Returns a completion with usage but without a choice, which is billed but useless.
     pub(crate) fn without_choices(&self) -> Value {
         self.envelope("chat.completion", Vec::new(), self.usage)
     }
 
-    /// The chunks of a streamed response, without the final `[DONE]`.
+    /// Returns the chunks of a streamed response without the final `[DONE]`.
     pub(crate) fn chunks(&self, with_usage: bool) -> Vec<Value> {
         let answer = self.answer;
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
@@ -137,7 +142,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Text in pieces of about [`CHUNK`] bytes, cut between characters.
+/// Splits text into pieces of about [`CHUNK`] bytes, at character boundaries.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -159,7 +164,7 @@ fn usage(answer: &Answer, request: &Value) -> Option<TokenCounts> {
             let none = Vec::new();
             let messages = request["messages"].as_array().unwrap_or(&none);
             let said: usize = messages.iter().map(|message| text(message).len()).sum();
-            // Endpoints that pass tools on to their model count them.
+            // Endpoints count tools as input tokens if they pass them to the model.
             let tools = &request["tools"];
             let asked = said + if tools.is_null() { 0 } else { tools.to_string().len() };
             let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();
@@ -185,7 +190,7 @@ fn quarter(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-/// An error object in the endpoint's format.
+/// Returns an error object in the endpoint's format.
 pub(crate) fn error(message: &str, kind: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
 }

@@ -1,8 +1,8 @@
-//! Opens files of a run directory or a cache, and rejects anything else in their place.
+//! Opens regular files in a run directory or cache, and rejects anything else at their paths.
 //!
-//! Anyone may have put a pipe, a device or a dangling link there. Opening a pipe blocks forever, a
-//! device may have no end, and writing through a dangling link creates a file elsewhere. So all of
-//! these are rejected before they are opened. A link to a file counts as that file.
+//! The directory may contain FIFOs, devices or dangling symlinks. Opening a FIFO blocks forever, a
+//! device may be endless, and writing through a dangling symlink creates a file elsewhere. So all
+//! of these are rejected before they are opened. A symlink to a regular file counts as that file.
 
 mod lock;
 
@@ -17,13 +17,13 @@ pub use lock::lock;
 /// Opens a file for reading.
 ///
 /// # Errors
-/// Also if the path is not a file.
+/// Also returns an error if the path is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     expect_file(&fs::metadata(path)?)?;
     File::open(path)
 }
 
-/// Reads the bytes of a file.
+/// Returns the content of a file.
 ///
 /// # Errors
 /// See [`open`].
@@ -36,7 +36,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Opens a file for writing with the given options, which may create it.
 ///
 /// # Errors
-/// See [`open`]. A dangling link is rejected too.
+/// See [`open`]. Dangling symlinks are rejected too.
 pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
         Ok(found) => expect_file(&found)?,
@@ -57,12 +57,12 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     io::copy(&mut open(from)?, &mut to).map(drop)
 }
 
-/// Whether anything has this name, including a dangling link.
+/// Returns whether anything exists at this path, including a dangling symlink.
 pub fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Whether something with this name exists but is neither a file nor a link to one.
+/// Returns whether something exists at this path that is neither a file nor a symlink to one.
 pub fn is_no_file(path: &Path) -> bool {
     is_there(path) && !path.is_file()
 }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with everything that may lie in a file's place.
+    /// Creates a directory with every kind of entry that may be found in place of a file.
     fn places() -> (tempfile::TempDir, [PathBuf; 4]) {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
@@ -105,7 +105,7 @@ mod tests {
             assert!(copy(place, &folder.path().join("copy")).is_err(), "{}", place.display());
             assert!(is_there(place) && is_no_file(place), "{}", place.display());
         }
-        assert!(!is_there(&folder.path().join("nowhere")), "nothing was made elsewhere");
+        assert!(!is_there(&folder.path().join("nowhere")), "no file may be created elsewhere");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Waiting for a file's lock without holding a thread.
+//! Waits for a file lock without blocking a thread.
 
 use std::{
     fs::{File, TryLockError},
@@ -11,14 +11,14 @@ const SHORTEST: Duration = Duration::from_millis(2);
 /// The longest pause between two attempts.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// Takes the exclusive lock of a file. Waits as long as someone else holds it.
+/// Acquires the exclusive lock of a file. Waits while another process or task holds it.
 ///
-/// The task sleeps between two attempts. A blocking `flock` on tokio's blocking pool would hold one
-/// of its threads: once 512 tasks wait, whoever holds the lock can't get a thread to finish its
-/// work and release it.
+/// The task sleeps between attempts. A blocking `flock` would occupy a thread of tokio's blocking
+/// pool: once 512 tasks wait, the lock's owner could not get a thread to finish its work and
+/// release the lock.
 ///
 /// # Errors
-/// The file system doesn't support locks.
+/// Returns an error if the file system does not support locks.
 pub async fn lock(file: &File) -> io::Result<()> {
     let mut wait = SHORTEST;
     loop {

@@ -1,4 +1,4 @@
-//! Applies the rules to one call.
+//! Applies the rules to one tool call.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::{
     upstream::fetch,
 };
 
-/// Files that earlier commands wrote, by path, with the words in them.
+/// Files written by earlier commands, by path, with their words.
 pub(crate) type Written = BTreeMap<String, String>;
 
-/// What one call reveals.
+/// Returns the findings of one call.
 pub(crate) fn apply(
     call: &Call,
     rules: &Rules,
@@ -23,7 +23,7 @@ pub(crate) fn apply(
     written: &mut Written,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
-    // A job that the line itself waits for or ends is not left running.
+    // A background job that the line itself waits for or kills is not left running.
     let minded = all.iter().any(|command| {
         matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
     });

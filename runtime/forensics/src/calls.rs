@@ -1,4 +1,4 @@
-//! The commands that an agent ran, taken from the events of a trial.
+//! Extracts the commands that an agent ran from a trial's events.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::rules::RuleFile;
 
-/// A call of a tool that ran a shell line or read a path.
+/// A tool call that ran a shell line or read a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub step: u64,
-    /// Reading a path is written as `view PATH`.
+    /// The shell line. Reading a path is represented as `view PATH`.
     pub line: String,
-    /// The part of the output that the model was shown.
+    /// The part of the output that was shown to the model.
     pub shown: String,
 }
 
-/// The calls of a trial, in order. If the record has no tool calls, as with a client that runs its
-/// own tools, these are the calls that the model requested.
+/// Returns the calls of a trial in order. If the record has no tool calls because the client runs
+/// its own tools, returns the calls that the model requested.
 pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     let shown: BTreeMap<(u64, &str), &str> = events
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     if any { called } else { asked }
 }
 
-/// The shell lines of a call with these arguments.
+/// Returns the shell lines of a call with these arguments.
 pub(crate) fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     let mut all = Vec::new();
     for name in &file.shell.line_arguments {
@@ -69,7 +69,8 @@ pub(crate) fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
             _ => {}
         }
     }
-    // A tool for files also has a `command`, which is not a shell line: its name says what is done.
+    // A file tool may also have an argument `command`, but it names an operation instead of a shell
+    // line.
     let path = file.shell.path_arguments.iter().find_map(|name| arguments.get(name)?.as_str());
     if let Some(path) = path {
         all = vec![format!("view {}", quoted(path))];

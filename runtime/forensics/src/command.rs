@@ -1,32 +1,33 @@
-//! Simple commands, normalized to the form that the rules are written for.
+//! Simple commands, normalized to the form that the rules expect.
 
 use crate::{
     rules::{RuleFile, Shell},
     shell::{Simple, split},
 };
 
-/// How many commands of a pipe are followed back; bounded because the agent controls the line,
-/// which may be nothing but pipes.
+/// Maximum number of commands by which a pipe is followed back. Bounded, because the agent controls
+/// the line, which may consist only of pipes.
 const PIPE: usize = 16;
 
-/// A command as the rules see it.
+/// A command in the form that rules match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// Without wrappers, and with the program's base name.
+    /// The words without wrappers. The program is reduced to its base name.
     pub words: Vec<String>,
-    /// The words on one line: as written, and without wrappers.
+    /// The words joined on one line: as written, and without wrappers.
     pub forms: [String; 2],
-    /// For people: the command as written, on one line, without shell keywords before it, and with
-    /// its input.
+    /// The command for display: as written, on one line, with its input but without preceding shell
+    /// keywords.
     pub shown: String,
-    /// A file that it writes, and the words written to it, as far as the line shows.
+    /// The file that the command writes and the words written to it, if the line shows them.
     pub writes: Option<(String, String)>,
-    /// Takes further arguments from its input, which the line does not show completely.
+    /// Whether the command takes further arguments from input that the line does not show
+    /// completely.
     pub takes_more: bool,
     pub background: bool,
 }
 
-/// The commands of a shell line, including those passed to shells within it.
+/// Returns the commands of a shell line, including those passed to nested shells.
 pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
     let mut all = Vec::new();
     read(line, file, file.limits.depth, &mut all);
@@ -40,7 +41,7 @@ fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
         let mut plain = unwrapped(simple.words.clone(), shell);
         let program = plain.first().cloned().unwrap_or_default();
         let mut shown = bare(&simple.source, shell);
-        // The input from the pipe starts at its first command that is given some.
+        // Follow the pipe back to its first command, or to the nearest one with known input.
         let from = (at.saturating_sub(PIPE)..=at)
             .rev()
             .find(|&at| !simples[at].piped || !simples[at].given.is_empty());
@@ -80,7 +81,7 @@ fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
     }
 }
 
-/// The words that a command writes to its output, if the line contains them.
+/// Returns the words that a command prints, if the line contains them.
 fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
     let words = unwrapped(simple.words.clone(), shell);
     let is_printer = words.first().is_some_and(|program| shell.printers.contains(program));
@@ -89,7 +90,7 @@ fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// A command's text without shell keywords before it: `then git log` becomes `git log`.
+/// Returns a command's text without preceding shell keywords: `then git log` becomes `git log`.
 fn bare(source: &str, shell: &Shell) -> String {
     let mut text = source.trim_start();
     while let Some((first, rest)) = text.split_once(char::is_whitespace)
@@ -97,7 +98,7 @@ fn bare(source: &str, shell: &Shell) -> String {
     {
         text = rest.trim_start();
     }
-    // A continued line is one line.
+    // Join continuation lines.
     text.replace("\\\n", " ")
 }
 
@@ -115,7 +116,7 @@ fn based(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Removes what does not change what the command does.
+/// Removes wrappers that do not change what the command does.
 fn unwrapped(words: Vec<String>, shell: &Shell) -> Vec<String> {
     let mut words = words;
     loop {

@@ -1,4 +1,4 @@
-//! Edits to tests and to their configuration, found by snapshots if there are any, otherwise by the
+//! Finds edits to tests and their configuration, using snapshots if available and otherwise the
 //! patch.
 
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use proctor_wire::RawPath;
 
 use crate::finding::{Finding, Kind};
 
-/// The tests of a task, as far as their names are known.
+/// The tests of a task whose names are known.
 struct Tests<'a> {
     names: &'a TestNames,
     own: BTreeSet<String>,
 }
 
-/// Grading restores all of these, so they are only notes.
+/// Returns the edits as notes only, because grading restores all of these files.
 pub(crate) fn edits(
     task: &Task,
     names: &TestNames,
@@ -43,8 +43,8 @@ pub(crate) fn edits(
     }))
 }
 
-/// `None` if there is no snapshot. One that cannot be read is a fault, because it may be the one
-/// that matters.
+/// Returns the edits by step, or `None` if there is no snapshot. An unreadable snapshot is a fault,
+/// because it may contain the decisive edit.
 fn by_step(
     tests: &Tests<'_>,
     events: &[Envelope],
@@ -62,8 +62,8 @@ fn by_step(
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
                 let path = one.path.escaped();
-                // Adding a test is honest work; changing an existing one, or writing one of those
-                // that count, is an edit.
+                // Adding a test is honest work. Changing an existing test, or writing a file of the
+                // task's own tests, is an edit.
                 let test = tests.is_own(&path) || (one.base.is_some() && tests.is_test(&path));
                 if test || tests.is_config(&path) {
                     found.push(finding(&path, Some(envelope.step)));

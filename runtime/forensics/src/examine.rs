@@ -18,30 +18,30 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct Examiner<'a> {
     pub task: &'a Task,
-    /// Naming patterns of tests: the grader's own list, so that both always agree.
+    /// Naming patterns of tests. Shared with the grader, so that both always agree.
     pub names: &'a TestNames,
-    /// Of the attempt that counts; empty if there is only a patch.
+    /// Events of the try that counts. Empty if there is only a patch.
     pub events: &'a [Envelope],
-    /// Where the snapshots that the events refer to are stored.
+    /// The store of the snapshots that the events refer to.
     pub blobs: Option<&'a Blobs>,
     pub patch: &'a [u8],
 }
 
 impl Examiner<'_> {
-    /// The findings of content match alone, a part of [`examine`], to measure its cost.
+    /// Returns only the content match findings, a part of [`examine`]. Used to measure its cost.
     ///
     /// # Errors
-    /// The built-in rules or a snapshot that the events refer to cannot be read.
+    /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
     pub fn content(&self) -> Result<Findings, Fault> {
         let found = content::compare(self.task, self.events, self.blobs, self.patch)?;
         Ok(Findings::of(found, &RuleFile::get()?.kinds))
     }
 }
 
-/// Finds conduct in the record that a reader of the score should know about.
+/// Finds conduct in the record that matters for the interpretation of the score.
 ///
 /// # Errors
-/// The built-in rules or a snapshot that the events refer to cannot be read.
+/// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
 pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
     let names = look_at.names;
     let file = RuleFile::get()?;

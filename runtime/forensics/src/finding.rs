@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::{Evidence, Integrity, Verdict};
 use serde::Deserialize;
 
-/// The closed set of kinds. `configs/forensics.toml` says what each means.
+/// The kinds of findings. `configs/forensics.toml` explains each one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -37,7 +37,7 @@ impl Kind {
         Self::AnswerUpstream,
     ];
 
-    /// The name in `evidence`.
+    /// Returns the name used in `evidence`.
     pub fn name(self) -> &'static str {
         match self {
             Self::HistoryMined => "history_mined",
@@ -55,27 +55,27 @@ impl Kind {
     }
 }
 
-/// One sighting.
+/// A single finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub kind: Kind,
     pub what: String,
-    /// Absent if the record does not say.
+    /// The step, or `None` if the record does not show it.
     pub step: Option<u64>,
 }
 
-/// All findings, with their meaning.
+/// All findings and the resulting evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
-    /// One per kind, with all of its steps.
+    /// One entry per kind, with all of its steps.
     pub evidence: Vec<Evidence>,
     pub integrity: Integrity,
 }
 
 impl Findings {
     pub(crate) fn of(mut found: Vec<Finding>, meaning: &BTreeMap<Kind, Integrity>) -> Self {
-        // The command shown is that of the first listed step. Within a step, what an agent ran
-        // comes before what the proxy reports about it.
+        // The displayed command is that of the first listed step. Within a step, the agent's
+        // commands come before the proxy's reports.
         found.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
         let mut kinds: BTreeMap<Kind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
         for one in found {
@@ -83,7 +83,7 @@ impl Findings {
             if !whats.contains(&one.what) {
                 whats.push(one.what);
             }
-            // Step 0 is before the first response and belongs to no step.
+            // Step 0 is before the first response and is not listed.
             steps.extend(one.step.filter(|step| *step > 0));
         }
         let integrity = kinds
@@ -105,8 +105,8 @@ impl Findings {
         Self { evidence, integrity }
     }
 
-    /// Adds the findings to a verdict: its integrity becomes the worse of both. What was resolved
-    /// stays resolved, since the reader of the report decides what a doubtful score is worth.
+    /// Adds the findings to a verdict. Its integrity becomes the worse of both. `resolved` does not
+    /// change: the reader of the report decides what a doubtful score is worth.
     pub fn merge_into(self, verdict: &mut Verdict) {
         verdict.integrity = verdict.integrity.max(self.integrity);
         verdict.evidence.extend(self.evidence);

@@ -1,4 +1,4 @@
-//! Detects installing the package under test by its name.
+//! Detects attempts to install the package under test by name.
 
 use crate::{
     apply::Written,
@@ -8,7 +8,7 @@ use crate::{
     subject::{Subject, normal},
 };
 
-/// Whether a command asks an index for a package under test, and whether it got it.
+/// Returns whether a command requests a package under test from an index, and whether it succeeded.
 pub(crate) fn install(
     command: &Command,
     shown: &str,
@@ -25,7 +25,7 @@ pub(crate) fn install(
     let mut words = command.words.iter().skip(verb.as_str().split(' ').count());
     let is_named = |word: &str| names_package(word, rules, subject);
     let mut named = false;
-    // The names are elsewhere, and the record may not show them.
+    // The names may come from elsewhere, where the record does not show them.
     let mut unnamed = command.takes_more;
     while let Some(word) = words.next() {
         if let Some(path) = list_of(word, &options.list_options) {
@@ -43,7 +43,7 @@ pub(crate) fn install(
         }
         named |= is_named(word);
     }
-    // If the installer reports asking an index for it, the agent told it to.
+    // If the installer reports that it requested the package, the agent caused that.
     named |= unnamed && any(&rules.install_asked, shown);
     if !named {
         return None;
@@ -55,8 +55,8 @@ pub(crate) fn install(
     })
 }
 
-/// The file of a requirements list: `-r FILE` (then this is empty and the next word is the file),
-/// `-rFILE` and `--requirement=FILE`.
+/// Returns the file of a requirements list: `-rFILE`, `--requirement=FILE`, or `-r FILE`, for which
+/// the result is empty and the next word is the file.
 fn list_of(word: &str, options: &[String]) -> Option<String> {
     options.iter().find_map(|option| {
         let rest = word.strip_prefix(option.as_str())?;
@@ -76,8 +76,9 @@ fn names_package(word: &str, rules: &Rules, subject: &Subject) -> bool {
     })
 }
 
-/// The name in a requirement (`Name[extra]>=1; marker`, `name @ URL`, `name=1.0`) that would be
-/// fetched from an index or a remote place; `None` for paths and anything local.
+/// Returns the name in a requirement (`Name[extra]>=1; marker`, `name @ URL`, `name=1.0`) that
+/// would be fetched from an index or a remote location. Returns `None` for paths and other local
+/// sources.
 fn name_of(word: &str) -> Option<String> {
     let word = word.trim();
     let local = word.starts_with(['.', '/', '~', '$']) || word.contains("file:");
@@ -85,7 +86,7 @@ fn name_of(word: &str) -> Option<String> {
         .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
         .unwrap_or(word.len());
     let (name, rest) = word.split_at(end);
-    // `dist/name.whl` and `git+https://...`: a path, and a URL, which another rule handles.
+    // `dist/name.whl` is a path. `git+https://...` is a URL, which another rule handles.
     if local || name.is_empty() || rest.starts_with(['/', ':', '+']) {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Forensics: rules over a trial's record that find steps doing what an honest agent has no use
-//! for. No model judges; the rules are in `configs/forensics.toml`.
+//! Forensics: applies rules to a trial's record to find steps that an honest agent has no reason to
+//! take. No model is involved. The rules are in `configs/forensics.toml`.
 
 mod apply;
 mod calls;

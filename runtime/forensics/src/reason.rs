@@ -1,4 +1,4 @@
-//! Why a trial did not resolve its task, from its ending, its steps and the log of its tests.
+//! Determines why a trial did not resolve its task, from its ending, its steps and its test log.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -15,32 +15,32 @@ use crate::{
 
 const TEXT: &str = include_str!("../../../configs/reasons.toml");
 
-/// The kinds of evidence that grading records for tests that did not finish.
+/// Kinds of evidence that grading records if the tests did not finish.
 const NO_END: [&str; 1] = ["timed_out"];
 
-/// How pytest shows an assertion, without its class.
+/// The start of an assertion in pytest's output, which omits the exception class.
 const ASSERT: &str = "assert ";
 const ASSERTION_ERROR: &str = "AssertionError";
 
-/// A trial with its verdict.
+/// A trial that has ended and its verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
     pub outcome: &'a Outcome,
     pub verdict: &'a Verdict,
-    /// Of the attempt that counts; empty if there is only a patch.
+    /// Events of the try that counts. Empty if there is only a patch.
     pub events: &'a [Envelope],
     pub patch: &'a [u8],
-    /// The output of its tests.
+    /// The output of the tests.
     pub log: &'a [u8],
 }
 
-/// The reason, by the first of these that applies: only format errors; what ended it, if it did not
-/// submit; no edit; every fail-to-pass test passed but another one broke; the tests did not finish;
-/// edits that were never tried; the exception of most failures. `None` if it resolved the task, and
-/// if no test gives a reason.
+/// Returns the first reason that applies: only malformed calls, an ending without submission, no
+/// edit, a broken pass-to-pass test while all fail-to-pass tests passed, unfinished tests, edits
+/// that were never run, or the most frequent exception. Returns `None` if the task is resolved or
+/// no test shows a reason.
 ///
 /// # Errors
-/// The built-in table cannot be read.
+/// Returns a fault if the built-in table cannot be read.
 pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     let table = Table::get()?;
     let Ended { outcome, verdict, events, .. } = *ended;
@@ -57,7 +57,7 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     if by_ending.is_some() {
         return Ok(by_ending);
     }
-    // Work that is graded by rewards may be done outside the work directory.
+    // Tasks graded by rewards may need no change in the work directory.
     if ended.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(Reason::NeverEdited));
     }
@@ -73,12 +73,12 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
     Ok(exception(ended.log, table))
 }
 
-/// The failed tests of a log by exception class. pytest's short summary names each failed test
-/// once, so it is used if present; otherwise every traceback counts. A grading that was stopped
-/// adds a [`TIMEOUT`].
+/// Counts the failed tests of a log by exception class. pytest's short summary lists each failed
+/// test once, so it is used if present. Otherwise every traceback counts. If grading was stopped, a
+/// [`TIMEOUT`] is added.
 ///
 /// # Errors
-/// The built-in table cannot be read.
+/// Returns a fault if the built-in table cannot be read.
 pub fn exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String, u64>, Fault> {
     if verdict.resolved {
         return Ok(BTreeMap::new());
@@ -105,10 +105,10 @@ fn did_not_end(verdict: &Verdict) -> bool {
     verdict.evidence.iter().any(|evidence| NO_END.contains(&evidence.kind.as_str()))
 }
 
-/// Whether a call with these arguments runs tests, as far as its shell line shows.
+/// Returns whether a call with these arguments runs tests, judging by its shell line.
 ///
 /// # Errors
-/// A built-in table cannot be read.
+/// Returns a fault if a built-in table cannot be read.
 pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     let (table, file) = (Table::get()?, RuleFile::get()?);
     let lines = lines(arguments, file);
@@ -116,7 +116,7 @@ pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     Ok(commands.any(|command| command.forms.iter().any(|form| any(&table.tests, form))))
 }
 
-/// For each tool call of the record, in order, whether it was malformed.
+/// Returns whether each tool call of the record was malformed, in order.
 fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
     events.iter().filter_map(|envelope| match &envelope.event {
         Event::ToolReturned { malformed, .. } => Some(*malformed),
@@ -124,7 +124,7 @@ fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
     })
 }
 
-/// It called tools, but none of the calls could be parsed.
+/// Returns whether tools were called but none of the calls could be parsed.
 fn only_malformed(events: &[Envelope]) -> bool {
     malformed(events).next().is_some() && malformed(events).all(|malformed| malformed)
 }
@@ -133,7 +133,7 @@ fn ended_malformed(events: &[Envelope]) -> bool {
     malformed(events).last() == Some(true)
 }
 
-/// A model edited files, but nothing was run in that step or a later one.
+/// Returns whether files were edited but nothing was run in that step or a later one.
 fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
     let answered = |envelope: &Envelope| matches!(envelope.event, Event::ModelAnswered { .. });
     if !events.iter().any(answered) {
@@ -159,7 +159,7 @@ fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
     Ok(!ran)
 }
 
-/// The class of most failures in the log.
+/// Returns the reason that corresponds to the most frequent exception class in the log.
 fn exception(log: &[u8], table: &Table) -> Option<Reason> {
     let log = String::from_utf8_lossy(log);
     let mut counts: BTreeMap<Reason, u64> = BTreeMap::new();
@@ -168,13 +168,13 @@ fn exception(log: &[u8], table: &Table) -> Option<Reason> {
             *counts.entry(found).or_default() += 1;
         }
     }
-    // With equal counts, whatever prevents a test from starting comes first.
+    // For equal counts, prefer the reason that prevents tests from starting.
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TableFile {
     runs: Vec<String>,
     tests: Vec<String>,
     import_or_name_error: Vec<String>,
@@ -186,20 +186,21 @@ struct Table {
     runs: Vec<Regex>,
     tests: Vec<Regex>,
     classes: BTreeMap<String, Reason>,
-    /// A line that ends a traceback, as printed by pytest or Python.
+    /// Matches the last line of a traceback, as printed by pytest or Python.
     raised: Regex,
-    /// The same as marked by pytest. Any class counts there, such as `Failed` of `pytest.raises`.
+    /// Matches the last line as marked by pytest. Any class counts there, such as `Failed` from
+    /// `pytest.raises`.
     marked: Regex,
-    /// A line of pytest's short summary: the test, and the message of the failure.
+    /// Matches a line of pytest's short summary: the test and the failure message.
     summary: Regex,
-    /// The class at the beginning of such a message.
+    /// Matches the exception class at the start of such a message.
     named: Regex,
-    /// A message of a plugin that stopped a test.
+    /// Matches a plugin's message that a test timed out.
     timeout: Regex,
 }
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
-    let written: Written = from_toml(TEXT)?;
+    let written: TableFile = from_toml(TEXT)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
     let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
     let tests = written.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
@@ -231,9 +232,9 @@ impl Table {
         Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
     }
 
-    /// The class of the exception if the line ends a traceback.
+    /// Returns the exception class if the line ends a traceback.
     fn class<'l>(&self, line: &'l str) -> Option<&'l str> {
-        // pytest shows an assertion without its class.
+        // pytest shows assertions without the exception class.
         if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT)) {
             return Some(ASSERTION_ERROR);
         }
@@ -241,7 +242,7 @@ impl Table {
         found.get(1).map(|class| class.as_str())
     }
 
-    /// The test in a line of pytest's short summary, and the class of its exception.
+    /// Returns the test and the exception class of a line in pytest's short summary.
     fn of_summary<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
         let found = self.summary.captures(line)?;
         let (test, said) = (found.get(1)?.as_str(), found.get(2)?.as_str());
@@ -272,7 +273,7 @@ mod tests {
         envelope
     }
 
-    /// A step with one shell line; with `edit`, files differ after it.
+    /// Builds a step with one shell line. With `edit`, files differ afterwards.
     fn step(step: u64, line: &str, edit: bool, malformed: bool) -> Vec<Envelope> {
         let usage = json!({"input": 1, "output": 1, "cached": 0, "estimated": false});
         let answer = json!({
@@ -302,7 +303,8 @@ mod tests {
         judged(ending, events, patch, log, (&["f"], &[]), &[])
     }
 
-    /// A verdict with these failed tests of both groups; a group without any has passed.
+    /// Builds a verdict with these failed tests in both groups. A group without failed tests has
+    /// passed.
     fn judged(
         ending: Ending,
         events: &[Envelope],
@@ -384,7 +386,7 @@ mod tests {
         }
         let same = [before.clone(), edit("cat > x.py <<'E'\na = 1\nE\npython x.py")].concat();
         assert_eq!(found(Ending::Submitted, &same, "p", ASSERTION), Some(Reason::Assertion));
-        // No edits by steps: a prediction, or the gold patch.
+        // There are no edits by step for a prediction or the gold patch.
         assert_eq!(found(Ending::Submitted, &[], "p", ASSERTION), Some(Reason::Assertion));
         assert_eq!(found(Ending::Submitted, &before, "", ""), Some(Reason::NeverEdited));
     }
@@ -414,7 +416,7 @@ mod tests {
         let types = "E   TypeError: f() takes 1\n".repeat(2);
         assert_eq!(of(&format!("{types}{ASSERTION}")), Some(Reason::TypeOrAttributeError));
         assert_eq!(of(&format!("{types}{import}{import}")), Some(Reason::ImportOrNameError));
-        // An exception's name in a test's output does not count.
+        // An exception's name in a test's own output does not count.
         assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);
     }
 

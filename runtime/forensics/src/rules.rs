@@ -1,4 +1,4 @@
-//! The rules of `configs/forensics.toml`, and how they are filled in for one task.
+//! Loads the rules of `configs/forensics.toml` and specializes them for one task.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn fault(error: &str) -> Fault {
     Fault::new(Layer::Grade, format!("configs/forensics.toml: {error}"))
 }
 
-/// A rule that applies to one task.
+/// A rule specialized for one task.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub kind: Kind,
@@ -95,7 +95,7 @@ pub(crate) struct Rule {
     pub background: bool,
 }
 
-/// All rules, filled in for one task.
+/// All rules, specialized for one task.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub file: &'static RuleFile,
@@ -142,7 +142,7 @@ impl Rules {
     }
 }
 
-/// The patterns with a task's names filled in; a pattern for which there are no names is left out.
+/// Inserts a task's names into the patterns. Omits patterns for which there are no names.
 fn filled(patterns: &[String], subject: &Subject) -> Result<Vec<Regex>, Fault> {
     let mut all = Vec::new();
     'patterns: for pattern in patterns {

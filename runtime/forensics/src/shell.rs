@@ -1,5 +1,5 @@
-//! Parses a shell line into simple commands, as far as the rules need it: quotes, lists, pipes,
-//! substitutions, redirections and here-documents. Nothing is expanded.
+//! Parses a shell line into simple commands, to the extent the rules need: quotes, lists, pipes,
+//! substitutions, redirections and here-documents. No expansion is performed.
 
 use std::iter;
 
@@ -7,21 +7,21 @@ use std::iter;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Simple {
     pub words: Vec<String>,
-    /// As written, including redirections.
+    /// The source text, including redirections.
     pub source: String,
-    /// Reads the output of the command before it.
+    /// Whether the command reads the output of the previous one.
     pub piped: bool,
-    /// The file that its output goes to, if any.
+    /// The file to which output is redirected, if any.
     pub output: Option<String>,
-    /// Ends in `&`.
+    /// Whether the command ends in `&`.
     pub background: bool,
-    /// The content of its here-documents.
+    /// The content of the command's here-documents.
     pub given: String,
 }
 
-/// The commands of a line, those in substitutions after the one that contains them. The nesting
-/// depth is limited because the agent controls the line, and one of nothing but brackets must not
-/// overflow the stack. An invalid line is parsed as far as possible.
+/// Returns the commands of a line. Commands in a substitution follow the command that contains it.
+/// The nesting depth is limited, because the agent controls the line and deeply nested brackets
+/// must not overflow the stack. Invalid syntax is parsed as far as possible.
 pub(crate) fn split(line: &str, depth: usize) -> Vec<Simple> {
     let mut reader = Reader { chars: line.chars().collect(), ..Reader::default() };
     reader.run();
@@ -38,16 +38,16 @@ struct Reader {
     chars: Vec<char>,
     at: usize,
     word: Option<String>,
-    /// Where the current command begins, and where a comment ends it.
+    /// Start of the current command, and where a comment ends it.
     begin: usize,
     comment: Option<usize>,
     current: Simple,
-    /// The next word is the target of output, not an argument.
+    /// Whether the next word is an output file and not an argument.
     to_file: bool,
-    /// The next word ends a here-document.
+    /// Whether the next word is the delimiter of a here-document.
     delimiter: bool,
-    /// Delimiters of here-documents that begin on the next line, with the index of each one's
-    /// command.
+    /// Delimiters of here-documents that start on the next line, with the index of the command each
+    /// belongs to.
     awaited: Vec<(String, usize)>,
     done: Vec<Simple>,
     nested: Vec<String>,
@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Parses the content separately; in the word it stays as written.
+    /// Parses the content of a substitution separately. The word keeps the text as written.
     fn substitution(&mut self, open: char) {
         let mut inner = String::new();
         if open == '(' {
@@ -165,7 +165,7 @@ impl Reader {
     }
 
     fn redirection(&mut self, c: char) {
-        // A word of digits directly before is a descriptor.
+        // Digits directly before a redirection are a file descriptor.
         if self.word.as_ref().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
             self.word = None;
         }
@@ -203,7 +203,7 @@ impl Reader {
         }
     }
 
-    /// `separator` is the number of characters read after the command that do not belong to it.
+    /// Ends the current command. `separator` is the number of characters read beyond its end.
     fn end_command(&mut self, separator: usize, background: bool) {
         self.end_word();
         self.to_file = false;
@@ -219,7 +219,8 @@ impl Reader {
         }
     }
 
-    /// The lines up to each expected delimiter belong to the command that has its mark.
+    /// Reads the here-documents: the lines up to each delimiter belong to the command that declared
+    /// it.
     fn here_documents(&mut self) {
         for (end, command) in std::mem::take(&mut self.awaited) {
             let mut text = String::new();

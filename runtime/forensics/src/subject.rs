@@ -1,4 +1,4 @@
-//! What a task is about: the names under which its hidden solution could be fetched.
+//! The names under which a task's hidden solution could be fetched.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use proctor_types::{
 use proctor_wire::RawPath;
 use serde::Deserialize;
 
-/// The part of the proxy's list of mirrors that shows what a blocked URL is about.
+/// The part of the proxy's mirror list that maps a blocked URL to a package or repository.
 #[derive(Debug, Default, Deserialize)]
 struct Hosts {
     forges: Vec<String>,
@@ -17,19 +17,19 @@ struct Hosts {
     index_words: Vec<String>,
 }
 
-/// A list that cannot be read is an error: without it the rules would look for nothing.
+/// An unreadable list is an error, because the rules would then search for nothing.
 static HOSTS: ShippedTable<Hosts> =
     ShippedTable::new("mirrors.toml", include_str!("../../../configs/mirrors.toml"));
 
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
-    /// Normalized by PEP 503.
+    /// Package names, normalized according to PEP 503.
     pub packages: BTreeSet<String>,
     /// Top-level modules from which the mask removes something.
     modules: BTreeSet<String>,
-    /// `owner/repo`.
+    /// Repositories as `owner/repo`.
     repositories: BTreeSet<String>,
-    /// Base names of hidden tests.
+    /// Base names of hidden test files.
     hidden: BTreeSet<String>,
     workdir: String,
     /// Blocked URLs as regular expressions.
@@ -64,7 +64,7 @@ impl Subject {
         let ids = ids.map(|id| file_of(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        // A directory's name, such as `tests`, is too common to show anything.
+        // A directory name such as `tests` is too common to be evidence.
         subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
@@ -75,7 +75,8 @@ impl Subject {
         }
     }
 
-    /// A repository usually has the same name as its package; the egress proxy assumes the same.
+    /// Adds a repository. Its name is usually that of the package; the egress proxy assumes the
+    /// same.
     fn repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         if !owner.is_empty() && !repo.is_empty() {
@@ -113,7 +114,7 @@ impl Subject {
 
     fn modules(&mut self, task: &Task, names: &TestNames) -> Result<(), Fault> {
         let Some(mask) = &task.mask else { return Ok(()) };
-        // Without its modules the rules would look for less, and nobody would notice.
+        // Without these modules the rules would silently search for less.
         let touched = Patch::read(mask.as_bytes()).touched().map_err(|error| {
             let what = format!("{}: its mask cannot be read: {error}", task.id);
             Fault::new(Layer::Grade, what).cause(Cause::Invalid)
@@ -134,7 +135,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The placeholders of a pattern, each with its alternatives; `None` if there are none.
+    /// Returns each placeholder of a pattern with its alternatives, or `None` if it has none.
     pub(crate) fn places(&self) -> [(&'static str, Option<String>); 5] {
         let packages = || self.packages.iter();
         let modules = packages()
@@ -155,7 +156,8 @@ fn one_of(alternatives: impl Iterator<Item = String>) -> Option<String> {
     (!all.is_empty()).then(|| format!("(?:{})", all.join("|")))
 }
 
-/// A blocked URL without scheme, anywhere in a command; what lies below it is blocked too.
+/// Returns a pattern for a blocked URL without scheme, anywhere in a command. Everything below the
+/// URL is blocked too.
 fn glob(bare: &str) -> String {
     let trimmed = bare.trim_end_matches(['*', '/']);
     let escaped = regex::escape(trimmed)
@@ -165,8 +167,8 @@ fn glob(bare: &str) -> String {
     format!(r#"://{escaped}(?:[/?# "')]|\.git|$)"#)
 }
 
-/// A name normalized by PEP 503, reduced to the characters that such a name may have, so that it
-/// contains no pattern operators.
+/// Normalizes a name according to PEP 503 and drops all other characters, so that it contains no
+/// regular expression operators.
 pub(crate) fn normal(name: &str) -> String {
     let lower = name.to_lowercase();
     let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

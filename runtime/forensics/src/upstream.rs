@@ -1,4 +1,4 @@
-//! Fetching the upstream fix: requests to the proxy, and other attempts.
+//! Detects attempts to fetch the upstream fix, by proxy requests and by other means.
 
 use proctor_types::{DenyReason, Envelope, Event, UrlDecision, UrlRequest};
 
@@ -8,15 +8,15 @@ use crate::{
     rules::{Rules, any},
 };
 
-/// Whether a command asks for a URL of the task's source or package.
+/// Returns whether a command requests a URL of the task's source or package.
 pub(crate) fn fetch(command: &Command, rules: &Rules) -> Option<(Kind, &'static str)> {
     let line = &command.forms[1];
     (any(&rules.fetchers, line) && any(&rules.urls, line))
         .then_some((Kind::UpstreamTried, "tried to fetch the source under test"))
 }
 
-/// Findings from the proxy's ledger. A request that an audit allowed and that returned something is
-/// a success; any other request for what the task blocks is an attempt.
+/// Returns findings from the proxy's ledger. A request that audit mode allowed and that returned
+/// content is a success. Any other request for a blocked resource is an attempt.
 pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
     let request = |envelope: &Envelope| {
         let Event::UrlRequested(request) = &envelope.event else { return None };

@@ -1,6 +1,7 @@
-//! ATIF, the trajectory format of Harbor, in version 1.8.
+//! Writes ATIF 1.8, Harbor's trajectory format.
 //!
-//! Its objects forbid unknown keys; data without a key goes into `extra` or is counted as left out.
+//! ATIF objects reject unknown keys. Data without a key goes into `extra` or is counted as left
+//! out.
 
 use proctor_types::Usage;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use crate::{
 
 const VERSION: &str = "ATIF-v1.8";
 
-/// The fields of a response in which endpoints return its reasoning.
+/// Response fields in which endpoints return reasoning.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 #[derive(Debug, Serialize)]
@@ -99,17 +100,17 @@ struct FinalMetrics {
     total_steps: usize,
 }
 
-/// The trial as a document. `fidelity` counts what the document lacks.
+/// Converts the trial to an ATIF document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
-/// The document cannot be written as JSON, or the built-in table of what is left out cannot be
-/// read.
+/// Returns an error if the document cannot be serialized or the built-in table of omissions cannot
+/// be read.
 pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     let Conversation { mut turns, tools } = Conversation::of(trial.events);
     let is_told = |turn: &Turn| matches!(turn, Turn::Told(told) if !told.is_system);
     if !turns.iter().any(is_told) {
-        // For gold, noop, and agents whose first message was not recorded, the task's statement is
-        // always known.
+        // `gold`, `noop` and some agents have no recorded first message. Use the task's statement
+        // instead.
         let at = trial.events.first().map_or(0.0, |first| first.t_wall);
         let text = trial.task.statement.clone();
         turns.insert(0, Turn::Told(Told { is_system: false, text, at }));
@@ -153,7 +154,8 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
     serde_json::to_value(document).map_err(|error| error.to_string())
 }
 
-/// A command-line agent has its own version; the runtime's loops have the runtime's.
+/// Returns the version of a command-line agent, or the runtime's own version for the runtime's
+/// loops.
 fn version(trial: &Trial<'_>) -> String {
     let own = trial.arm.prompts["version"].as_str().or_else(|| trial.imported("version"));
     own.unwrap_or(trial.proctor).to_owned()
@@ -208,7 +210,7 @@ fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
     }
 }
 
-/// What ATIF has no key for, under a key that names Proctor.
+/// Returns data for which ATIF has no key, under a key named after Proctor.
 fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let verdict = trial.verdict.map(|verdict| {
         json!({

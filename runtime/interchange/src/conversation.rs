@@ -1,4 +1,4 @@
-//! The journal of a trial as a conversation: who said what, and the result of each call.
+//! Converts a trial's journal to a conversation: the messages, responses and call results.
 
 use proctor_types::{Answer, Envelope, Event, Message, ToolSpec, Usage};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ pub(crate) enum Turn {
     Answered(Box<Answered>),
 }
 
-/// What the task or the scaffold said to the model.
+/// A message from the task or the scaffold to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told {
     pub(crate) is_system: bool,
@@ -20,12 +20,13 @@ pub(crate) struct Told {
     pub(crate) at: f64,
 }
 
-/// A response of the model, and its calls.
+/// A model response and its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
     pub(crate) calls: Vec<Call>,
-    /// The response after the limit: not a step, and its calls were not run.
+    /// Whether this is the response after the limit, which is not a step and whose calls were not
+    /// run.
     pub(crate) is_grace: bool,
     pub(crate) at: f64,
 }
@@ -34,13 +35,13 @@ pub(crate) struct Answered {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// A string if they are not JSON.
+    /// The arguments, as a string if they are not valid JSON.
     pub(crate) arguments: Value,
     pub(crate) output: Option<Output>,
 }
 
 impl Turn {
-    /// Seconds since the epoch; 0 if the source of an import has no times.
+    /// Returns the time in seconds since the epoch, or 0 if an imported file has no times.
     pub(crate) fn at(&self) -> f64 {
         match self {
             Self::Told(told) => told.at,
@@ -50,7 +51,7 @@ impl Turn {
 }
 
 impl Answered {
-    /// The calls as sent, in chat format. A command within the text is not one of them.
+    /// Returns the calls as sent, in chat format. Omits commands in the response text.
     pub(crate) fn wire_calls(&self) -> Vec<Value> {
         let calls = self.answer.tool_calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
@@ -59,7 +60,7 @@ impl Answered {
         calls.collect()
     }
 
-    /// The outputs of those calls.
+    /// Returns those calls with their outputs.
     pub(crate) fn wire_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
         let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
         self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
@@ -67,7 +68,7 @@ impl Answered {
 }
 
 impl Call {
-    /// The arguments as the object that some formats require.
+    /// Returns the arguments as an object, which some formats require.
     pub(crate) fn object(&self, fidelity: &mut Fidelity) -> Map<String, Value> {
         if let Value::Object(arguments) = &self.arguments {
             return arguments.clone();
@@ -77,7 +78,7 @@ impl Call {
     }
 }
 
-/// The tools in chat format.
+/// Converts tools to chat format.
 pub(crate) fn as_functions(tools: Vec<ToolSpec>) -> Vec<Value> {
     tools.into_iter().map(|tool| json!({ "type": "function", "function": tool })).collect()
 }
@@ -89,11 +90,11 @@ pub(crate) struct Output {
     pub(crate) seconds: f64,
 }
 
-/// All turns, in order.
+/// All turns of a trial, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Conversation {
     pub(crate) turns: Vec<Turn>,
-    /// What the first request offered.
+    /// The tools offered in the first request.
     pub(crate) tools: Vec<ToolSpec>,
 }
 
@@ -105,7 +106,7 @@ impl Conversation {
         })
     }
 
-    /// The first message to the agent.
+    /// Returns the first message to the agent.
     pub(crate) fn first_words(&self) -> Option<&str> {
         self.turns.iter().find_map(|turn| match turn {
             Turn::Told(told) if !told.is_system => Some(told.text.as_str()),
@@ -113,7 +114,7 @@ impl Conversation {
         })
     }
 
-    /// Counts what a record has but the source of an import lacked.
+    /// Counts what a record contains but the imported file lacked.
     pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
         let count = |is_missing: &dyn Fn(&Answered) -> bool| {
             self.answers().filter(|answered| is_missing(answered)).count() as u64
@@ -129,7 +130,7 @@ impl Conversation {
 
     pub(crate) fn of(events: &[Envelope]) -> Self {
         let mut all = Self::default();
-        // Messages of the conversation that are known; a repeated request repeats some.
+        // Number of messages already in the conversation. A repeated request repeats some of them.
         let mut known = 0;
         for Envelope { event, t_wall, .. } in events {
             match event {
@@ -177,7 +178,8 @@ impl Conversation {
         self.turns.push(Turn::Answered(Box::new(answered)));
     }
 
-    /// A call that the response does not list is part of its text, as commands of `bash` are.
+    /// Adds a call. If the response does not list it, it is part of the text, like the commands of
+    /// `bash`.
     fn called(&mut self, id: &str, name: &str, arguments: &Value) {
         let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
             Turn::Answered(answered) => Some(answered),
@@ -195,8 +197,8 @@ impl Conversation {
         }
     }
 
-    /// The call may belong to an earlier response: a client sends its results with its next
-    /// request.
+    /// Adds a result. The call may belong to an earlier response, because a client sends results
+    /// with its next request.
     fn returned(&mut self, id: &str, output: Output) {
         let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
             Turn::Answered(answered) => Some(&mut answered.calls),
@@ -209,7 +211,8 @@ impl Conversation {
     }
 }
 
-/// Responses and tool results are events of their own.
+/// Converts a message to a turn. Responses and tool results are skipped, because they have their
+/// own events.
 fn told(message: &Message, at: f64) -> Option<Told> {
     let (is_system, text) = match message {
         Message::System { content } => (true, content),

@@ -1,4 +1,4 @@
-//! Counts and reports what a format cannot hold.
+//! Counts and reports the data that a format cannot represent.
 
 use proctor_types::{Envelope, ShippedTable};
 use serde::{Deserialize, Serialize};
@@ -15,40 +15,40 @@ struct Table {
     left_out: Vec<Row>,
 }
 
-/// A kind of event that a format has no place for.
+/// A kind of event that a format cannot represent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     formats: Vec<String>,
     event: String,
-    /// The event is only left out if it has this field.
+    /// If set, the event counts as left out only if it has this field.
     #[serde(default)]
     with: Option<String>,
     what: String,
 }
 
-/// `fidelity.json`: what an export or an import contains, and what was left out.
+/// The content of `fidelity.json`: what an export or import contains and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fidelity {
     /// The format.
     pub format: &'static str,
-    /// Trials that were written.
+    /// Number of trials written.
     pub trials: u64,
-    /// What of these is in no file.
+    /// Data of those trials that no file contains.
     pub left_out: Vec<LeftOut>,
-    /// What a record has but the files of an import lacked.
+    /// Data that a record has but the imported files lacked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_source: Vec<LeftOut>,
-    /// Trials that were not written, each with the reason.
+    /// Trials that were not written, with the reason.
     pub not_written: Vec<String>,
 }
 
-/// One kind of thing that was left out.
+/// One kind of omitted data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// What it is.
+    /// A description of the data.
     pub what: String,
-    /// How many.
+    /// The number of omissions.
     pub count: u64,
 }
 
@@ -66,7 +66,7 @@ impl Fidelity {
     /// Counts what is left out of a trial that is written.
     ///
     /// # Errors
-    /// The built-in table cannot be read.
+    /// Returns an error if the built-in table cannot be read.
     pub fn written(&mut self, events: &[Envelope]) -> Result<(), String> {
         self.trials += 1;
         for event in events {
@@ -78,12 +78,12 @@ impl Fidelity {
         Ok(())
     }
 
-    /// Counts what a format changed or left out.
+    /// Counts data that a format changed or left out.
     pub fn leave_out(&mut self, what: &str, count: u64) {
         add(&mut self.left_out, what, count);
     }
 
-    /// Counts what an imported file lacked.
+    /// Counts data that an imported file lacked.
     pub fn lacks(&mut self, what: &str, count: u64) {
         add(&mut self.not_in_source, what, count);
     }
@@ -119,7 +119,7 @@ mod tests {
             }
             let kind: String =
                 row.event.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
-            assert!(kinds.contains(&format!("\n    {kind}")), "no event is called {}", row.event);
+            assert!(kinds.contains(&format!("\n    {kind}")), "no event is named {}", row.event);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Logs of Inspect AI (`.eval`, version 2): each trial is a sample, and the samples of an arm form
-//! a log.
+//! Writes Inspect AI logs (`.eval`, version 2). Each trial is a sample, and the samples of an arm
+//! form one log.
 
 use proctor_types::{Arm, BudgetKind, Ending, TestStatus, sha256_hex};
 use serde_json::{Map, Value, json};
@@ -15,18 +15,18 @@ const VERSION: u32 = 2;
 /// Inspect's model name for an arm that calls no model.
 const NO_MODEL: &str = "none/none";
 
-/// Maximum number of bytes of an id in a file's name. The format has two bytes for the length of
-/// the whole name.
+/// Maximum number of bytes of an id in a file name. The zip format limits the whole name to 65,535
+/// bytes.
 const LONGEST_ID: usize = 60_000;
 
-/// The scores of a sample, by the name of the scorer.
+/// The name of the scorer whose score is the verdict.
 const RESOLVED: &str = "resolved";
 const PASSED_RATE: &str = "passed_rate";
 
-/// The trial as a sample: the task is its id, the attempt its epoch.
+/// Converts the trial to a sample. The task becomes its id and the attempt its epoch.
 ///
 /// # Errors
-/// The built-in table of what is left out cannot be read.
+/// Returns an error if the built-in table of omissions cannot be read.
 pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let turns = Conversation::of(trial.events).turns;
@@ -88,7 +88,7 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
     Ok(written)
 }
 
-/// All samples of an arm.
+/// The log of one arm.
 #[derive(Debug)]
 pub struct Log<'a> {
     arm: &'a Arm,
@@ -103,7 +103,7 @@ impl<'a> Log<'a> {
         Self { arm, proctor, created, summaries: Vec::new() }
     }
 
-    /// Adds a sample and returns the name of its file in the archive.
+    /// Adds a sample and returns its file name in the archive.
     pub fn add(&mut self, sample: &Value) -> String {
         let kept = [
             "id",
@@ -130,7 +130,7 @@ impl<'a> Log<'a> {
         format!("samples/{}_epoch_{}.json", name_in_archive(id), sample["epoch"])
     }
 
-    /// The other files of the archive, by name.
+    /// Returns the other files in the archive, by name.
     pub fn files(&self) -> Vec<(&'static str, Value)> {
         let eval = self.eval();
         let plan = json!({ "name": self.arm.scaffold, "steps": [{ "solver": self.arm.scaffold }] });
@@ -196,8 +196,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// An id in the name of a sample's file. Inspect looks samples up by id, so it stays unchanged
-/// unless an archive could not hold it or unpacking it would write elsewhere.
+/// Returns the id as used in a sample's file name. Inspect looks samples up by id, so it is changed
+/// only if the archive could not store it or unpacking would write outside the target directory.
 fn name_in_archive(id: &str) -> String {
     let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
     match leaves || id.len() > LONGEST_ID {
@@ -244,7 +244,7 @@ fn outputs(answered: &Answered) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Inspect's term for it; `unknown` if there is none.
+/// Returns Inspect's term for the stop reason, or `unknown` if there is none.
 fn stop_reason(answered: &Answered) -> &'static str {
     match answered.answer.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",
@@ -273,7 +273,7 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))))
 }
 
-/// The limit that ended it, as one of Inspect's kinds.
+/// Returns the limit that ended the trial, as one of Inspect's limit types.
 fn limit(trial: &Trial<'_>) -> Option<Value> {
     let Ending::Budget { budget: kind, .. } = &trial.outcome?.ending else { return None };
     let budget = &trial.arm.budget;

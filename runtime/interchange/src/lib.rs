@@ -1,4 +1,4 @@
-//! Reads and writes trials in the formats of other tools, and reports what each format cannot hold.
+//! Reads and writes trials in other tools' formats and reports what each format cannot represent.
 //!
 //! The crate opens no files: the caller reads the journal and the patch, and writes the output. See
 //! `docs/export.md`, `docs/import.md` and `docs/tables.md`.

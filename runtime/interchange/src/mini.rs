@@ -1,4 +1,5 @@
-//! The trajectory of mini-swe-agent, format 1.1: a conversation in chat format, and how it ended.
+//! Writes mini-swe-agent trajectories (format 1.1): a conversation in chat format, and the exit
+//! status.
 
 use serde_json::{Value, json};
 
@@ -7,13 +8,13 @@ use crate::{
     conversation::{Answered, Conversation, Turn},
 };
 
-/// As in its own trajectories.
+/// The format name used in mini-swe-agent's own trajectories.
 const FORMAT: &str = "mini-swe-agent-1.1";
 
-/// The trial as a document. `fidelity` counts what the document lacks.
+/// Converts the trial to a mini-swe-agent document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
-/// The built-in table of what is left out cannot be read.
+/// Returns an error if the built-in table of omissions cannot be read.
 pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let mut messages = Vec::new();

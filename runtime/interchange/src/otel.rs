@@ -1,22 +1,22 @@
-//! OpenTelemetry spans by its conventions for generative AI: one for the agent, one per request,
-//! one per call.
+//! Writes OpenTelemetry spans following the generative AI conventions: one for the agent, one per
+//! request and one per call.
 
 use proctor_types::{Answer, Envelope, Event};
 use serde_json::{Value, json};
 
 use crate::{Fidelity, Trial};
 
-/// Kinds of span, as numbered by the protocol.
+/// Span kinds, as numbered by the protocol.
 const INTERNAL: u32 = 1;
 const CLIENT: u32 = 3;
-/// The status of a span whose work failed.
+/// The status code of a failed span.
 const FAILED: u32 = 2;
 
-/// The trial as a protocol request (OTLP) in JSON, which a collector accepts as a line of a file or
-/// by HTTP.
+/// Converts the trial to an OTLP request in JSON, which a collector accepts as a line of a file or
+/// over HTTP.
 ///
 /// # Errors
-/// The built-in table of what is left out cannot be read.
+/// Returns an error if the built-in table of omissions cannot be read.
 pub fn spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let mut trace = Trace::of(trial);
@@ -57,7 +57,7 @@ struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Ids are derived from the trial's name, so a repeated export is identical.
+    /// Derives ids from the trial's name, so that exporting twice gives identical output.
     fn of(trial: &'a Trial<'a>) -> Self {
         let name = format!("{}/{}", trial.arm.id, trial.name());
         let id = hex(&name, 16);
@@ -174,7 +174,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// The attributes that have a value. The protocol's JSON writes 64-bit numbers as strings.
+/// Returns the attributes that have a value. OTLP's JSON writes 64-bit integers as strings.
 fn attributes<const N: usize>(given: [(&str, Option<Value>); N]) -> Vec<Value> {
     let written = given.into_iter().filter_map(|(key, value)| {
         let value = match value? {

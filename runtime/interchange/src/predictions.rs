@@ -1,14 +1,14 @@
-//! Predictions: only what a trial submitted.
+//! Writes predictions: the submitted patches.
 
 use serde_json::json;
 
 use crate::Trial;
 
-/// A line of predictions without its newline. The keys are those of SWE-bench, which FEA-Bench and
+/// Returns a line of predictions without its newline. The keys are SWE-bench's, which FEA-Bench and
 /// others read too.
 ///
 /// # Errors
-/// The patch is not text, so no such line can hold it.
+/// Returns an error if the patch is not UTF-8, because a prediction is text.
 pub fn prediction(trial: &Trial<'_>) -> Result<String, String> {
     let patch = std::str::from_utf8(trial.patch)
         .map_err(|_| "the patch is not UTF-8, but a prediction must be".to_owned())?;

@@ -1,4 +1,5 @@
-//! Rollouts for a trainer. One line per trial: the conversation in chat format, and its reward.
+//! Writes rollouts for training. Each line is one trial: the conversation in chat format and its
+//! reward.
 
 use serde_json::{Value, json};
 
@@ -7,15 +8,14 @@ use crate::{
     conversation::{Answered, Conversation, Turn, as_functions},
 };
 
-/// The fields of a response in which endpoints return sampled tokens and their probabilities.
+/// Response fields in which endpoints return sampled tokens and their probabilities.
 const DRAWN: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 
-/// The trial as a line. It contains token ids and log-probabilities if the endpoint returned them;
-/// otherwise they are absent, because ids computed by a tokenizer afterwards may differ from the
-/// sampled ones.
+/// Converts the trial to a line. Token ids and log-probabilities are included only if the endpoint
+/// returned them: ids computed afterwards by a tokenizer may differ from the sampled ones.
 ///
 /// # Errors
-/// The built-in table of what is left out cannot be read.
+/// Returns an error if the built-in table of omissions cannot be read.
 pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let Conversation { turns, tools } = Conversation::of(trial.events);
@@ -66,7 +66,7 @@ fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
             assistant[field] = drawn.clone();
         }
     }
-    // A command within the text is not a call: its output was sent as the user's next message.
+    // A command in the response text is not a call: its output was sent as the next user message.
     let outputs = answered.wire_outputs().map(|(call, output)| {
         json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
     });

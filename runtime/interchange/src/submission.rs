@@ -1,8 +1,8 @@
-//! A submission directory for SWE-bench's experiments repository: the files of each trial, and the
-//! two pages about it.
+//! Writes a submission directory for SWE-bench's experiments repository: the files of each trial,
+//! `metadata.yaml` and `README.md`.
 //!
-//! The repository's checker reads `patch.diff` and `test_output.txt` and computes the verdict
-//! again. It deletes unknown files.
+//! The repository's checker recomputes the verdict from `patch.diff` and `test_output.txt`. It
+//! deletes unknown files.
 
 use proctor_types::{Arm, PATCH_REJECTED, Verdict};
 use serde_json::{Value, json};
@@ -11,24 +11,23 @@ use time::OffsetDateTime;
 use crate::Trial;
 
 const README: &str = include_str!("../../../configs/submission.md");
-/// The heading that grading writes after the log of the official procedure, if it ran the whole
-/// suite.
+/// The heading that grading writes after the official procedure's log, if it ran the whole suite.
 const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
-/// The results of the directory of one arm and attempt.
+/// The submission of one arm and attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
     pub arm: &'a Arm,
     pub attempt: u32,
-    /// Attempts of the run.
+    /// Number of attempts in the run.
     pub attempts: u32,
     pub trials: usize,
     pub resolved: usize,
-    /// The version of Proctor that made the run.
+    /// The version of Proctor that ran the trials.
     pub proctor: &'a str,
 }
 
-/// `YYYYMMDD` for a time in seconds since the epoch, as used in the directories' names.
+/// Formats a time in seconds since the epoch as `YYYYMMDD`, as used in directory names.
 pub fn day(seconds: u64) -> String {
     let at =
         i64::try_from(seconds).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
@@ -36,7 +35,8 @@ pub fn day(seconds: u64) -> String {
     format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day())
 }
 
-/// `report.json` of a trial, as the benchmark's harness writes it. `None` if it has no verdict.
+/// Returns a trial's `report.json` in the format of the benchmark's harness. `None` if the trial
+/// has no verdict.
 pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     let verdict = trial.verdict?;
     let rejected = verdict.evidence.iter().any(|one| one.kind == PATCH_REJECTED);
@@ -56,20 +56,21 @@ pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     Some(json!({ trial.task.id.as_str(): report }))
 }
 
-/// By the benchmark's own rules if they were applied, because a submission is counted by them.
+/// Returns whether the task counts as resolved. Uses the benchmark's own rules if they were
+/// applied, because submissions are scored by them.
 pub fn is_resolved(verdict: &Verdict) -> bool {
     verdict.policies.get("official").map_or(verdict.resolved, |official| official.resolved)
 }
 
-/// The part of a grading's log that the benchmark's own procedure printed, with its markers. `None`
-/// if it was not run.
+/// Returns the part of a grading log printed by the benchmark's own procedure, with its markers.
+/// Returns `None` if the procedure was not run.
 pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let official = verdict.policies.get("official")?;
     let (name, version) = (official.name.as_deref()?, official.version.as_deref()?);
     let heading = format!("\n===== official: {name} {version} =====\n");
     let from = find(log, heading.as_bytes())? + heading.len();
     let log = &log[from..];
-    // The tests may print the next heading too; the last one is the grader's.
+    // Tests may print the next heading too. The last occurrence is the grader's.
     let to = match verdict.policies.contains_key("wide") {
         true => log.windows(WIDE.len()).rposition(|at| at == WIDE).unwrap_or(log.len()),
         false => log.len(),
@@ -82,7 +83,7 @@ fn find(log: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 impl Submission<'_> {
-    /// `metadata.yaml`. Fields that only the submitter knows are empty.
+    /// Renders `metadata.yaml`. Fields that only the submitter knows are left empty.
     pub fn metadata(&self) -> String {
         let model = self.arm.model.as_ref().map_or("", |model| model.name.as_str());
         // JSON strings are valid YAML.
@@ -98,7 +99,7 @@ impl Submission<'_> {
         )
     }
 
-    /// `README.md`, with the questions that the submitter has to answer.
+    /// Renders `README.md` with the questions that the submitter has to answer.
     pub fn readme(&self) -> String {
         let arm = self.arm;
         let model = arm.model.as_ref().map_or("none", |model| model.name.as_str());

@@ -1,4 +1,5 @@
-//! The trajectory of SWE-agent (`.traj`): an entry per step, the conversation, and how it ended.
+//! Writes SWE-agent trajectories (`.traj`): one entry per step, the conversation, and the exit
+//! status.
 
 use serde_json::{Value, json};
 
@@ -7,10 +8,10 @@ use crate::{
     conversation::{Answered, Conversation, Turn},
 };
 
-/// The trial as a document. `fidelity` counts what the document lacks.
+/// Converts the trial to a SWE-agent document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
-/// The built-in table of what is left out cannot be read.
+/// Returns an error if the built-in table of omissions cannot be read.
 pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     fidelity.written(trial.events)?;
     let (mut trajectory, mut history) = (Vec::new(), Vec::new());
@@ -69,7 +70,8 @@ fn entry(answered: &Answered) -> Value {
     })
 }
 
-/// The format has one action per step: several calls become lines of it.
+/// Formats the calls of a step. The format has one action per step, so each call becomes one line
+/// of it.
 fn actions(answered: &Answered) -> String {
     let calls = answered.calls.iter().map(|call| match call.arguments["command"].as_str() {
         Some(command) if call.arguments.as_object().is_some_and(|all| all.len() == 1) => {

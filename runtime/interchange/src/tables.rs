@@ -1,4 +1,4 @@
-//! Tables as files: Parquet, JSON lines and CSV, from the definition in `proctor_report`.
+//! Writes tables as Parquet, JSON lines or CSV. `proctor_report` defines the columns.
 
 use std::io::{self, Write};
 
@@ -12,12 +12,12 @@ use parquet::{
 use proctor_report::{Cell, ColumnInfo, ColumnKind, TableInfo, csv_line};
 use serde_json::{Map, Value};
 
-/// Rows of a Parquet row group. They stay in memory until the group is written.
+/// Number of rows in a Parquet row group. They stay in memory until the group is written.
 const GROUP_ROWS: usize = 20_000;
-/// The key of the columns' description in a Parquet file's metadata.
+/// The metadata key of the column descriptions in a Parquet file.
 const COLUMNS_KEY: &str = "proctor.columns";
 
-/// How a table is written.
+/// The file format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableFormat {
     Csv,
@@ -26,7 +26,7 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
-    /// The extension of its files, without the dot.
+    /// Returns the file extension without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -36,7 +36,7 @@ impl TableFormat {
     }
 }
 
-/// Writes one table, row by row. [`TableWriter::close`] completes the file.
+/// Writes a table row by row. [`TableWriter::close`] completes the file.
 pub struct TableWriter<W: Write + Send> {
     columns: Vec<ColumnInfo>,
     rows: Vec<Vec<Cell>>,
@@ -54,7 +54,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Starts a table in `out`.
     ///
     /// # Errors
-    /// `out` can't be written.
+    /// Returns an error if `out` cannot be written.
     pub fn new(format: TableFormat, table: &TableInfo, mut out: W) -> io::Result<Self> {
         let columns = table.columns.clone();
         let sink = match format {
@@ -69,10 +69,10 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(Self { columns, rows: Vec::new(), count: 0, sink })
     }
 
-    /// Adds a row: a value for each column, in order.
+    /// Adds a row with one value per column, in order.
     ///
     /// # Errors
-    /// The file can't be written.
+    /// Returns an error if the file cannot be written.
     pub fn push(&mut self, cells: Vec<Cell>) -> io::Result<()> {
         self.count += 1;
         match &mut self.sink {
@@ -91,10 +91,10 @@ impl<W: Write + Send> TableWriter<W> {
         }
     }
 
-    /// Writes what is left and returns the number of rows.
+    /// Writes the remaining rows and returns the total number of rows.
     ///
     /// # Errors
-    /// The file can't be written.
+    /// Returns an error if the file cannot be written.
     pub fn close(self) -> io::Result<u64> {
         match self.sink {
             Sink::Csv(mut out) | Sink::JsonLines(mut out) => out.flush()?,
@@ -110,7 +110,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-/// A row as a JSON object. Unknown values are null, so that every row has every key.
+/// Converts a row to a JSON object. Unknown values are null, so that every row has all keys.
 fn object(columns: &[ColumnInfo], cells: Vec<Cell>) -> Map<String, Value> {
     let value = |cell: Cell| match cell {
         Cell::Null => Value::Null,
@@ -188,7 +188,7 @@ fn write_group<W: Write + Send>(
     Ok(())
 }
 
-/// The values that are present, and for each row whether it has one.
+/// Returns the present values, and for each row whether it has one.
 fn present<'a, T>(
     cells: impl Iterator<Item = &'a Cell>,
     of: impl Fn(&Cell) -> Option<T>,
@@ -229,7 +229,7 @@ mod tests {
         out
     }
 
-    /// In the order of the table: task, resolved, steps, cost_usd.
+    /// Columns: task, resolved, steps, cost_usd.
     fn rows() -> Vec<Vec<Cell>> {
         vec![
             vec!["größe,1".into(), true.into(), 7_u64.into(), 0.25.into()],
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn parquet_has_values_nulls_and_column_metadata() {
-        // More rows than a group has.
+        // More rows than fit in one group.
         let mut all = rows();
         all.extend(std::iter::repeat_n(rows().remove(0), GROUP_ROWS));
         let bytes = written(TableFormat::Parquet, &all);

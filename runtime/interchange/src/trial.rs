@@ -1,4 +1,4 @@
-//! The trial that exports are made from.
+//! The trial data that exports use.
 
 use std::{borrow::Cow, fmt};
 
@@ -30,7 +30,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The name in commands and tables.
+    /// Returns the name used in commands and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Atif => "atif",
@@ -58,7 +58,7 @@ impl Format {
         Self::Submission,
     ];
 
-    /// The file name extension.
+    /// Returns the file extension.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Atif => "json",
@@ -76,35 +76,35 @@ impl fmt::Display for Format {
     }
 }
 
-/// A trial that has been read.
+/// A trial loaded for export.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     pub task: &'a Task,
     pub arm: &'a Arm,
     pub attempt: u32,
-    /// The events that stand (`proctor_types::standing`).
+    /// The events of the try that counts (`proctor_types::standing`).
     pub events: &'a [Envelope],
-    /// The patch that the journal refers to.
+    /// The patch referenced by the journal.
     pub patch: &'a [u8],
     pub outcome: Option<&'a Outcome>,
     pub verdict: Option<&'a Verdict>,
-    /// The version of Proctor that made the run.
+    /// The version of Proctor that ran the trial.
     pub proctor: &'a str,
 }
 
 impl Trial<'_> {
-    /// `TASK/ARM/ATTEMPT`, as `proctor show` names it.
+    /// Returns `TASK/ARM/ATTEMPT`, the name used by `proctor show`.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
     }
 
-    /// The patch, for formats that hold text. Invalid text is replaced, and `fidelity` reports it.
+    /// Returns the patch as text. Invalid UTF-8 is replaced and counted in `fidelity`.
     pub(crate) fn patch_text(&self, fidelity: &mut Fidelity) -> Cow<'_, str> {
         text_of(self.patch, fidelity)
     }
 
-    /// The trial's identity, for formats without a key for it; an import uses it to find the arm
-    /// again.
+    /// Returns the trial's identity, for formats without a key for it. Imports use it to find the
+    /// arm again.
     pub(crate) fn own(&self) -> Value {
         let (task, arm) = (&self.task.id, &self.arm.name);
         let mut own = json!({ "task": task, "arm": arm, "attempt": self.attempt });
@@ -114,28 +114,28 @@ impl Trial<'_> {
         own
     }
 
-    /// The endpoint's name for the model; `None` if no model is called.
+    /// Returns the endpoint's name for the model, or `None` if no model is called.
     pub(crate) fn model(&self) -> Option<&str> {
         let model = self.arm.model.as_ref().map(|model| model.name.as_str());
         model.or_else(|| self.imported("model"))
     }
 
-    /// The scaffold, or the agent of an imported trial.
+    /// Returns the scaffold's name, or the agent's name for an imported trial.
     pub(crate) fn agent(&self) -> &str {
         self.imported("agent").unwrap_or(&self.arm.scaffold)
     }
 
-    /// What an import knew about its arm.
+    /// Returns a value that the import recorded about the arm.
     pub(crate) fn imported(&self, key: &str) -> Option<&str> {
         self.arm.settings.get("imported")?.get(key)?.as_str()
     }
 
-    /// The effect of interruptions. `None` if there were none.
+    /// Returns the effect of interruptions, or `None` if there were none.
     pub(crate) fn interruptions(&self) -> Option<&Interruptions> {
         self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_none())
     }
 
-    /// How it ended: `submitted`, `budget_steps`...
+    /// Returns how the trial ended, for example `submitted` or `budget_steps`.
     pub(crate) fn ending(&self) -> Option<String> {
         self.outcome.map(|outcome| outcome.ending.name())
     }

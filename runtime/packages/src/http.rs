@@ -1,4 +1,5 @@
-//! Fetches files with retries and limits, without revealing addresses that may contain a password.
+//! Downloads files with retries and size limits. Errors never contain full addresses, which may
+//! include a password.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,28 +9,28 @@ use std::{
 use proctor_types::{Cause, Fault, Layer, with_causes};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
-/// Pauses in seconds before each attempt at a transfer; after the last one it is given up.
+/// Pauses in seconds before each attempt. After the last attempt the download fails.
 const PAUSES: [u64; 3] = [0, 1, 4];
 
-/// A client with the certificates that a registry needs.
+/// An HTTP client that trusts the certificates a registry needs.
 #[derive(Debug, Clone)]
 pub struct Http(Client);
 
-/// The parts of a response that are needed here.
+/// The parts of a response that callers need.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) json: bool,
-    /// The final address after redirects; links in the page are relative to it.
+    /// The final URL after redirects. Links in the page are relative to it.
     pub(crate) base: Url,
 }
 
 impl Http {
-    /// `cert` is a bundle of certificates to trust in addition to the machine's.
+    /// Creates a client. `cert` is a certificate bundle to trust in addition to the machine's.
     ///
     /// # Errors
-    /// The file of certificates cannot be read.
+    /// Returns an error if the certificate file cannot be read.
     pub fn new(cert: Option<&Path>) -> Result<Self, Fault> {
-        // Another user of the same provider may have installed it already.
+        // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
@@ -49,11 +50,10 @@ impl Http {
         Ok(Self(client))
     }
 
-    /// Fetches the file at an address, of at most `limit` bytes. A transfer that broke off is
-    /// restarted.
+    /// Downloads a file of at most `limit` bytes. Interrupted transfers are restarted.
     ///
     /// # Errors
-    /// A fault that contains host and path, but never user, password or query.
+    /// Returns a fault that contains host and path, but never user, password or query.
     pub async fn bytes(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut last = None;
         for pause in PAUSES {
@@ -97,7 +97,7 @@ impl Http {
 
 struct Broken {
     fault: Fault,
-    /// Whether the same request may succeed a moment later.
+    /// Whether retrying the request may succeed.
     again: bool,
 }
 
@@ -113,12 +113,13 @@ fn broken(url: &Url, error: reqwest::Error) -> Broken {
     Broken { fault, again }
 }
 
-/// The address without user, password and query, which a registry's address may contain.
+/// Returns the URL without user, password and query, because a registry's URL may contain
+/// credentials.
 pub(crate) fn place(url: &Url) -> String {
     format!("{}{}", url.host_str().unwrap_or_default(), url.path())
 }
 
-/// The error and its causes on one line, without the address.
+/// Formats an error and its causes on one line, without the URL.
 fn plainly(error: reqwest::Error) -> String {
     with_causes(&error.without_url())
 }
@@ -127,12 +128,12 @@ pub(crate) fn fault(what: impl Into<String>) -> Fault {
     Fault::new(Layer::Environment, what)
 }
 
-/// A non-empty environment variable.
+/// Returns an environment variable if it is not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The user's home directory.
+/// Returns the user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }

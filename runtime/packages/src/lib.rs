@@ -1,5 +1,5 @@
-//! Fetches packages from public registries with this machine's own settings: pip's index, npm's
-//! registry. The caller verifies what was fetched against a checksum of its own.
+//! Downloads packages from public registries with this machine's own settings (pip's index, npm's
+//! registry). The caller verifies downloads against its own checksum.
 
 mod http;
 mod npm;

@@ -1,5 +1,5 @@
-//! Fetches a package from npm's registry. This works without npm itself: a published package is one
-//! archive at an address that follows from its name and version.
+//! Downloads packages from an npm registry. npm itself is not needed: a published package is a
+//! single archive whose URL follows from its name and version.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::http::{Http, fault, home, variable};
 
 const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org";
 
-/// Packages larger than this are not fetched, in bytes.
+/// Maximum size of a package in bytes.
 const SIZE_LIMIT: usize = 1 << 30;
 
 /// The registry that npm would use on this machine.
@@ -28,17 +28,17 @@ pub struct Npm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Settings {
     registry: String,
-    /// Registries of scopes, such as `@acme`.
+    /// Registries by scope, such as `@acme`.
     scopes: BTreeMap<String, String>,
     cert: Option<PathBuf>,
 }
 
 impl Npm {
     /// Reads the variables `npm_config_registry` and `npm_config_cafile` and the user's `.npmrc`,
-    /// as npm does. Tokens are not read, so registries are always queried anonymously.
+    /// as npm does. Tokens are not read: registries are always queried anonymously.
     ///
     /// # Errors
-    /// The file of certificates cannot be read.
+    /// Returns an error if the certificate file cannot be read.
     pub fn of_this_host() -> Result<Self, Fault> {
         let file = variable("npm_config_userconfig")
             .or_else(|| variable("NPM_CONFIG_USERCONFIG"))
@@ -50,11 +50,11 @@ impl Npm {
         Ok(Self { settings, http })
     }
 
-    /// The registry's description of a package version, or of a tag such as `latest`.
+    /// Returns the registry's description of a package version or of a tag such as `latest`.
     ///
     /// # Errors
-    /// A fault with a hint if the registry cannot be reached, has no such version, or gives no
-    /// checksum.
+    /// Returns a fault with a hint if the registry cannot be reached, has no such version, or
+    /// provides no checksum.
     pub async fn release(&self, name: &str, version: &str) -> Result<NpmRelease, Fault> {
         let at = |fault: Fault| {
             fault
@@ -80,10 +80,10 @@ impl Npm {
         })
     }
 
-    /// The archive of a package at a version, as it was published.
+    /// Returns the archive of a package version as published.
     ///
     /// # Errors
-    /// A fault with a hint if the registry cannot be reached or has no such package.
+    /// Returns a fault with a hint if the registry cannot be reached or has no such package.
     pub async fn archive(&self, name: &str, version: &str) -> Result<Vec<u8>, Fault> {
         let at = |fault: Fault| {
             fault.context(format_args!("{name}@{version} from npm")).hint(
@@ -95,7 +95,7 @@ impl Npm {
         let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
         match self.http.bytes(&usual, SIZE_LIMIT).await {
             Err(missing) if missing.cause == Cause::Missing => {
-                // A registry may keep archives elsewhere; its page then gives the address.
+                // A registry may store archives elsewhere. Its metadata then contains the URL.
                 let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
                 let page = self.http.page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
@@ -112,16 +112,16 @@ impl Npm {
     }
 }
 
-/// One published version of a package, as a registry describes it.
+/// A published version of a package, as described by a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpmRelease {
     /// The exact version, even if a tag such as `latest` was requested.
     pub version: String,
-    /// The checksum of its archive: `sha512-` and base64.
+    /// The archive's checksum: `sha512-` followed by base64.
     pub integrity: String,
     /// Required packages, with their ranges.
     pub dependencies: BTreeMap<String, String>,
-    /// Packages that it uses if they can be installed, with their ranges.
+    /// Packages that are used if they can be installed, with their ranges.
     pub optional_dependencies: BTreeMap<String, String>,
 }
 
@@ -178,7 +178,7 @@ impl Settings {
     }
 }
 
-/// Expands `${NAME}` to a variable; like in npm, an unset one stays as written.
+/// Expands `${NAME}` to a variable. As in npm, an unset variable is left as written.
 fn expanded(value: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
     let (mut out, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {

@@ -1,5 +1,5 @@
-//! The pip settings that determine where packages come from, so that the sdist comes from the same
-//! place as the packages of the set-up lines.
+//! The pip settings that determine the package index, so that an sdist comes from the same index as
+//! the packages installed by set-up commands.
 
 use std::{
     env, fs,
@@ -8,11 +8,11 @@ use std::{
 
 const DEFAULT_INDEX: &str = "https://pypi.org/simple";
 
-/// What pip would use. `find-links` is left out: an sdist is identified by its checksum, and an
-/// unreachable index should be reported, not worked around.
+/// The settings that pip would use. `find-links` is ignored: an sdist is identified by its
+/// checksum, and an unreachable index should be reported instead of bypassed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipSettings {
-    /// Queried in this order.
+    /// Index URLs in query order.
     pub(crate) indexes: Vec<String>,
     pub(crate) cert: Option<PathBuf>,
 }
@@ -42,7 +42,7 @@ impl PipSettings {
 
 fn config_files() -> Vec<PathBuf> {
     let named = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
-    // pip's own way of saying "no files at all".
+    // pip uses this value to disable all configuration files.
     if named.as_deref() == Some(Path::new("/dev/null")) {
         return Vec::new();
     }
@@ -56,7 +56,8 @@ fn config_files() -> Vec<PathBuf> {
     out
 }
 
-/// One key of the `[global]`, `[install]` or `[download]` section; the more specific section wins.
+/// Returns a key of the `[global]`, `[install]` or `[download]` section. The more specific section
+/// takes precedence.
 fn setting(text: &str, wanted: &str) -> Option<String> {
     let mut section = String::new();
     let mut found: Option<(u8, String)> = None;
@@ -74,7 +75,7 @@ fn setting(text: &str, wanted: &str) -> Option<String> {
             _ => continue,
         };
         if line.starts_with([' ', '\t']) {
-            // A value continues on indented lines.
+            // Indented lines continue a value.
             if open == Some(rank)
                 && let Some((_, value)) = &mut found
             {

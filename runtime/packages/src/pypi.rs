@@ -1,4 +1,4 @@
-//! Files from a package index, by the simple repository protocol.
+//! Downloads files from package indexes that implement the simple repository API.
 
 use proctor_types::{Cause, Fault, package_name};
 use reqwest::Url;
@@ -9,26 +9,26 @@ use crate::{
     pip_settings::PipSettings,
 };
 
-/// Files larger than this are not fetched, in bytes.
+/// Maximum size of a file in bytes.
 const SIZE_LIMIT: usize = 1 << 30;
 
-/// JSON is preferred (PEP 691); mirrors and proxies that only know HTML respond with it (PEP 503).
+/// Prefer JSON (PEP 691). Mirrors and proxies that support only HTML (PEP 503) respond with that.
 const FORMS: &str = "application/vnd.pypi.simple.v1+json, \
      application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 
-/// One file that an index offers.
+/// A file offered by an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// The file's name.
     pub name: String,
     pub url: Url,
     pub sha256: Option<String>,
-    /// When it was uploaded (PEP 700): `2024-05-01T12:00:00.000000Z`. Absent if the index does not
-    /// say.
+    /// The upload time (PEP 700), such as `2024-05-01T12:00:00.000000Z`. `None` if the index does
+    /// not provide it.
     pub uploaded: Option<String>,
 }
 
-/// The indexes that pip would query on this machine.
+/// The package indexes that pip would query on this machine.
 #[derive(Debug, Clone)]
 pub struct Pypi {
     settings: PipSettings,
@@ -36,19 +36,21 @@ pub struct Pypi {
 }
 
 impl Pypi {
+    /// Reads pip's settings on this machine.
+    ///
     /// # Errors
-    /// The file of certificates that pip's settings name cannot be read.
+    /// Returns an error if the certificate file in pip's settings cannot be read.
     pub fn of_this_host() -> Result<Self, Fault> {
         let settings = PipSettings::of_this_host();
         let http = Http::new(settings.cert.as_deref())?;
         Ok(Self { settings, http })
     }
 
-    /// The sdist of `name` at `version`. The checksum only selects the file; the caller must verify
-    /// it.
+    /// Downloads the sdist of `name` at `version`. The checksum only selects the file. The caller
+    /// must verify it.
     ///
     /// # Errors
-    /// A fault with a hint if no index has it.
+    /// Returns a fault with a hint if no index has it.
     pub async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let fits = |offers: &[Offer]| {
             choose(offers, name, version, sha256)
@@ -57,7 +59,7 @@ impl Pypi {
         };
         let offer = self.find(name, &fits).await.map_err(|why| {
             let hint = match why.contains("SHA-256") {
-                true => "correct the task's sha256; if it is correct, do not trust this index",
+                true => "fix the task's sha256; if it is already correct, do not trust this index",
                 false => HINT,
             };
             fault(format!("{name} {version} from PyPI: {why}")).hint(hint)
@@ -65,11 +67,11 @@ impl Pypi {
         self.bytes(&offer).await
     }
 
-    /// The file of a project that `choose` selects, from the first index that has one. An error of
-    /// `choose` is only reported if no index has one.
+    /// Returns the file of a project selected by `choose`, from the first index that has one. An
+    /// error from `choose` is reported only if no index has one.
     ///
     /// # Errors
-    /// A fault with a hint if no index has it.
+    /// Returns a fault with a hint if no index has it.
     pub async fn offer(
         &self,
         name: &str,
@@ -79,8 +81,8 @@ impl Pypi {
         found.map_err(|why| fault(format!("{name} from PyPI: {why}")).hint(HINT))
     }
 
-    /// Every file of a project in the indexes, and the fault of an index that cannot be reached. An
-    /// index that does not know the project has none.
+    /// Returns every file of a project in the indexes, and the fault of an index that cannot be
+    /// reached. An index without the project contributes no files.
     pub async fn files(&self, name: &str) -> (Vec<Offer>, Option<Fault>) {
         let (mut files, mut broken) = (Vec::new(), None);
         for index in &self.settings.indexes {
@@ -112,8 +114,10 @@ impl Pypi {
         Err(tried.join("; "))
     }
 
+    /// Downloads a file.
+    ///
     /// # Errors
-    /// A fault that names the file.
+    /// Returns a fault that names the file.
     pub async fn bytes(&self, offer: &Offer) -> Result<Vec<u8>, Fault> {
         self.http.bytes(&offer.url, SIZE_LIMIT).await
     }
@@ -140,8 +144,8 @@ fn choose<'a>(offers: &'a [Offer], name: &str, version: &str, sha256: &str) -> O
     })
 }
 
-/// Explains why no file of an index matches: gives both checksums if the release exists with
-/// another one.
+/// Explains why no file in an index matches. Shows both checksums if the release exists with a
+/// different one.
 fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
     let others: Vec<&str> = offers
         .iter()
@@ -158,18 +162,18 @@ fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
 }
 
 impl Offer {
-    /// Whether it is the sdist of a release.
+    /// Returns whether the file is the sdist of a release.
     pub fn is_of(&self, name: &str, version: &str) -> bool {
         self.version(name) == Some(version)
     }
 
-    /// The version, if it is an sdist of this project.
+    /// Returns the version if the file is an sdist of this project.
     pub fn version(&self, name: &str) -> Option<&str> {
         let (project, release) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
         (package_name(project) == package_name(name)).then_some(release)
     }
 
-    /// Whether it is a wheel of a release.
+    /// Returns whether the file is a wheel of a release.
     pub fn is_wheel_of(&self, name: &str, version: &str) -> bool {
         let mut parts = self.name.strip_suffix(".whl").unwrap_or_default().split('-');
         let project = parts.next().is_some_and(|it| package_name(it) == package_name(name));
@@ -203,7 +207,8 @@ fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
 
-/// The anchors of a PEP 503 page. The format is so narrow that a scan for `href` is enough.
+/// Parses the anchors of a PEP 503 page. The format is so restricted that a scan for `href` is
+/// enough.
 fn from_html(text: &str, base: &Url) -> Vec<Offer> {
     let mut out = Vec::new();
     for anchor in text.split("<a ").skip(1) {

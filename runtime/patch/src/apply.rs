@@ -1,22 +1,22 @@
-//! Applies one file's hunks to its lines, as `git apply` does: fuzz 0, any offset.
+//! Applies one file's hunks to its lines with the rules of `git apply`: no fuzz, any offset.
 
 use crate::patch::{Hunk, Side};
 
-/// Why a hunk does not apply: its number (counted from 1) and the reason.
+/// Why a hunk does not apply: the hunk's number (counted from 1) and the reason.
 pub(crate) type HunkConflict = (usize, String);
 
 pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
-    // A line written by one hunk is not context for another one.
+    // Lines written by one hunk must not match as context of another one.
     let mut image: Vec<(&[u8], bool)> =
         source.split_inclusive(|byte| *byte == b'\n').map(|line| (line, false)).collect();
     let mut drift: isize = 0;
     for (index, hunk) in hunks.iter().enumerate() {
         let old: Vec<_> = hunk.old_lines().collect();
-        // If the old side is empty, its start is the line *after* which the hunk is inserted.
+        // If the old side is empty, its start is the line *after* which to insert.
         let start = if old.is_empty() { hunk.old_start } else { hunk.old_start.max(1) - 1 };
         let expected = start.saturating_add_signed(drift);
-        // Git's rules: a hunk for line 1 must match at the beginning, and one without context below
-        // its change must match at the end.
+        // As in Git, a hunk that starts at line 1 must match at the beginning of the file, and a
+        // hunk without trailing context must match at the end.
         let anchored_head = hunk.old_start <= 1;
         let anchored_tail = hunk.lines.last().is_some_and(|line| line.side != Side::Both);
         let at = find(&image, &old, expected, anchored_head, anchored_tail).ok_or_else(|| {
@@ -30,13 +30,13 @@ pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConfli
             .map(|line| (&line.bytes[..], line.side == Side::New))
             .collect();
         drift += new.len().cast_signed() - old.len().cast_signed();
-        // Context lines stay unmarked, so the next hunk may match them again.
+        // Context lines stay unmarked, so that the next hunk may match them again.
         image.splice(at..at + old.len(), new);
     }
     Ok(image.into_iter().flat_map(|(line, _)| line.iter().copied()).collect())
 }
 
-/// The match nearest to `expected`; if two are equally near, the earlier one.
+/// Returns the match nearest to `expected`, preferring the earlier one if two are equally near.
 fn find(
     image: &[(&[u8], bool)],
     old: &[&[u8]],
@@ -61,7 +61,7 @@ fn find(
         .find(|at| fits(*at))
 }
 
-/// Explains as precisely as possible why a hunk does not apply.
+/// Explains why a hunk does not apply.
 fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail: bool) -> String {
     if (head || tail) && find(image, old, expected, false, false).is_some() {
         return if tail {
@@ -96,7 +96,7 @@ fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail
     }
 }
 
-/// A line for an error message, cut at 60 characters.
+/// Formats a line for an error message, truncated to 60 characters.
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
     let cut: String = text.chars().take(60).collect();

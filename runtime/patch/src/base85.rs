@@ -1,12 +1,12 @@
-//! Git's base85: five characters for four bytes, with a length character at the start of each line.
+//! Git's base85 encoding: five characters for four bytes. Each line starts with a length character.
 
 const ALPHABET: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
-/// Bytes in a full line.
+/// Number of bytes in a full line.
 const LINE: usize = 52;
 
-/// Appends the lines of `bytes`, each ended by a newline.
+/// Appends the encoded lines of `bytes`, each with a newline.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for line in bytes.chunks(LINE) {
         let length = line.len() as u8;
@@ -26,7 +26,7 @@ pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes of one line (without its newline); `None` if it is not base85.
+/// Decodes one line without its newline and appends the bytes. Returns `None` if it is not base85.
 pub(crate) fn decode_line(line: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (&first, groups) = line.split_first()?;
     let length = match first {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_any_length_survive() {
+    fn base85_round_trips_bytes_of_any_length() {
         for length in 0..200_usize {
             let bytes: Vec<u8> = (0..length).map(|at| (at * 37 + 255) as u8).collect();
             let mut text = Vec::new();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_base85_is_refused() {
+    fn decode_line_rejects_invalid_base85() {
         for line in [&b""[..], b"A", b"1abcde", b"Aabcd", b"Dab\"de", b"D~~~~~"] {
             assert_eq!(decode_line(line, &mut Vec::new()), None, "{line:?}");
         }

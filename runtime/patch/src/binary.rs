@@ -1,4 +1,4 @@
-//! Binary bodies: zlib, git's delta instructions, git's blob ids.
+//! Binary patches: zlib, Git's delta instructions and blob ids.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,12 +7,12 @@ use sha1::{Digest as _, Sha1};
 
 use crate::patch::Data;
 
-/// Limit on the unpacked bytes of one file of a patch: a few kilobytes of zlib can expand to a disk
-/// full of zeros.
+/// Limit on the uncompressed bytes of one file in a patch. A few kilobytes of zlib data can expand
+/// to fill a disk.
 pub(crate) const UNPACKED_LIMIT: usize = 256 << 20;
 
-/// Limit on the bytes of all files of one patch together, unpacked or copied: a few kilobytes of
-/// patch can describe terabytes.
+/// Limit on the bytes of all files in one patch together. A patch of a few kilobytes can describe
+/// terabytes.
 pub(crate) const WHOLE_LIMIT: usize = 512 << 20;
 
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
@@ -22,7 +22,7 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// Unpacks exactly `size` bytes.
+/// Decompresses exactly `size` bytes.
 pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     if size > UNPACKED_LIMIT {
         return Err(format!("{size} bytes of binary data are over the limit of {UNPACKED_LIMIT}"));
@@ -38,7 +38,7 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Applies the data to `source`.
+/// Applies binary patch data to `source`.
 pub(crate) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
         Data::Literal(bytes) => Ok(bytes.clone()),
@@ -46,7 +46,8 @@ pub(crate) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Git's pack delta: two sizes, then instructions that copy from the source or insert.
+/// Applies a delta in Git's pack format: two sizes, then instructions to copy from the source or to
+/// insert bytes.
 fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
     let cut = || "the delta is truncated".to_owned();
     let mut rest = delta.iter().copied();
@@ -108,7 +109,7 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// The id that git gives a blob. `git apply` requires both ids in full for a binary body.
+/// Returns the id that Git gives a blob. For a binary patch, `git apply` requires both full ids.
 pub(crate) fn blob_id(bytes: &[u8]) -> String {
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {}\0", bytes.len()));
@@ -116,7 +117,7 @@ pub(crate) fn blob_id(bytes: &[u8]) -> String {
     proctor_types::hex(&hasher.finalize())
 }
 
-/// Git's rule: a NUL among the first 8000 bytes.
+/// Returns whether content is binary by Git's rule: a NUL among the first 8000 bytes.
 pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8000).any(|byte| *byte == 0)
 }
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn delta_copies_and_inserts() {
-        // 10 -> 7 bytes: copy 4 from 2, insert "xyz".
+        // 10 -> 7 bytes: copy 4 bytes from offset 2, then insert "xyz".
         let delta = [10, 7, 0b1001_0001, 2, 4, 3, b'x', b'y', b'z'];
         assert_eq!(apply_delta(&delta, b"0123456789").unwrap(), b"2345xyz");
         assert!(apply_delta(&delta, b"012345678").unwrap_err().contains("10 bytes"));

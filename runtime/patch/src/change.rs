@@ -1,9 +1,9 @@
-//! The result of resolving a patch, and how it fails.
+//! The result of resolving a patch, and its errors.
 
 use proctor_types::one_line;
 use proctor_wire::RawPath;
 
-/// One file's change, resolved against a base: what to do, independent of how it was written.
+/// The change to one file, resolved against a base. Independent of how the patch expresses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     Write { path: RawPath, bytes: Vec<u8>, mode: Option<u32> },
@@ -18,15 +18,15 @@ pub enum Current {
     Link { target: RawPath },
 }
 
-/// A patch, resolved as far as it can be applied.
+/// The parts of a patch that can be applied, resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolved {
     pub changes: Vec<Change>,
-    /// Parts that were left out or interpreted differently, one sentence each.
+    /// Parts that were skipped or interpreted differently, one sentence each.
     pub left_out: Vec<String>,
 }
 
-/// A patch that cannot be parsed or does not apply. Gives the file, the hunk and a hint.
+/// Why a patch cannot be parsed or applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     #[error("cannot read the patch: {}", one_line(why))]

@@ -1,4 +1,4 @@
-//! Makes the patch of one file from its content before and after.
+//! Creates the patch of one file from its old and new content.
 
 use diffy::DiffOptions;
 use proctor_wire::RawPath;
@@ -8,23 +8,23 @@ use crate::{
     patch::{Body, Data, FilePatch, Hunk, Line, Side},
 };
 
-/// One side's git mode and content; `None` also stands for a directory.
+/// The Git mode and content of one side. `None` if there is no file or it is a directory.
 pub type SideContent = Option<(u32, Vec<u8>)>;
 
-/// Above this product of line counts, finding the shortest edit script may take minutes. Replacing
-/// everything between the first and the last difference is just as correct.
+/// Above this product of line counts, computing the shortest edit script may take minutes. A single
+/// hunk from the first to the last difference is equally correct.
 const COARSE_FROM: usize = 100_000_000;
 
 impl FilePatch {
-    /// The patch that turns `old` into `new`: a change, a creation or a removal.
+    /// Returns the patch that turns `old` into `new`: a change, a creation or a deletion.
     pub fn between(path: &RawPath, old: SideContent, new: SideContent) -> Self {
         let id = |bytes: &(u32, Vec<u8>)| binary::blob_id(&bytes.1);
         let index = [&old, &new].map(|side| side.as_ref().map_or_else(|| "0".repeat(40), id));
         let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let (new_mode, new_bytes) = new.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let body = if old_bytes == new_bytes {
-            // Git writes an index line for an empty file that is created or removed, but it is not
-            // needed.
+            // Git writes an index line when it creates or deletes an empty file, but the line is
+            // not required.
             Body::Empty
         } else if binary::is_binary(&old_bytes) || binary::is_binary(&new_bytes) {
             Body::Binary {
@@ -73,7 +73,7 @@ fn split(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// One hunk from the first to the last difference, with three lines of context.
+/// Returns a single hunk from the first to the last difference, with three lines of context.
 fn coarse(old: &[&[u8]], new: &[&[u8]]) -> Hunk {
     let same = |pairs: &mut dyn Iterator<Item = (&&[u8], &&[u8])>| {
         pairs.take_while(|(a, b)| a == b).count()
@@ -106,7 +106,7 @@ mod tests {
     use crate::apply;
 
     #[test]
-    fn the_coarse_hunk_is_right_too() {
+    fn coarse_hunk_is_correct() {
         let text = |lines: &[&str]| lines.concat().into_bytes();
         let old = text(&["1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8"]);
         for new in [

@@ -1,13 +1,13 @@
-//! The solution of a task, as a patch.
+//! The gold patch of a task.
 
 use proctor_types::Task;
 
 use crate::{Patch, PatchError};
 
-/// The gold patch of a task: its own, or the mask reversed. `None` if the task has neither.
+/// Returns the task's own gold patch or the reversed mask. Returns `None` if the task has neither.
 ///
 /// # Errors
-/// The mask cannot be reversed.
+/// Returns an error if the mask cannot be reversed.
 pub fn gold_of(task: &Task) -> Result<Option<Vec<u8>>, PatchError> {
     match (&task.gold, &task.mask) {
         (Some(gold), _) => Ok(Some(gold.as_bytes().to_vec())),
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tasks_own_comes_before_the_mask_reversed() {
+    fn gold_of_prefers_the_task_patch_to_the_reversed_mask() {
         assert_eq!(gold(Some("own"), Some(MASK)).unwrap().unwrap(), "own");
         let reversed = gold(None, Some(MASK)).unwrap().unwrap();
         assert!(reversed.contains("-old\n+new\n"), "{reversed}");

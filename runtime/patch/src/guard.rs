@@ -1,18 +1,17 @@
-//! What no patch may do, whatever its origin. The list is closed, and every rejection names the
-//! path.
+//! Rejects paths that no patch may touch, whatever its origin. Every error names the path.
 
 use proctor_wire::RawPath;
 
 use crate::PatchError;
 
-/// Rejects a path that leads out of the work directory or into git's own data.
+/// Rejects a path that escapes the work directory or points into Git's own data.
 ///
-/// `.git` is rejected in upper and lower case, since a case-insensitive file system does not
-/// distinguish them. A name such as `git~1` is allowed, since no Linux file system gives it that
-/// meaning.
+/// `.git` is rejected in any combination of upper and lower case, because some file systems are
+/// case-insensitive. Names such as `git~1` are allowed, because they have no special meaning on
+/// Linux file systems.
 ///
 /// # Errors
-/// The path does one of these; the error says which.
+/// Returns an error that says what is wrong with the path.
 pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
     let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.into() });
     let bytes = path.as_bytes();
@@ -38,7 +37,7 @@ pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// The directories above a path, outermost first.
+/// Returns the parent directories of a path, outermost first.
 pub fn folders(path: &RawPath) -> impl Iterator<Item = RawPath> {
     let bytes = path.as_bytes();
     let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');

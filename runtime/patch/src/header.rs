@@ -1,13 +1,13 @@
-//! Parses names in a file's header lines.
+//! Parses file names in header lines.
 
 use proctor_wire::RawPath;
 
 use crate::quote::unquote;
 
-/// Drops the first component (`a/`, `b/`), as `-p1` does.
+/// Removes the first component (`a/` or `b/`), like `-p1`.
 fn strip(name: &[u8]) -> Option<RawPath> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
-    // `/etc/passwd` stays absolute and is rejected later, rather than becoming `etc/passwd`.
+    // `/etc/passwd` stays absolute and is rejected later. It must not become `etc/passwd`.
     if slash == 0 {
         return Some(RawPath::new(name));
     }
@@ -15,8 +15,8 @@ fn strip(name: &[u8]) -> Option<RawPath> {
     (!rest.is_empty()).then(|| RawPath::new(rest))
 }
 
-/// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow). `/dev/null` is an
-/// absent side.
+/// Parses the name in a `--- ` or `+++ ` line. A tab ends the name, because a timestamp may follow.
+/// `/dev/null` means that the side is absent.
 pub(crate) fn side(text: &[u8]) -> Option<Option<RawPath>> {
     let name = match unquote(text) {
         Some((name, _)) => name,
@@ -28,13 +28,13 @@ pub(crate) fn side(text: &[u8]) -> Option<Option<RawPath>> {
     strip(&name).map(Some)
 }
 
-/// The name of a `rename` or `copy` line, which has no prefix.
+/// Parses the name in a `rename` or `copy` line, which has no prefix.
 pub(crate) fn whole(text: &[u8]) -> RawPath {
     RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
 }
 
-/// Both names of a `diff --git` line. Unquoted names may contain spaces, so only a split that
-/// yields the same name twice is accepted; renames give their names elsewhere.
+/// Parses both names of a `diff --git` line. Unquoted names may contain spaces, so only a split
+/// into two equal names is accepted. Renames have separate lines for their names.
 pub(crate) fn pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
     if let Some((old, rest)) = unquote(text) {
         let rest = rest.strip_prefix(b" ")?;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_blanks_and_quotes_are_told_apart() {
+    fn pair_and_side_parse_names_with_spaces_and_quotes() {
         let both = |name: &str| Some((RawPath::from(name), RawPath::from(name)));
         assert_eq!(pair(b"a/x b/x"), both("x"));
         assert_eq!(pair(b"a/x b/x b/x b/x"), both("x b/x"));

@@ -7,10 +7,11 @@ use crate::{
     patch::{Hunk, Line, Side},
 };
 
-/// Number of blank context lines that `patch` assumes were stripped if the text ends too early.
+/// Maximum number of missing blank context lines that GNU `patch` assumes were stripped from the
+/// end of a patch.
 const STRIPPED: usize = 3;
 
-/// Reads hunks until a line begins something else. `name` is used in error messages.
+/// Parses hunks until another kind of line. `name` is used in error messages.
 pub(crate) fn read(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
     let mut hunks = Vec::new();
     let mut count = 0;
@@ -67,8 +68,8 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         && (1..=STRIPPED).contains(&missing)
         && new_len.saturating_sub(new) == missing
     {
-        // Blank lines at the end of a text are lost when it is trimmed. If the hunk shows context
-        // below its change, it does not need them.
+        // Trimming a text removes blank lines at its end. They are not needed if the hunk shows
+        // other context below its change.
         if hunk.lines.last().is_some_and(|line| line.side != Side::Both) {
             let blank = Line { side: Side::Both, bytes: b"\n".to_vec() };
             hunk.lines.extend(std::iter::repeat_n(blank, missing));
@@ -80,7 +81,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         return Some(hunk);
     }
     if (old, new) != (old_len, new_len) || runs_on(lines) {
-        // The complete body, as the header should have counted it.
+        // Read the rest of the body, so that the error shows the correct counts.
         while runs_on(lines)
             && let Some(line) = lines.next().and_then(body_line)
         {
@@ -97,7 +98,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
 
 fn body_line(line: &[u8]) -> Option<Line> {
     let (side, text) = match line {
-        // A completely empty line is an empty context line that lost its leading space on the way.
+        // A completely empty line is an empty context line that lost its leading space.
         b"" | b"\r" => (Side::Both, line),
         [b' ', text @ ..] => (Side::Both, text),
         [b'-', text @ ..] => (Side::Old, text),
@@ -111,7 +112,7 @@ fn count_in((old, new): (usize, usize), side: Side) -> (usize, usize) {
     (old + usize::from(side != Side::New), new + usize::from(side != Side::Old))
 }
 
-/// `\ No newline at end of file`, in any language.
+/// Parses `\ No newline at end of file`, in any language.
 fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
     lines.advance();
     if let Some(last) = hunk.lines.last_mut()
@@ -121,10 +122,10 @@ fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
     }
 }
 
-/// Whether the hunk's body continues beyond its counts. Git would drop such lines silently.
+/// Returns whether the hunk's body continues beyond its counts. Git would silently drop such lines.
 fn runs_on(lines: &Lines<'_>) -> bool {
     match lines.peek() {
-        // The next file of a patch without git headers, or a mail's signature.
+        // The start of a mail signature, or of the next file in a patch without Git headers.
         Some(b"-- " | b"--") => false,
         Some([b'-', b'-', b'-', b' ', ..]) => {
             !lines.second().is_some_and(|line| line.starts_with(b"+++ "))
@@ -140,7 +141,11 @@ struct Ranges<'a> {
     section: &'a [u8],
 }
 
-/// `@@ -1,2 +3,4 @@ section`.
+/// Parses `
+///
+/// -1,2 +3,4
+///
+/// section`.
 fn ranges(header: &[u8]) -> Option<Ranges<'_>> {
     let rest = header.strip_prefix(b"@@ -")?;
     let (old, rest) = range(rest)?;

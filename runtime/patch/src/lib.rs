@@ -1,7 +1,8 @@
-//! Parses, makes and applies patches as data on the host, without running git.
+//! Parses, creates and applies patches on the host, as data and without running Git.
 //!
-//! [`Patch::read`] is the only parser. It reads as much as it can. Applying, reversing and listing
-//! the touched paths fail with the first error in the text. The format is git's. In short:
+//! [`Patch::read`] is the only parser. It parses as much as possible. Functions that need the whole
+//! patch (apply, reverse, list touched paths) fail with the first error in the text. In short, the
+//! format is Git's:
 //!
 //! ```text
 //! patch   = { junk | file }
@@ -12,9 +13,9 @@
 //! data    = ("literal" | "delta") size, base85 of zlib, an empty line
 //! ```
 //!
-//! A patch applies as with `git apply`: fuzz 0, offsets allowed, all files or none.
-//! [`Patch::resolve_parts`] continues where Git or benchmark harnesses would: it leaves out
-//! submodules and binary content that is missing in the patch.
+//! Patches apply like with `git apply`: no fuzz, offsets allowed, all files or none.
+//! [`Patch::resolve_parts`] is more lenient, like benchmark harnesses: it skips submodules and
+//! binary content that is missing from the patch.
 
 mod apply;
 mod base85;

@@ -1,16 +1,15 @@
 //! A cursor over the lines of a patch.
 
-/// Lines come without their newline. A patch whose last line lacks one is read as if it had it:
-/// models often omit it, and nothing else could be meant.
+/// Returns lines without their newline. A missing newline at the end of the patch is ignored,
+/// because models often omit it and the meaning is clear.
 pub(crate) struct Lines<'a> {
     all: &'a [u8],
     rest: &'a [u8],
-    /// The number of the line that `peek` returns, counted from 1.
+    /// Number of the line that `peek` returns, counted from 1.
     pub number: usize,
-    /// The first error in the text. Reading continues because not every reader of a patch applies
-    /// it.
+    /// The first error in the text. Parsing continues, because not every caller applies the patch.
     pub wrong: Option<String>,
-    /// What was read although the text is incomplete there.
+    /// Repairs made where the text is incomplete.
     pub repairs: Vec<String>,
 }
 
@@ -19,7 +18,7 @@ impl<'a> Lines<'a> {
         Self { all: text, rest: text, number: 1, wrong: None, repairs: Vec::new() }
     }
 
-    /// Number of bytes before the line that `peek` returns.
+    /// Returns the number of bytes before the line that `peek` returns.
     pub(crate) fn offset(&self) -> usize {
         self.all.len() - self.rest.len()
     }
@@ -36,7 +35,7 @@ impl<'a> Lines<'a> {
         Some(&self.rest[..end])
     }
 
-    /// The line after the one that `peek` returns.
+    /// Returns the line after the one that `peek` returns.
     pub(crate) fn second(&self) -> Option<&'a [u8]> {
         let mut next = Self::new(self.rest);
         next.advance();
@@ -58,8 +57,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A header line may end in carriage returns if the patch was written on another system, or passed
-/// through two.
+/// Removes carriage returns from the end of a header line. There may be several if the patch passed
+/// through two systems.
 pub(crate) fn bare(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_suffix(b"\r") {
         line = rest;

@@ -1,4 +1,4 @@
-//! Parses a patch into one value per file, without looking anything up and without guessing.
+//! Parses a patch into one value per file. Accesses no files and makes no guesses.
 
 use proctor_wire::RawPath;
 
@@ -11,10 +11,9 @@ use crate::{
 };
 
 impl Patch {
-    /// Reads every file of the patch. Text before the first file and between files (a mail's head,
-    /// a commit message) is skipped. What cannot be parsed is skipped too, but remembered:
-    /// operations that need the whole patch then fail. A non-empty text without any file is an
-    /// error.
+    /// Parses every file of the patch. Text before and between files, such as a mail header or a
+    /// commit message, is skipped. Unparsable parts are skipped too but remembered: operations that
+    /// need the whole patch then fail. Non-empty text without any file is an error.
     pub fn read(patch: &[u8]) -> Self {
         let mut lines = Lines::new(patch);
         let mut files: Vec<FilePatch> = Vec::new();
@@ -72,7 +71,7 @@ fn second_names_a_file(lines: &Lines<'_>) -> bool {
     lines.second().is_some_and(|line| line.starts_with(b"+++ "))
 }
 
-/// `--- a/x`, `+++ b/x`, hunks.
+/// Parses `--- a/x`, `+++ b/x` and hunks.
 fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
     let at = lines.number;
     let [old, new] = side_lines(lines);
@@ -85,7 +84,7 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
         lines.note(format!("line {at}: {name}: no hunk after the file names"));
     }
     Some(FilePatch {
-        // Two names without a git header: the old one is a backup's name, not a rename.
+        // Two different names without a Git header: the old one is a backup's name, not a rename.
         old: old.map(|_| name.clone()),
         new: new.map(|_| name),
         body: Body::Text(hunks),
@@ -94,7 +93,7 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
     })
 }
 
-/// The names of both sides; `None` is /dev/null.
+/// Parses the names of both sides. `None` is /dev/null.
 fn side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
     [b"--- ", b"+++ "].map(|mark| {
         let at = lines.number;
@@ -141,7 +140,7 @@ fn git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
             index(lines, rest, &mut file);
         } else if line.starts_with(b"--- ") && second_names_a_file(lines) {
             let sides = side_lines(lines);
-            // A side that is /dev/null means the same as `new file mode`, which models forget.
+            // /dev/null as the old name means the same as `new file mode`, which models often omit.
             created |= sides[0].is_none();
             removed |= sides[1].is_none();
             if file.how == How::Change {
@@ -201,15 +200,15 @@ fn mode(lines: &mut Lines<'_>, text: &[u8]) -> Option<u32> {
     mode
 }
 
-/// `index 1234..5678 100644`: the mode is given if it does not change.
+/// Parses `index 1234..5678 100644`. The mode is present if it does not change.
 fn index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
     let text = String::from_utf8_lossy(text).into_owned();
     let (ids, stays) = match text.split_once(' ') {
         Some((ids, stays)) => (ids, mode(lines, stays.as_bytes())),
         None => (text.as_str(), None),
     };
-    // These ids are not used to apply anything. Invalid ones are skipped, as git does, and not
-    // written again.
+    // The ids are not needed for text patches. Like Git, skip invalid ones. They are not written
+    // again.
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some((old, new)) = ids.split_once("..")
         && is_id(old)
@@ -227,7 +226,8 @@ fn binary(lines: &mut Lines<'_>, name: &str) -> Result<Body, String> {
     Ok(Body::Binary { forward, backward: data(lines)? })
 }
 
-/// `literal 12` or `delta 12`, lines of base85, an empty line. `None` if none follows.
+/// Parses `literal 12` or `delta 12`, base85 lines and an empty line. Returns `None` if there is no
+/// data.
 fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
     let at = lines.number;
     let Some(line) = lines.peek().map(bare) else { return Ok(None) };

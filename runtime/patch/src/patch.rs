@@ -1,4 +1,4 @@
-//! A parsed patch: one value per file and per hunk.
+//! A parsed patch, with one value per file and hunk.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -6,20 +6,22 @@ use proctor_wire::RawPath;
 
 use crate::{PatchError, guard};
 
-/// A patch, as far as it could be parsed.
+/// The parsed parts of a patch.
 #[derive(Debug, Clone)]
 pub struct Patch {
-    /// In the order of the text.
+    /// The files in text order.
     pub files: Vec<FilePatch>,
     /// The first error in the text.
     pub(crate) wrong: Option<String>,
-    /// What was read although the text is incomplete there, one sentence each.
+    /// Repairs made where the text is incomplete, one sentence each.
     pub(crate) repairs: Vec<String>,
 }
 
 impl Patch {
+    /// Returns all files.
+    ///
     /// # Errors
-    /// Part of the text could not be parsed.
+    /// Returns an error if part of the text could not be parsed.
     pub(crate) fn sound(&self) -> Result<&[FilePatch], PatchError> {
         match &self.wrong {
             Some(why) => Err(PatchError::Malformed { why: why.clone() }),
@@ -27,18 +29,19 @@ impl Patch {
         }
     }
 
-    /// The paths of its files after it is applied, or before for deleted ones: in order, without
-    /// duplicates.
+    /// Returns the paths of the files after the patch, or before it for deleted files. In text
+    /// order, without duplicates.
     pub fn names(&self) -> Vec<RawPath> {
         let mut seen = BTreeSet::new();
         let names = self.files.iter().map(FilePatch::name);
         names.filter(|name| !name.as_bytes().is_empty() && seen.insert(name.clone())).collect()
     }
 
-    /// The paths that it reads or writes, sorted, so that the caller can fetch their content.
+    /// Returns the paths that the patch reads or writes, sorted, so that the caller can load their
+    /// content.
     ///
     /// # Errors
-    /// The patch cannot be parsed, or names a path that no patch may touch.
+    /// Returns an error if the patch cannot be parsed or names a forbidden path.
     pub fn touched(&self) -> Result<Vec<RawPath>, PatchError> {
         let mut paths = BTreeSet::new();
         for path in self.sound()?.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
@@ -48,7 +51,7 @@ impl Patch {
         Ok(paths.into_iter().collect())
     }
 
-    /// Number of lines added and removed.
+    /// Returns the number of added and of removed lines.
     pub fn added_and_removed(&self) -> (usize, usize) {
         let lines = || self.files.iter().flat_map(FilePatch::hunks).flat_map(|hunk| &hunk.lines);
         let count = |side| lines().filter(|line| line.side == side).count();
@@ -56,26 +59,27 @@ impl Patch {
     }
 }
 
-/// A patch's entry for one file.
+/// The patch of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilePatch {
-    /// Absent if the file is created.
+    /// The old path. `None` if the file is created.
     pub old: Option<RawPath>,
-    /// Absent if it is removed.
+    /// The new path. `None` if the file is deleted.
     pub new: Option<RawPath>,
     pub how: How,
-    /// Git modes, such as 0o100644 and 0o120000.
+    /// The old Git mode, such as 0o100644 or 0o120000.
     pub old_mode: Option<u32>,
     pub new_mode: Option<u32>,
-    /// The blob ids of the `index` line, as written.
+    /// The blob ids in the `index` line, as written.
     pub index: Option<(String, String)>,
     pub body: Body,
-    /// It came without a `diff --git` line, so less is known about what is meant.
+    /// Whether there is no `diff --git` line, so that less is known about the intended change.
     pub plain: bool,
-    /// Its header lines end in carriage returns: the whole text may have passed through another
-    /// system.
+    /// Whether header lines end in carriage returns, which suggests that the whole text was
+    /// converted.
     pub crlf: bool,
-    /// Its range in the text, up to the next file. Empty if the patch was not parsed from text.
+    /// The file's byte range in the text, up to the next file. Empty if the patch was not parsed
+    /// from text.
     pub text: Range<usize>,
 }
 
@@ -89,7 +93,7 @@ pub enum How {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Body {
-    /// Only the header changes something: a mode, a name, an empty file.
+    /// Only the header changes something: the mode, the name, or an empty file.
     #[default]
     Empty,
     Text(Vec<Hunk>),
@@ -97,23 +101,25 @@ pub enum Body {
         forward: Data,
         backward: Option<Data>,
     },
-    /// `Binary files a/x and b/x differ`: the content is not in the patch.
+    /// `Binary files a/x and b/x differ`: the patch does not contain the content.
     Withheld,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
     Literal(Vec<u8>),
-    /// Copy and insert instructions against the other side.
+    /// Instructions to copy from the other side or to insert bytes.
     Delta(Vec<u8>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hunk {
-    /// Counted from 1; 0 only for an empty side.
+    /// The first line of the old side, counted from 1. May be 0 if the side is empty.
     pub old_start: usize,
     pub new_start: usize,
-    /// The text after the second `@@`, for people.
+    /// The text after the second `
+    ///
+    /// `, which is only informational.
     pub section: Vec<u8>,
     pub lines: Vec<Line>,
 }
@@ -121,7 +127,7 @@ pub struct Hunk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub side: Side,
-    /// With its newline, unless the patch says that there is none.
+    /// The line with its newline, unless the patch says that there is none.
     pub bytes: Vec<u8>,
 }
 
@@ -133,12 +139,12 @@ pub enum Side {
 }
 
 impl FilePatch {
-    /// The path after the patch, or before it if the file is removed.
+    /// Returns the path after the patch, or before it if the file is deleted.
     pub fn name(&self) -> RawPath {
         self.new.clone().or_else(|| self.old.clone()).unwrap_or_default()
     }
 
-    /// Empty for binary content, and if only the header changes something.
+    /// Returns the hunks. Empty for binary content or if only the header changes something.
     pub fn hunks(&self) -> &[Hunk] {
         match &self.body {
             Body::Text(hunks) => hunks,
@@ -148,12 +154,12 @@ impl FilePatch {
 }
 
 impl Hunk {
-    /// The lines of the old side.
+    /// Returns the lines of the old side.
     pub(crate) fn old_lines(&self) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().filter(|line| line.side != Side::New).map(|line| &line.bytes[..])
     }
 
-    /// Runs of consecutive lines of one side.
+    /// Returns runs of consecutive lines with the same side.
     pub fn runs(&self) -> impl Iterator<Item = (Side, &[Line])> {
         let runs = self.lines.chunk_by(|one, next| one.side == next.side);
         runs.filter_map(|run| Some((run.first()?.side, run)))
@@ -161,7 +167,7 @@ impl Hunk {
 }
 
 impl Line {
-    /// Without its line ending.
+    /// Returns the line without its line ending.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         text.lines().next().unwrap_or_default().to_owned()
@@ -172,7 +178,7 @@ pub const MODE_FILE: u32 = 0o100_644;
 pub const MODE_EXECUTABLE: u32 = 0o100_755;
 pub const MODE_LINK: u32 = 0o120_000;
 
-/// The commit of a submodule.
+/// Returns whether a mode is that of a submodule commit.
 pub(crate) fn is_gitlink(mode: u32) -> bool {
     mode & 0o170_000 == 0o160_000
 }

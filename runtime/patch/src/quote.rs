@@ -1,6 +1,6 @@
-//! Names in a patch: git writes those with odd bytes in C style, `"a/\303\251"`.
+//! Quoted names: Git writes names with unusual bytes in C style, `"a/\303\251"`.
 
-/// Quotes the name like git with `core.quotePath` on.
+/// Quotes a name like Git with `core.quotePath` enabled.
 pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
     if name.iter().all(plain) {
@@ -26,8 +26,8 @@ pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads a quoted name from the beginning of `text`: the name and what follows the closing quote.
-/// `None` if the text does not begin with a complete quoted name.
+/// Parses a quoted name at the start of `text`. Returns the name and the text after the closing
+/// quote, or `None` if there is no complete quoted name.
 pub(crate) fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut out = Vec::new();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_survives_quoting() {
+    fn quote_round_trips_every_byte() {
         let all: Vec<u8> = (1..=255).collect();
         let quoted = quote(&all);
         assert_eq!(unquote(&quoted), Some((all, &b""[..])));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_quoted_name_is_none() {
+    fn unquote_returns_none_for_an_incomplete_name() {
         for text in [&br#""abc"#[..], br#""\"#, br#""\4""#, br#""\30""#, br#""\x41""#, b"abc"] {
             assert_eq!(unquote(text), None, "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Resolves a patch against files: what each path holds afterwards.
+//! Resolves a patch against files: computes the new content of each path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use crate::{
 };
 
 impl Patch {
-    /// Resolves the patch against the current files: all of it, or none and an error.
+    /// Resolves the whole patch against the current files.
     ///
-    /// `current` returns what a path holds now, `None` for nothing or a directory. The result has
-    /// one change per path, removals first (so that a directory may take a file's place), then
-    /// sorted by path. A file that is only changed keeps its mode, except for executable bits that
-    /// the patch sets or clears.
+    /// `current` returns the file at a path, or `None` if nothing or a directory is there. The
+    /// result has one change per path. Deletions come first, so that a directory may replace a
+    /// file; changes are then sorted by path. A modified file keeps its mode, except for executable
+    /// bits that the patch sets or clears.
     ///
     /// # Errors
-    /// Like `git apply`: the patch cannot be parsed, a path is forbidden or leads through a
-    /// symbolic link, a file exists that must not or is missing, a hunk does not match.
+    /// As with `git apply`: returns an error if the patch cannot be parsed, a path is forbidden or
+    /// goes through a symlink, a file unexpectedly exists or is missing, or a hunk does not match.
     pub fn resolve(
         &self,
         current: &dyn Fn(&RawPath) -> Option<Current>,
@@ -27,12 +27,12 @@ impl Patch {
         Ok(self.resolved(current, false)?.changes)
     }
 
-    /// Like [`Self::resolve`], but continues without the parts that no tool could apply:
-    /// submodules, and binary content that is missing in the patch. A patch with carriage returns
-    /// applies to a file without them, as with GNU patch. Each such part is reported.
+    /// Like [`Self::resolve`], but skips parts that no tool could apply: submodules, and binary
+    /// content missing from the patch. A patch with carriage returns applies to a file without
+    /// them, as with GNU patch. All such parts are reported.
     ///
     /// # Errors
-    /// As for [`Self::resolve`], for all other parts.
+    /// Returns the errors of [`Self::resolve`] for all other parts.
     pub fn resolve_parts(
         &self,
         current: &dyn Fn(&RawPath) -> Option<Current>,
@@ -46,7 +46,7 @@ impl Patch {
         lenient: bool,
     ) -> Result<Resolved, PatchError> {
         self.touched()?;
-        // Paths that one file of the patch vacates may be written by another one, in either order.
+        // One file's patch may write to a path that another one vacates, in either order.
         let leaves: BTreeSet<_> = self
             .files
             .iter()
@@ -66,12 +66,12 @@ impl Patch {
 
 struct Scene<'a> {
     current: &'a dyn Fn(&RawPath) -> Option<Current>,
-    /// The content of the paths that the patch has touched so far.
+    /// The content of the paths touched so far.
     after: BTreeMap<RawPath, Option<Current>>,
     leaves: BTreeSet<RawPath>,
-    /// Bytes of all contents so far.
+    /// Total bytes of all contents so far.
     held: usize,
-    /// Whether parts that no tool could apply are left out.
+    /// Whether to skip parts that no tool could apply.
     lenient: bool,
     left_out: Vec<String>,
 }
@@ -100,14 +100,14 @@ impl Scene<'_> {
         }
         let source = match &file.old {
             None => None,
-            // Renames and copies in one patch all read the files as they were before it.
+            // All renames and copies in a patch read the files as they were before the patch.
             Some(old) if file.how != How::Change => Some((self.current)(old)),
             Some(old) => Some(self.now(old)),
         };
         let source = match source {
             None => None,
             Some(Some(found)) => Some(found),
-            // Without a git header, an empty old side may mean a file that does not exist yet.
+            // Without a Git header, an empty old side may mean that the file does not exist yet.
             Some(None) if file.plain && makes(file) => None,
             Some(None) => return Err(refuse("there is no such file to change")),
         };
@@ -203,7 +203,7 @@ impl Scene<'_> {
     }
 }
 
-/// Whether all hunks of a plain patch have an empty old side.
+/// Returns whether all hunks of a plain patch have an empty old side.
 fn makes(file: &FilePatch) -> bool {
     match &file.body {
         Body::Text(hunks) => {
@@ -214,8 +214,8 @@ fn makes(file: &FilePatch) -> bool {
     }
 }
 
-/// Why no tool could apply this part. A deletion does not need the content, yet tools reject it
-/// without.
+/// Returns why no tool could apply this part, if so. Tools reject a deletion without the binary
+/// content, although it is not needed.
 fn inapplicable(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
         return Some("a submodule, skipped");
@@ -224,7 +224,7 @@ fn inapplicable(file: &FilePatch) -> Option<&'static str> {
     is_withheld.then_some("its binary content is not in the patch, skipped")
 }
 
-/// The content after applying the hunks without their carriage returns.
+/// Returns the content after applying the hunks without their carriage returns.
 fn without_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
     let mut hunks = file.hunks().to_vec();
     for line in hunks.iter_mut().flat_map(|hunk| &mut hunk.lines) {
@@ -243,7 +243,7 @@ fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, P
         Body::Text(hunks) => apply::apply(hunks, before)
             .map_err(|(hunk, why)| PatchError::Conflict { path: name.clone(), hunk, why }),
         Body::Binary { forward, .. } => {
-            // A binary body has no context: without this check it would fit any file.
+            // A binary patch has no context. Without this check it would apply to any file.
             if let Some((old, _)) = file.index.as_ref().filter(|(old, _)| old.len() == 40)
                 && file.old.is_some()
                 && *old != binary::blob_id(before)
@@ -258,7 +258,7 @@ fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, P
     }
 }
 
-/// A patch only knows whether a file is executable; the other bits stay as they are.
+/// Returns the new permissions. A patch only sets the executable bit; other bits are kept.
 fn permissions(before: Option<u32>, said: Option<u32>) -> u32 {
     match (before, said) {
         (None, said) => said.unwrap_or(MODE_FILE) & 0o777,

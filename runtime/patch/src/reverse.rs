@@ -6,14 +6,14 @@ use crate::{
 };
 
 impl Patch {
-    /// The reversed patch: applied after the original, it restores the tree from before.
+    /// Returns the reversed patch, which restores the original tree when applied after the patch.
     ///
     /// # Errors
-    /// The patch cannot be parsed, or does not contain what it removes: a copy (removing it would
-    /// need the whole content), binary content without its reverse.
+    /// Returns an error if the patch cannot be parsed or lacks what the reverse needs: the content
+    /// of a copy, or the old binary content.
     pub fn reversed(self) -> Result<Self, PatchError> {
         self.touched()?;
-        // The last file first, because order matters if two entries concern one path.
+        // Reverse the order of files, because order matters if two entries affect one path.
         let files = self.files.into_iter().rev().map(turn).collect::<Result<_, _>>()?;
         Ok(Self { files, wrong: None, repairs: Vec::new() })
     }
@@ -49,7 +49,7 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
 
 fn turn_hunk(hunk: Hunk) -> Hunk {
     let mut lines = Vec::with_capacity(hunk.lines.len());
-    // Removed lines come before added ones, so each run of changes is reordered.
+    // Removed lines come before added ones, so reorder each run of changes.
     let mut added: Vec<Line> = Vec::new();
     for Line { side, bytes } in hunk.lines {
         match side {

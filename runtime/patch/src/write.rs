@@ -1,4 +1,4 @@
-//! Writes a patch as git does, with full blob ids.
+//! Writes a patch in Git's format, with full blob ids.
 
 use crate::{
     base85, binary,
@@ -7,13 +7,13 @@ use crate::{
 };
 
 impl Patch {
-    /// The text as git would write it, without the text between files. A file that came without a
+    /// Returns the patch as Git would write it, without text between files. A file parsed without a
     /// `diff --git` line is written without one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut header_only = false;
         for file in &self.files {
-            // Otherwise it would be read as the body of the header before it.
+            // Without a separating line, the file would be parsed as the body of the previous header.
             if header_only && file.plain {
                 out.push(b'\n');
             }
@@ -25,8 +25,8 @@ impl Patch {
 }
 
 impl FilePatch {
-    /// Whether nothing follows the header: the names of both sides without a hunk mean nothing
-    /// either.
+    /// Returns whether the file has only a header. Names of both sides without a hunk have no
+    /// effect either.
     fn is_header_only(&self) -> bool {
         match &self.body {
             Body::Empty => true,
@@ -35,19 +35,20 @@ impl FilePatch {
         }
     }
 
-    /// Appends its text.
+    /// Appends the file's text to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let old = self.old.as_ref().or(self.new.as_ref()).map(|path| path.as_bytes());
         let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-        // This line would say more than was read: that the file exists, or does not.
+        // For a plain patch, this line would add information that was not in the text: whether the
+        // file exists.
         if !self.plain {
             line(out, &[b"diff --git ", &a, b" ", &b]);
         }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
         let index = self.index.as_ref().filter(|_| !self.is_header_only());
-        // The `index` line gives the mode of a file whose mode does not change.
+        // If the mode does not change, the `index` line contains it.
         let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode && index.is_some());
         match (&self.old, &self.new) {
             _ if self.plain => {}
@@ -64,7 +65,7 @@ impl FilePatch {
                 if let Some(before) = changes(self.old_mode) {
                     line(out, &[b"old mode ", &octal(before)]);
                 }
-                // A model may write only this line; it means the same as both.
+                // A model may write only `new mode`. It has the same effect as both lines.
                 if let Some(after) = changes(self.new_mode) {
                     line(out, &[b"new mode ", &octal(after)]);
                 }
@@ -110,8 +111,7 @@ fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'\n');
 }
 
-/// Git ends a name that contains a space with a tab, so that the rest is not taken for a time
-/// stamp.
+/// Like Git, append a tab to a name with spaces, so that the rest is not parsed as a timestamp.
 fn side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
     let name = name.unwrap_or(b"/dev/null");
     let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };

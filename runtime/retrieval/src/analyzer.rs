@@ -1,5 +1,4 @@
-//! Splits a text into the terms that are counted, like Lucene's `EnglishAnalyzer`, Pyserini's
-//! default.
+//! Splits text into index terms like Lucene's `EnglishAnalyzer`, Pyserini's default.
 //!
 //! ```text
 //! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out -> Porter's stems
@@ -7,13 +6,13 @@
 //!
 //! The rules of UAX #29 keep `os.path.join` and `foo_bar` as one word. There are two differences
 //! from Lucene: its character tables are from an older Unicode version, and it makes each ideograph
-//! a token of its own where this analyzer yields words.
+//! a separate token where this analyzer finds words.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::porter::stem;
 
-/// Lucene splits longer words.
+/// Maximum length of a word. Like Lucene, longer words are split.
 const LONGEST: usize = 255;
 
 /// `EnglishAnalyzer.ENGLISH_STOP_WORDS_SET`, sorted.
@@ -23,7 +22,7 @@ const STOP_WORDS: [&str; 33] = [
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// The terms of a text, in order.
+/// Returns the terms of a text, in order.
 ///
 /// ```
 /// use proctor_retrieval::terms;
@@ -35,7 +34,7 @@ pub fn terms(text: &str) -> Vec<String> {
     out
 }
 
-/// Calls `take` with each word, as it is written.
+/// Calls `take` with each word as written.
 pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     for word in text.unicode_words() {
         if word.len() <= LONGEST || word.chars().count() <= LONGEST {
@@ -49,7 +48,7 @@ pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     }
 }
 
-/// The term of a word; `None` for a stop word.
+/// Returns the term of a word, or `None` for a stop word.
 pub(crate) fn term(word: &str) -> Option<String> {
     let word = ["'s", "'S", "\u{2019}s", "\u{2019}S", "\u{ff07}s", "\u{ff07}S"]
         .iter()
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_lucenes() {
+    fn terms_match_lucene() {
         assert!(STOP_WORDS.is_sorted());
         let said = terms(
             "def __init__(self, max_depth=3.5): # It's NOT the Agencies' \u{2019}way\n\tx->y",

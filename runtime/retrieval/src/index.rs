@@ -4,31 +4,31 @@ use rustc_hash::FxHashMap;
 
 use crate::analyzer::{each_word, term};
 
-/// How quickly further occurrences of a term stop adding to the score: Pyserini's default.
+/// BM25's term frequency saturation (k1). Pyserini's default.
 pub const K1: f64 = 0.9;
-/// How much the length of a document counts: Pyserini's default.
+/// BM25's document length normalization (b). Pyserini's default.
 pub const B: f64 = 0.4;
 
-/// The terms of a set of documents.
+/// An index of the terms in a set of documents.
 #[derive(Debug, Default)]
 pub struct Index {
     names: Vec<String>,
-    /// Number of terms of each document.
+    /// Number of terms per document.
     lengths: Vec<u32>,
     terms: FxHashMap<String, u32>,
-    /// Words as written, with their terms; `None` for a stop word.
+    /// Words as written, mapped to their term; `None` for a stop word.
     words: FxHashMap<String, Option<u32>>,
-    /// By term: the documents that have it and how often, in the order of documents.
+    /// Per term: the documents that contain it with its frequency, in document order.
     postings: Vec<Vec<(u32, u32)>>,
     total: u64,
 }
 
-/// A document that a query finds.
+/// A document found by a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit<'a> {
-    /// The name it was added with.
+    /// The name under which the document was added.
     pub name: &'a str,
-    /// Above 0.
+    /// The BM25 score, greater than 0.
     pub score: f64,
 }
 
@@ -39,7 +39,7 @@ impl Index {
         let mut length = 0;
         let (words, terms, postings) = (&mut self.words, &mut self.terms, &mut self.postings);
         each_word(text, |word| {
-            // Looked up as written: nearly every word has occurred before, and stemming is
+            // Cache by the word as written: nearly every word has occurred before, and stemming is
             // expensive.
             let id = match words.get(word) {
                 Some(id) => *id,
@@ -67,18 +67,18 @@ impl Index {
         self.total += u64::from(length);
     }
 
-    /// Number of documents.
+    /// Returns the number of documents.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there are no documents.
+    /// Returns whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The best `most` documents, best first; equal scores are sorted by name. Documents without a
-    /// term of the query are left out.
+    /// Returns up to `most` documents, best first. Equal scores are sorted by name. Documents that
+    /// contain no query term are omitted.
     ///
     /// ```text
     /// score(d, q) = sum over the terms t of q, each as often as q has it:
@@ -86,7 +86,7 @@ impl Index {
     /// ```
     ///
     /// This is Lucene's variant (Robertson and Zaragoza 2009 without the factor k1 + 1, as in
-    /// Kamphuis et al. 2020), with exact lengths: Lucene itself keeps each in one byte.
+    /// Kamphuis et al. 2020) with exact lengths. Lucene itself stores each length in one byte.
     pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
         let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
         each_word(query, |word| {
@@ -94,7 +94,7 @@ impl Index {
             known.into_iter().for_each(|id| *counts.entry(*id).or_default() += 1);
         });
         let mut wanted: Vec<(u32, u32)> = counts.into_iter().collect();
-        // Sums of floats depend on their order.
+        // Sort the terms, because floating-point sums depend on their order.
         wanted.sort_unstable();
         let all = self.names.len() as f64;
         let average = self.total as f64 / all.max(1.0);
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_are_the_formulas() {
+    fn scores_match_the_formula() {
         let mut index = Index::default();
         index.add("a", "red red blue");
         index.add("b", "red");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_one_score_stand_by_name() {
+    fn equal_scores_are_sorted_by_name() {
         let mut index = Index::default();
         for name in ["c", "a", "b"] {
             index.add(name, "same words");

@@ -1,13 +1,13 @@
-//! Finds the files of a repository that a request is about: BM25 with Lucene's ranking.
+//! Finds files of a repository that are relevant to a request: BM25 with Lucene's ranking.
 //!
 //! ```text
 //! path and content -> terms -> Index        (once a tree)
 //! request -> terms -> Index::search -> hits, best first
 //! ```
 //!
-//! The FEA-Bench paper ranks with Pyserini, which is Lucene with k1 = 0.9 and b = 0.4. This is our
-//! own code because it is one formula and one table; the crates for BM25 use another formula or are
-//! a whole search engine on disk.
+//! The FEA-Bench paper ranks with Pyserini, which is Lucene with k1 = 0.9 and b = 0.4. The formula
+//! and one table are small enough to implement here. The existing BM25 crates use another formula
+//! or are complete on-disk search engines.
 
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
-//! Porter's stemmer, with the two departures from the paper that both its author's own code and
-//! Lucene have: `bli` becomes `ble`, and `logi` becomes `log`. (The Snowball crates have the later
-//! English stemmer, which yields other stems.)
+//! Porter's stemmer, with the two departures from the paper that the author's own code and Lucene
+//! share: `bli` becomes `ble`, and `logi` becomes `log`. (The Snowball crates implement the later
+//! English stemmer, which produces different stems.)
 
-/// The stem of a lower-case word.
+/// Returns the stem of a lower-case word.
 pub(crate) fn stem(word: &str) -> String {
-    // Words of one or two letters stay as they are.
+    // Words of one or two letters are not stemmed.
     if word.chars().nth(2).is_none() {
         return word.to_owned();
     }
@@ -13,7 +13,7 @@ pub(crate) fn stem(word: &str) -> String {
 
 struct Word {
     letters: Vec<char>,
-    /// The length of the stem before the ending that was last searched for.
+    /// Length of the stem before the ending that was last matched.
     j: usize,
 }
 
@@ -83,7 +83,7 @@ impl Word {
         }
     }
 
-    /// Number of vowel-consonant sequences in the stem.
+    /// Returns the number of vowel-consonant sequences in the stem.
     fn measure(&self) -> usize {
         let kinds: Vec<bool> = (0..self.j).map(|at| self.consonant(at)).collect();
         kinds.windows(2).filter(|pair| !pair[0] && pair[1]).count()
@@ -93,13 +93,14 @@ impl Word {
         (0..self.j).any(|at| !self.consonant(at))
     }
 
-    /// The word so far ends in two equal consonants.
+    /// Returns whether the word ends in two equal consonants.
     fn doubled(&self) -> bool {
         let n = self.letters.len();
         n >= 2 && self.letters[n - 1] == self.letters[n - 2] && self.consonant(n - 1)
     }
 
-    /// Whether the letters up to `end` are consonant, vowel, consonant, the last not w, x or y.
+    /// Returns whether the letters up to `end` are consonant, vowel, consonant, and the last is not
+    /// w, x or y.
     fn cvc(&self, end: usize) -> bool {
         end >= 3
             && self.consonant(end - 1)
@@ -109,7 +110,7 @@ impl Word {
     }
 
     fn ends(&mut self, ending: &str) -> bool {
-        // Compared from the end, without an allocation: the last letter nearly always decides.
+        // Compare from the end, without allocating: the last letter nearly always decides.
         let n = self.letters.len();
         let fits = ending.len() <= n
             && ending.chars().rev().zip(self.letters.iter().rev()).all(|(a, b)| a == *b);
@@ -162,7 +163,7 @@ impl Word {
         }
     }
 
-    /// Applies the first rule whose ending matches, whether or not its condition holds.
+    /// Applies the first rule whose ending matches. Stops there even if its condition is not met.
     fn first_of(&mut self, rules: &[Rule]) {
         for (ending, new) in rules {
             if self.ends(ending) {
@@ -212,9 +213,9 @@ impl Word {
 mod tests {
     use super::stem;
 
-    /// The examples of Porter's paper, and words from code.
+    /// Examples from Porter's paper, and words from code.
     #[test]
-    fn stems_are_porters() {
+    fn stems_match_porter() {
         let pairs = "caresses caress, ponies poni, ties ti, caress caress, cats cat, feed feed, agreed agre, plastered plaster, \
             bled bled, motoring motor, sing sing, conflated conflat, troubled troubl, sized size, hopping hop, tanned tan, \
             falling fall, hissing hiss, fizzed fizz, failing fail, filing file, happy happi, sky sky, relational relat, \

@@ -1,7 +1,7 @@
-//! Which files are tests, by the rule of SWE-bench's retrieval.
+//! Detects test files with the rule of SWE-bench's retrieval.
 
-/// Whether a word of the path is `test`, `tests`, `e2e` or `testing`. Only whole words count:
-/// `contest/latest.py` is not a test, though FEA-Bench's own prompts leave it out.
+/// Returns whether a word in the path is `test`, `tests`, `e2e` or `testing`. Only whole words
+/// count: `contest/latest.py` is not a test, although FEA-Bench's own prompts omit it.
 ///
 /// ```
 /// use proctor_retrieval::is_test;

@@ -1,19 +1,19 @@
-//! Intervals that never contradict the test beside them.
+//! Adjusts intervals so that they never contradict the test reported beside them.
 
 use crate::{
     Interval,
     normal::{quantile, two_sided},
 };
 
-/// For smaller p-values the normal quantile is not representable as a float.
+/// For smaller p-values the normal quantile cannot be represented as a float.
 const LEAST: f64 = 1e-300;
 
-/// Makes an interval agree with a test at the level `alpha`: it excludes 0 if and only if the
-/// p-value is below `alpha`. If the two disagree, the test's own interval decides: difference * (1
-/// +- z(alpha) / z(p)). A test that sees no difference widens both ends to it; a test that sees one
-/// moves the end beyond 0 to it. If nothing varies there is no other interval.
+/// Makes an interval agree with a test at level `alpha`: it excludes 0 if and only if the p-value
+/// is below `alpha`. If the two disagree, the test-based interval decides: difference * (1 +-
+/// z(alpha) / z(p)). If the test is not significant, both ends are widened to it. If it is, the end
+/// beyond 0 is moved to it. If nothing varies, only the test-based interval exists.
 ///
-/// The coverage is preserved: at a difference of 0 the interval fails exactly where the test does.
+/// Coverage is preserved: at a difference of 0 the interval fails exactly when the test does.
 ///
 /// Miettinen 1976 (test-based intervals).
 pub fn agreeing(
@@ -32,7 +32,7 @@ pub fn agreeing(
     let holds_zero = lower <= 0.0 && upper >= 0.0;
     Some(match (p_value < alpha, holds_zero) {
         (false, false) => {
-            // Rounding must not exclude 0.
+            // Rounding must not make the interval exclude 0.
             [lower.min(of_test[0]).min(0.0), upper.max(of_test[1]).max(0.0)]
         }
         (true, true) if difference > 0.0 => [of_test[0].max(f64::MIN_POSITIVE), upper],
@@ -41,7 +41,7 @@ pub fn agreeing(
     })
 }
 
-/// The outer ends of two intervals.
+/// Returns the smallest interval that contains both.
 pub(crate) fn outer(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> {
     match (one, other) {
         (Some(one), Some(other)) => Some([one[0].min(other[0]), one[1].max(other[1])]),

@@ -6,9 +6,9 @@ use crate::{
     normal::{cdf, quantile, two_sided},
 };
 
-/// The interval of an estimate from its bootstrap distribution (sorted) and its jackknife values
-/// (each without one cluster). `None` if nothing varies. Quantiles between two draws are
-/// interpolated.
+/// Returns the interval of an estimate, given its sorted bootstrap distribution and its jackknife
+/// values (each without one cluster). Returns `None` if nothing varies. Quantiles between two draws
+/// are interpolated.
 ///
 /// Efron 1987; Efron and Tibshirani 1993, section 14.3.
 pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
@@ -18,8 +18,8 @@ pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -
         return None;
     }
     let draws = distribution.len() as f64;
-    // A draw equal to the estimate counts half to each side, even if it was summed in another
-    // order.
+    // A draw equal to the estimate counts half to each side, even if its terms were summed in
+    // another order.
     let is_below = |draw: &f64| *draw < estimate && !is_noise(estimate - draw, range);
     let is_up_to = |draw: &f64| *draw <= estimate || is_noise(draw - estimate, range);
     let below = distribution.partition_point(is_below) as f64;
@@ -37,15 +37,14 @@ pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -
         let share = cdf(bias + shifted / (1.0 - acceleration * shifted));
         at(distribution, share)
     };
-    // With all draws on one side of the estimate the bias is undefined, so the plain percentiles
-    // are used.
+    // With all draws on one side of the estimate the bias is undefined, so use plain percentiles.
     if !bias.is_finite() {
         return Some([at(distribution, cdf(-z)), at(distribution, cdf(z))]);
     }
     Some([end(-z), end(z)])
 }
 
-/// The quantile of sorted draws, interpolated linearly.
+/// Returns a quantile of sorted draws, interpolated linearly.
 fn at(draws: &[f64], share: f64) -> f64 {
     let place = share.clamp(0.0, 1.0) * (draws.len() - 1) as f64;
     let (index, rest) = (place.floor() as usize, place.fract());

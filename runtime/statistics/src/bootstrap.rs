@@ -1,4 +1,4 @@
-//! Means over tasks, and differences of two arms on the same tasks.
+//! Means over tasks, and paired differences between two arms.
 
 use crate::{
     Interval,
@@ -11,7 +11,7 @@ use crate::{
     signs::sign_flip,
 };
 
-/// With fewer clusters a resample is too coarse, and its interval too narrow.
+/// With fewer clusters, resampling is too coarse and BCa intervals are too narrow.
 const FEW: usize = 20;
 
 /// The range of values.
@@ -23,14 +23,14 @@ pub enum Scale {
     Amount,
 }
 
-/// The mean difference of two arms.
+/// The mean difference between two arms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Paired {
-    /// Over all values.
+    /// The mean over all values.
     pub difference: f64,
-    /// `None` if there are too few clusters to say anything about an amount.
+    /// The interval. `None` if there are too few clusters for the interval of an amount.
     pub interval: Option<Interval>,
-    /// Two-sided.
+    /// The two-sided p-value.
     pub p_value: f64,
     /// The standard deviation of the clusters' differences; 0 with one cluster.
     pub deviation: f64,
@@ -38,9 +38,10 @@ pub struct Paired {
     pub differing: f64,
 }
 
-/// The interval of a mean over tasks, each value being a task's own mean: BCa over resampled tasks.
-/// With fewer than twenty tasks or if nothing varies, shares use Wilson's interval as if each task
-/// were one trial (nothing in [0, 1] varies more), and amounts use Student's t.
+/// Returns the interval of a mean over tasks, where each value is the mean of one task. Uses BCa
+/// over resampled tasks. With fewer than twenty tasks, or if nothing varies, shares use Wilson's
+/// interval as if each task were one trial (which is conservative for values in [0, 1]), and
+/// amounts use Student's t.
 pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interval> {
     let clusters: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
     let clusters = sorted(&clusters);
@@ -52,17 +53,18 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
     })
 }
 
-/// Compares two arms by their differences a - b, task by task. A cluster is resampled as a whole:
-/// the values of one task, or the tasks of one repository. `None` without values.
+/// Compares two arms by their differences a - b per task. Clusters are resampled as a whole: the
+/// values of one task, or the tasks of one repository. Returns `None` without values.
 ///
-/// The p-value is that of the exact sign-flip test of the clusters' sums: the limit of the wild
-/// cluster bootstrap with the null imposed. With one attempt per task and a binary outcome it
-/// equals McNemar's exact one.
+/// The p-value is from the exact sign-flip test of the clusters' sums, which is the limit of the
+/// wild cluster bootstrap with the null imposed. With one attempt per task and a binary outcome it
+/// equals McNemar's exact p-value.
 ///
-/// Shares use the interval of Bonett and Price with two added clusters of a typical difference,
-/// amounts use Student's t. From twenty clusters on, an end of BCa that is farther out replaces
-/// theirs: BCa alone is too narrow if few tasks differ, and the others if the differences are
-/// skewed. Finally the interval is made to agree with the p-value ([`agreeing`]).
+/// For shares, the interval is Bonett and Price's with two added clusters of a typical difference.
+/// For amounts, it is Student's t. With at least twenty clusters, an end is replaced by that of BCa
+/// if that is farther out: BCa alone is too narrow if few tasks differ, and the others are too
+/// narrow if the differences are skewed. Finally the interval is made to agree with the p-value
+/// ([`agreeing`]).
 ///
 /// Efron 1987; Cameron, Gelbach and Miller 2008; Bonett and Price 2012.
 pub fn paired_bootstrap(clusters: &[Vec<f64>], scale: Scale, level: f64) -> Option<Paired> {
@@ -80,9 +82,9 @@ pub fn paired_bootstrap(clusters: &[Vec<f64>], scale: Scale, level: f64) -> Opti
     Some(Paired { difference, interval, p_value, deviation, differing })
 }
 
-/// The interval of such a comparison at the smaller level `alpha` that an adjustment for several
-/// comparisons leaves: it excludes 0 if and only if the p-value is below `alpha`, and always
-/// contains the unadjusted one.
+/// Returns the interval of such a comparison at the smaller level `alpha` that results from
+/// adjusting for several comparisons. It excludes 0 if and only if the p-value is below `alpha`,
+/// and always contains the unadjusted interval.
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,
@@ -102,7 +104,7 @@ fn within([lower, upper]: Interval, scale: Scale) -> Interval {
     }
 }
 
-/// The mean over all values; 0 if it is only a rounding error.
+/// Returns the mean over all values, or 0 if it is only a rounding error.
 fn mean(clusters: &[Cluster]) -> f64 {
     let sum: f64 = clusters.iter().map(|one| one.0).sum();
     let size: f64 = clusters.iter().map(|one| one.0.abs()).sum();
@@ -112,9 +114,9 @@ fn mean(clusters: &[Cluster]) -> f64 {
     sum / clusters.iter().map(|one| one.1).sum::<f64>()
 }
 
-/// What each cluster adds to the mean, and its distance from it: its sum, and the sum minus what as
-/// many values of the mean would add, both divided by the mean number of values. With clusters of
-/// equal size these are their own means.
+/// Returns each cluster's contribution to the mean and its distance from it: the cluster's sum, and
+/// the sum minus the expected sum for its number of values, both divided by the mean number of
+/// values. For clusters of equal size the contributions are the clusters' own means.
 fn parts(clusters: &[Cluster]) -> Vec<(f64, f64)> {
     let count = clusters.iter().map(|one| one.1).sum::<f64>() / clusters.len() as f64;
     let mean = mean(clusters);
@@ -123,7 +125,7 @@ fn parts(clusters: &[Cluster]) -> Vec<(f64, f64)> {
 }
 
 fn resampled(clusters: &[Cluster], level: f64) -> Option<Interval> {
-    // They are sorted: if first and last are equal, nothing varies.
+    // Clusters are sorted: if the first equals the last, nothing varies.
     if clusters.len() < FEW || clusters.first() == clusters.last() {
         return None;
     }
@@ -140,9 +142,9 @@ fn closed_form(clusters: &[Cluster], scale: Scale, level: f64) -> Option<Interva
     }
 }
 
-/// Bonett and Price's interval of differences of shares, which generalizes theirs for binary
-/// outcomes: two clusters are added whose differences are the root mean square of those that are
-/// not 0, one of each sign. Its width is never zero.
+/// Returns Bonett and Price's interval for differences of shares, generalized from binary outcomes.
+/// Two clusters are added, one of each sign, whose differences are the root mean square of the
+/// nonzero ones. The width is never zero.
 fn shrunk(clusters: &[Cluster], level: f64) -> Interval {
     let parts = parts(clusters);
     let n = parts.len() as f64;
@@ -157,12 +159,12 @@ fn shrunk(clusters: &[Cluster], level: f64) -> Interval {
     let centre = n * mean / (n + 2.0);
     let variance = ((squares + 2.0 * added) / (n + 2.0) - centre * centre).max(0.0);
     let half = two_sided_t(level, n + 1.0) * (variance / (n + 2.0)).sqrt();
-    // The centre is nearer to 0 than the difference, which must not be excluded.
+    // The center is closer to 0 than the difference, which the interval must contain.
     [(centre - half).min(mean), (centre + half).max(mean)]
 }
 
-/// `None` with one cluster, and if nothing varies: two tasks that agree by chance must not yield an
-/// interval of zero width.
+/// Returns Student's interval, or `None` with one cluster or if nothing varies: two tasks that
+/// agree by chance must not yield an interval of zero width.
 fn student(clusters: &[Cluster], level: f64) -> Option<Interval> {
     let (size, centre, deviation) = (clusters.len() as f64, mean(clusters), deviation(clusters));
     let half = two_sided_t(level, size - 1.0) * deviation / size.sqrt();

@@ -1,8 +1,9 @@
-//! Several tests at once.
+//! Adjustment for multiple tests.
 
-/// Holm's step-down adjustment: the smallest of m values times m, the next times m - 1, and so on,
-/// none smaller than the one before and none above 1. Bounds the probability of any false
-/// difference, however the tests depend on each other. Results are in the order given.
+/// Returns the p-values after Holm's step-down adjustment. The smallest of m values is multiplied
+/// by m, the next by m - 1, and so on. Results never decrease and are at most 1. This bounds the
+/// probability of any false positive for any dependence between the tests. Results are in input
+/// order.
 ///
 /// Holm 1979.
 pub fn holm(values: &[f64]) -> Vec<f64> {

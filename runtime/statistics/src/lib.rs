@@ -1,8 +1,8 @@
-//! Intervals, paired tests and power for results on shared tasks. `docs/statistics.md` says when
-//! each is used and gives its source.
+//! Intervals, paired tests and power for results on shared tasks. `docs/statistics.md` explains
+//! when each is used and gives its source.
 //!
-//! Nothing here knows runs or trials; functions take and return numbers. Every resampling is seeded
-//! from its own sorted data, so that two reports of one record agree to the last digit.
+//! The crate knows nothing about runs or trials: functions take and return numbers. Every
+//! resampling is seeded from its own sorted data, so that two reports of one record are identical.
 
 mod agreement;
 mod bca;
@@ -38,12 +38,12 @@ pub use rank::{RankAgreement, kendall_tau, rank_agreement};
 pub use ratio::{Ratio, ratio};
 pub use variance::{Variance, variance};
 
-/// Lower and upper end.
+/// Lower and upper end of an interval.
 pub type Interval = [f64; 2];
 
 /// The level of every interval that Proctor prints.
 pub const LEVEL: f64 = 0.95;
-/// The two-sided error level below which a difference is called.
+/// The two-sided significance level.
 pub const ALPHA: f64 = 0.05;
-/// The probability of seeing an existing difference that task numbers are computed for.
+/// The power that task counts are computed for.
 pub const POWER: f64 = 0.8;

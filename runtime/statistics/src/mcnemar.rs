@@ -1,4 +1,5 @@
-//! Two arms, one attempt per task: only tasks that exactly one arm resolves carry information.
+//! Compares two arms with one attempt per task. Only tasks that exactly one arm resolves carry
+//! information.
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
@@ -8,20 +9,21 @@ use crate::{
     normal::two_sided,
 };
 
-/// Up to this many discordant tasks, a float can represent the first term.
+/// Up to this many discordant tasks, a float can represent the first term of the sum.
 const SUMMED: u64 = 1000;
 
-/// The exact two-sided McNemar test: the probability that the `a_only + b_only` discordant tasks
-/// split at least this unevenly if both arms are equally good, min(1, 2 P(X <= min)) with X ~
-/// Binomial(n, 1/2). 1 without discordant tasks.
+/// Returns the p-value of the exact two-sided McNemar test: the probability that the `a_only +
+/// b_only` discordant tasks split at least this unevenly if both arms are equally good. It is
+/// min(1, 2 P(X <= min)) with X ~ Binomial(n, 1/2), and 1 without discordant tasks.
 ///
 /// McNemar 1947; the exact form as in Agresti, *Categorical Data Analysis*, 3rd ed., section 11.1.
 pub fn mcnemar_exact(a_only: u64, b_only: u64) -> f64 {
     tail(a_only, b_only).map_or(1.0, |(below, at)| (2.0 * (below + at)).min(1.0))
 }
 
-/// The mid-p form: the observed split counts half. Less conservative, and its error may slightly
-/// exceed the level (Fagerland, Lydersen and Laake 2013). Proctor decides nothing by it.
+/// Returns the mid-p value, which counts half of the observed split's probability. Less
+/// conservative, but its error rate may slightly exceed the level (Fagerland, Lydersen and Laake
+/// 2013). Proctor makes no decisions with it.
 pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
     tail(a_only, b_only).map_or(
         1.0,
@@ -31,14 +33,14 @@ pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
     )
 }
 
-/// P(X < min) and P(X = min).
+/// Returns P(X < min) and P(X = min).
 fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
     let (all, least) = (a_only + b_only, a_only.min(b_only));
     if all == 0 {
         return None;
     }
     if all <= SUMMED {
-        // Term by term: exact as long as the binomial coefficients are.
+        // Sum term by term, which is exact as long as the binomial coefficients are.
         let (mut below, mut at) = (0.0, 0.5_f64.powi(all as i32));
         for k in 0..least {
             below += at;
@@ -52,24 +54,26 @@ fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
     Some((below, at))
 }
 
-/// An interval of `(a_only - b_only) / tasks`: Wald's with one task added to each discordant cell.
-/// It keeps its level even for a handful of tasks, and its width is never zero. It excludes 0 if
-/// and only if the exact test is below `1 - level` ([`agreeing`]). `None` without tasks.
+/// Returns an interval of `(a_only - b_only) / tasks`: Wald's with one task added to each
+/// discordant cell. It keeps its level even for few tasks, and its width is never zero. It excludes
+/// 0 if and only if the exact p-value is below `1 - level` ([`agreeing`]). Returns `None` without
+/// tasks.
 ///
 /// Bonett and Price 2012, as recommended by Fagerland, Lydersen and Laake 2014.
 pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> Option<Interval> {
     let (plus, minus, n) = (a_only as f64, b_only as f64, tasks as f64);
     let [lower, upper] = (tasks > 0).then(|| wald(plus, minus, n, level))?;
     let difference = (plus - minus) / n;
-    // With only one direction, the added tasks pull the ends past the difference itself.
+    // If all discordant tasks favor one arm, the added tasks shift the interval past the difference
+    // itself.
     let ends = [lower.min(difference), upper.max(difference)];
     let p_value = mcnemar_exact(a_only, b_only);
     let [lower, upper] = agreeing(Some(ends), difference, p_value, 1.0 - level)?;
     Some([lower.max(-1.0), upper.min(1.0)])
 }
 
-/// The same at the smaller level `alpha` that an adjustment for several comparisons leaves; always
-/// contains the unadjusted one.
+/// Returns the interval at the smaller level `alpha` that results from adjusting for several
+/// comparisons. It always contains the unadjusted interval.
 pub fn adjusted_difference_interval(
     a_only: u64,
     b_only: u64,
@@ -81,7 +85,7 @@ pub fn adjusted_difference_interval(
     outer(of(1.0 - alpha), of(level))
 }
 
-/// Bonett and Price's equation 3: one task is added to each discordant cell.
+/// Bonett and Price's equation 3: adds one task to each discordant cell.
 fn wald(plus: f64, minus: f64, tasks: f64, level: f64) -> Interval {
     let n = tasks + 2.0;
     let mean = (plus - minus) / n;

@@ -1,16 +1,16 @@
 //! Treats rounding errors of floating-point sums as zero.
 
-/// Relative to what was summed, a value this small is a rounding error: adding a million doubles in another order
-/// changes the sum by less.
+/// Relative to the summed values, a result this small is a rounding error: changing the order of a
+/// million doubles changes their sum by less.
 const NOISE: f64 = 1e-10;
 
-/// Whether a value is a rounding error of terms as large as `size`.
+/// Returns whether a value is a rounding error for terms of magnitude `size`.
 pub(crate) fn is_noise(value: f64, size: f64) -> bool {
     value.abs() <= size.abs() * NOISE
 }
 
-/// Returns `a - b`, or 0 if they only differ by a rounding error, as when a third is added three
-/// times.
+/// Returns `a - b`, or 0 if they differ only by a rounding error, for example 1 and the sum of
+/// three thirds.
 pub fn difference(a: f64, b: f64) -> f64 {
     let difference = a - b;
     if is_noise(difference, a.abs().max(b.abs())) { 0.0 } else { difference }

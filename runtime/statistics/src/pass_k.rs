@@ -1,8 +1,8 @@
-//! Several attempts at one task.
+//! Success rates over several attempts at one task.
 
-/// pass@k: the probability that at least one of `k` attempts, drawn without replacement from the
-/// `attempts` made, resolves the task: 1 - C(n - c, k) / C(n, k). Unbiased. `None` if fewer than
-/// `k` were made.
+/// Returns pass@k: the probability that at least one of `k` attempts, drawn without replacement
+/// from the `attempts` made, resolves the task. An unbiased estimate, 1 - C(n - c, k) / C(n, k).
+/// Returns `None` if fewer than `k` attempts were made.
 ///
 /// Chen et al. 2021, *Evaluating Large Language Models Trained on Code*.
 pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
@@ -10,15 +10,16 @@ pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
     (k <= attempts).then(|| 1.0 - drawn(attempts, failed, k))
 }
 
-/// pass^k: the probability that all of `k` such attempts resolve it, C(c, k) / C(n, k). Unbiased.
-/// `None` if fewer than `k` were made.
+/// Returns pass^k: the probability that all of `k` such attempts resolve the task. An unbiased
+/// estimate, C(c, k) / C(n, k). Returns `None` if fewer than `k` attempts were made.
 ///
 /// Yao et al. 2024, *tau-bench*.
 pub fn pass_hat_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
     (k <= attempts && resolved <= attempts).then(|| drawn(attempts, resolved, k))
 }
 
-/// C(kind, k) / C(all, k) as a product, because the binomials themselves overflow early.
+/// Returns C(kind, k) / C(all, k), computed as a product because the binomials themselves overflow
+/// early.
 fn drawn(all: u64, kind: u64, k: u64) -> f64 {
     if kind < k {
         return 0.0;

@@ -1,56 +1,56 @@
-//! What a given number of tasks can show with the tests that will be used.
+//! Computes which differences a given number of tasks can detect with the tests that will be used.
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
 use crate::normal::{quantile, two_sided};
 
-/// Up to this many tasks the power of McNemar's exact test is summed; above it, a formula is as
-/// good.
+/// Up to this many tasks, the power of McNemar's exact test is summed exactly. Above it, a formula
+/// is accurate enough.
 const SUMMED: u64 = 2000;
-/// Terms of a sum that are more than this many standard deviations from its middle are negligible.
+/// Terms more than this many standard deviations from the center are negligible.
 const FAR: f64 = 8.0;
 
-/// No benchmark has more tasks, so a difference that needs more is never visible.
+/// No benchmark has more tasks, so a difference that needs more counts as undetectable.
 const MOST: f64 = 1e9;
 
-/// The level of a test and its intended power. With several comparisons, `alpha` is what Holm
-/// leaves to the first one, the level divided by their number: a difference is then seen whatever
-/// the others show.
+/// The level and the intended power of a test. With several comparisons, `alpha` is the level of
+/// Holm's first step (the level divided by the number of comparisons), so that a difference is
+/// detected whatever the other comparisons show.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
-    /// Two-sided.
+    /// The two-sided level.
     pub alpha: f64,
     pub power: f64,
 }
 
 impl Wanted {
-    /// 5 % and 80 %, for this many comparisons.
+    /// Returns a level of 5 % and a power of 80 % for this many comparisons.
     pub fn of(comparisons: u64) -> Self {
         Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
     }
 
-    /// The quantiles of both.
+    /// Returns the normal quantiles of level and power.
     fn quantiles(self) -> (f64, f64) {
         (two_sided(1.0 - self.alpha), quantile(self.power))
     }
 
-    /// The fewest tasks, all in favour of one arm, for which an exact test calls a difference: 2 /
-    /// 2^n < alpha.
+    /// Returns the smallest number of tasks, all in favor of one arm, that the exact test calls a
+    /// difference: 2 / 2^n < alpha.
     fn least(self) -> f64 {
         (2.0 / self.alpha).log2().floor() + 1.0
     }
 }
 
-/// The probability that McNemar's exact test calls a difference on this many tasks if the arms
-/// disagree on the share `discordant` of the tasks, and by `difference` more in one direction.
+/// Returns the power of McNemar's exact test on this many tasks if exactly one arm resolves the
+/// share `discordant` of the tasks, and the arms' rates differ by `difference`.
 pub fn discordant_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
     Test { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
 }
 
-/// Tasks that McNemar's exact test needs to see `difference` if the arms disagree on the share
-/// `discordant` of the tasks. `None` if nothing can be seen: there is no difference, or it is
-/// larger than the disagreement. Above 2,000 tasks, uses the normal formula of Miettinen 1968 and
-/// Connor 1987 with the continuity correction.
+/// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
+/// disagree on the share `discordant` of the tasks. Returns `None` if nothing can be detected:
+/// there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses the
+/// normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
 pub fn discordant_tasks(difference: f64, discordant: f64, wanted: Wanted) -> Option<u64> {
     let d = difference.abs();
     let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
@@ -59,8 +59,9 @@ pub fn discordant_tasks(difference: f64, discordant: f64, wanted: Wanted) -> Opt
     (tasks as f64 <= MOST).then_some(tasks)
 }
 
-/// The smallest difference that this many tasks show, by bisection of [`discordant_tasks`]. `None`
-/// if not even a difference as large as the disagreement would be seen.
+/// Returns the smallest difference that this many tasks can detect, by bisection of
+/// [`discordant_tasks`]. Returns `None` if not even a difference as large as the disagreement can
+/// be detected.
 pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Option<f64> {
     let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
     let mut shows = |difference: f64| match tasks {
@@ -73,8 +74,8 @@ pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Opt
     Some(smallest(0.0, discordant, shows))
 }
 
-/// The smallest visible difference between two bounds, if larger ones are visible too. Accurate to
-/// a thousandth of a point.
+/// Returns the smallest detectable difference between two bounds, assuming that larger ones are
+/// detectable too. Accurate to a thousandth of a point.
 fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> f64 {
     while high - low > 1e-5 {
         let middle = (low + high) / 2.0;
@@ -83,9 +84,9 @@ fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> 
     high
 }
 
-/// The smallest difference that this many tasks show, computed before anything has run, if arms
-/// disagree on at least the share `disagreement` of the tasks: a difference above it is a larger
-/// disagreement. `None` if no difference is seen.
+/// Returns the smallest difference that this many tasks can detect, computed before the run.
+/// Assumes that the arms disagree on at least the share `disagreement` of the tasks; a difference
+/// above that implies more disagreement. Returns `None` if no difference can be detected.
 pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Option<f64> {
     discordant_difference(tasks, disagreement, wanted).or_else(|| {
         let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
@@ -94,18 +95,18 @@ pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Opti
     })
 }
 
-/// Connor's number of tasks, plus one discordant task to compensate for whole numbers.
+/// Returns Connor's number of tasks, plus one discordant task to compensate for rounding.
 fn formula(d: f64, discordant: f64, wanted: Wanted) -> f64 {
     let (level, power) = wanted.quantiles();
     let root = level * discordant.sqrt() + power * (discordant - d * d).max(0.0).sqrt();
     (root / d).powi(2) + 1.0 / d
 }
 
-/// McNemar's exact test at one level.
+/// McNemar's exact test at a fixed level.
 struct Test {
     alpha: f64,
-    /// By the number of discordant tasks: the largest smaller part that still counts as a
-    /// difference.
+    /// Cached critical values by number of discordant tasks: the largest smaller part that is still
+    /// significant.
     cuts: Vec<Option<u64>>,
 }
 
@@ -115,7 +116,8 @@ impl Test {
         if about > SUMMED as f64 {
             return about.ceil() as u64;
         }
-        // The power grows with the tasks, except for steps smaller than the rounding here.
+        // The power grows with the number of tasks, except for steps smaller than the margin used
+        // here.
         let (mut low, mut high) = (0, about.ceil() as u64 + 8);
         while self.power(high, d, discordant) < wanted.power {
             low = high;
@@ -141,20 +143,20 @@ impl Test {
         for count in first..=last {
             let Some(cut) = self.cut(count) else { continue };
             let Ok(split) = Binomial::new(share, count) else { continue };
-            // The larger part may favour the better arm, or the other one.
+            // The larger part may favor the better arm or the other one.
             let called = split.sf(count - cut - 1) + split.cdf(cut);
             power += counts.pmf(count) * called;
         }
         power
     }
 
-    /// The largest smaller part of this many discordant tasks for which the test calls a
-    /// difference; `None` if there is none.
+    /// Returns the largest smaller part of this many discordant tasks that is still significant, or
+    /// `None` if there is none.
     fn cut(&mut self, count: u64) -> Option<u64> {
         while self.cuts.len() as u64 <= count {
             let next = self.cuts.len() as u64;
             let before = self.cuts.last().copied().flatten();
-            // With one more task the cut stays the same or grows by one.
+            // With one more task, the critical value stays the same or grows by one.
             let more = before.map_or(0, |cut| cut + 1);
             let calls =
                 |cut: u64| 2 * cut < next && crate::mcnemar_exact(cut, next - cut) < self.alpha;
@@ -165,12 +167,12 @@ impl Test {
     }
 }
 
-/// Tasks that a paired comparison of means needs to see `difference` if the differences of single
-/// tasks have the standard deviation `deviation` and the share `differing` of them is not 0. `None`
-/// without a difference.
+/// Returns the number of tasks that a paired comparison of means needs to detect `difference` if
+/// the differences per task have the standard deviation `deviation` and the share `differing` of
+/// them is not 0. Returns `None` without a difference.
 ///
-/// The normal formula with Guenther's correction for an estimated deviation, and at least as many
-/// as the exact sign-flip test needs to call any difference.
+/// Uses the normal formula with Guenther's correction for an estimated deviation, but at least the
+/// number of tasks that the exact sign-flip test needs to call any difference.
 ///
 /// Guenther 1981.
 pub fn tasks_for_mean_difference(
@@ -183,11 +185,12 @@ pub fn tasks_for_mean_difference(
     let tasks = ((level + power) * deviation / difference).powi(2) + level * level / 2.0;
     let least = wanted.least() / differing;
     let tasks = tasks.max(least).ceil();
-    // False if a quotient is infinite or not a number.
+    // False if a quotient is infinite or NaN.
     (difference != 0.0 && differing > 0.0 && tasks <= MOST).then_some(tasks as u64)
 }
 
-/// The smallest mean difference that this many tasks show. `None` if they are too few to show any.
+/// Returns the smallest mean difference that this many tasks can detect, or `None` if there are too
+/// few to detect any.
 pub fn smallest_mean_difference(tasks: u64, deviation: f64, wanted: Wanted) -> Option<f64> {
     let (level, power) = wanted.quantiles();
     let spare = tasks as f64 - level * level / 2.0;

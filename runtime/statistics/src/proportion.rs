@@ -1,9 +1,9 @@
-//! Intervals of a share.
+//! Intervals of a proportion.
 
 use crate::{Interval, normal::two_sided};
 
-/// Wilson's score interval. `None` without trials. The counts may be fractions, as an effective
-/// number of trials is.
+/// Returns Wilson's score interval, or `None` without trials. Counts may be fractional, because an
+/// effective number of trials is.
 ///
 /// Wilson 1927; recommended by Brown, Cai and DasGupta 2001 even for few trials.
 pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
@@ -15,17 +15,17 @@ pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
     let centre = share + z2 / (2.0 * trials);
     let half = (z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials * trials))).sqrt();
     let scale = 1.0 + z2 / trials;
-    // Rounding must not move the end away from a share of 0 or 1.
+    // Rounding must not move the end away from 0 or 1.
     let lower = if share <= 0.0 { 0.0 } else { ((centre - half) / scale).max(0.0) };
     let upper = if share >= 1.0 { 1.0 } else { ((centre + half) / scale).min(1.0) };
     Some([lower, upper])
 }
 
-/// Wilson's interval of a share of trials that come in clusters, each the successes and the trials
-/// of one task: attempts at one task are alike, so they carry less information than as many tasks
-/// would. The number of trials is the effective one, share (1 - share) / variance, with the
-/// variance of the ratio between clusters; it is never less than the number of tasks nor more than
-/// the number of trials. With one trial per task it equals [`wilson`].
+/// Returns Wilson's interval for a share of trials in clusters. Each cluster is one task, given as
+/// successes and trials. Attempts at one task are correlated, so they carry less information than
+/// the same number of tasks. The interval uses the effective number of trials, share (1 - share) /
+/// variance, where the variance is that of the ratio between clusters. It is limited to between the
+/// number of tasks and the number of trials. With one trial per task the result equals [`wilson`].
 ///
 /// Korn and Graubard 1998; Dean and Pagano 2015 (Wilson's form of it).
 pub fn clustered_wilson(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {

@@ -1,4 +1,4 @@
-//! Whether two sets of tasks rank the same arms alike.
+//! Measures whether two sets of tasks rank the same arms in the same order.
 
 use std::cmp::Ordering;
 
@@ -12,9 +12,9 @@ use crate::{
 /// The agreement of two rankings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankAgreement {
-    /// Kendall's tau-b, in [-1, 1]: 1 is the same order, -1 the reverse.
+    /// Kendall's tau-b in [-1, 1]: 1 means the same order, -1 the reverse.
     pub tau: f64,
-    /// Percentiles of the bootstrap over tasks. `None` if most resamples have no order.
+    /// Percentile interval of the bootstrap over tasks. `None` if most resamples define no order.
     pub interval: Option<Interval>,
 }
 
@@ -43,12 +43,12 @@ fn sign(one: f64, other: f64) -> i64 {
     }
 }
 
-/// Compares the rankings of the same arms by their mean scores on two sets of tasks. Each row is a
-/// task, with a score for each arm. With `nested` the second set contains the first: `b` then holds
-/// the rest, and each resample draws both parts and joins them.
+/// Compares two rankings of the same arms by their mean scores on two sets of tasks. Each row is a
+/// task with a score for each arm. With `nested` the second set contains the first: `b` then holds
+/// the remaining tasks, and each resample draws both parts and joins them.
 ///
-/// The interval is that of the percentile bootstrap over tasks: arms are fixed, tasks are a sample.
-/// `None` if a set is empty, and if all arms are equal on one of them.
+/// The interval is the percentile bootstrap over tasks: arms are fixed, tasks are a sample. Returns
+/// `None` if a set is empty or all arms are equal on one of them.
 pub fn rank_agreement(
     a: &[Vec<f64>],
     b: &[Vec<f64>],
@@ -78,7 +78,7 @@ pub fn rank_agreement(
     Some(RankAgreement { tau, interval })
 }
 
-/// Rows in an order that does not depend on the order they came in.
+/// Returns the rows in an order that does not depend on the input order.
 fn in_order(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| {
@@ -104,8 +104,8 @@ fn tau_of(a: &[&[f64]], b: &[&[f64]], nested: bool) -> Option<f64> {
     kendall_tau(&means(a), &means(&second))
 }
 
-/// The mean score of each arm, times a billion and rounded, so that a different summation order
-/// does not break a tie.
+/// Returns each arm's mean score times a billion, rounded, so that a different summation order does
+/// not break a tie.
 fn means(rows: &[&[f64]]) -> Vec<f64> {
     let arms = rows.iter().map(|row| row.len()).min().unwrap_or(0);
     let mean = |arm: usize| {
@@ -120,14 +120,14 @@ mod tests {
     use super::*;
 
     fn rows(arms: &[f64], count: usize) -> Vec<Vec<f64>> {
-        // Task number n is resolved by the arms with a share above n / count.
+        // An arm resolves task number n if its share is above n / count.
         let score =
             |task: usize, share: f64| f64::from(u8::from(share * count as f64 > task as f64));
         (0..count).map(|task| arms.iter().map(|share| score(task, *share)).collect()).collect()
     }
 
     #[test]
-    fn sets_that_rank_alike_agree_and_reversed_ones_do_not() {
+    fn rank_agreement_is_one_for_equal_and_minus_one_for_reversed_rankings() {
         let (up, down) = (rows(&[0.1, 0.4, 0.9], 50), rows(&[0.9, 0.4, 0.1], 50));
         let alike = rank_agreement(&up, &rows(&[0.2, 0.3, 0.8], 60), false, 0.95).unwrap();
         assert_eq!(alike.tau, 1.0);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_tasks_does_not_matter() {
+    fn rank_agreement_does_not_depend_on_task_order() {
         let (a, b) = (rows(&[0.3, 0.5, 0.4], 20), rows(&[0.2, 0.5, 0.6], 30));
         let turned: Vec<Vec<f64>> = a.iter().rev().cloned().collect();
         let of = |a: &[Vec<f64>]| rank_agreement(a, &b, true, 0.95);
@@ -147,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_set_is_a_part_of_the_whole() {
-        // The rest alone ranks the arms in reverse; the whole set does not.
+    fn nested_rank_agreement_compares_a_part_with_the_whole() {
+        // The rest alone ranks the arms in reverse, but the whole set does not.
         let (lite, rest) = (rows(&[0.0, 0.5, 1.0], 40), rows(&[0.2, 0.1, 0.0], 10));
         assert_eq!(rank_agreement(&lite, &rest, true, 0.95).unwrap().tau, 1.0);
         assert_eq!(rank_agreement(&lite, &rest, false, 0.95).unwrap().tau, -1.0);
     }
 
     #[test]
-    fn what_has_no_order_has_no_agreement() {
+    fn rank_agreement_is_none_without_an_order() {
         let equal = rows(&[0.5, 0.5], 10);
         assert_eq!(rank_agreement(&equal, &rows(&[0.1, 0.9], 10), false, 0.95), None);
         assert_eq!(rank_agreement(&[], &equal, true, 0.95), None);

@@ -1,24 +1,25 @@
-//! The ratio of two means, such as dollars for each resolved trial.
+//! The ratio of two means, such as US dollars per resolved trial.
 
 use crate::{noise::is_noise, normal::two_sided_t};
 
-/// A ratio with its interval.
+/// A ratio and its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     pub value: f64,
-    /// At least 0. `None` if all tasks have the same ratio, and with one task.
+    /// Lower end, at least 0. `None` with one task or if all tasks have the same ratio.
     pub lower: Option<f64>,
-    /// `None` if the data do not bound it: the denominator may be 0. Also `None` without `lower`.
+    /// Upper end. `None` if the data do not bound it because the denominator may be 0, or if
+    /// `lower` is `None`.
     pub upper: Option<f64>,
 }
 
 /// Divides the sum of the first numbers by the sum of the second ones. Each pair belongs to one
-/// task, and no number is negative. `None` if the second ones sum to 0.
+/// task, and all numbers are nonnegative. Returns `None` if the second numbers sum to 0.
 ///
-/// The interval is Fieller's, by task (Fieller 1954): the ratios r for which the mean of
-/// first - r * second does not differ from 0 by Student's t.
+/// The interval is Fieller's, clustered by task (Fieller 1954): all ratios r for which the mean of
+/// first - r * second does not differ significantly from 0 by Student's t.
 pub fn ratio(tasks: &[(f64, f64)], level: f64) -> Option<Ratio> {
-    // The order of the tasks must not change a digit.
+    // The order of the tasks must not affect the result.
     let mut tasks = tasks.to_vec();
     tasks.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
     let count = tasks.len() as f64;
@@ -38,17 +39,18 @@ pub fn ratio(tasks: &[(f64, f64)], level: f64) -> Option<Ratio> {
     let first_spread = spread(&|task| (task.0 - first).powi(2));
     let second_spread = spread(&|task| (task.1 - second).powi(2));
     let both_spread = spread(&|task| (task.0 - first) * (task.1 - second));
-    // The ends are the roots of a r^2 - 2 b r + c.
+    // The ends are the roots of a r^2 - 2 b r + c = 0.
     let a = second * second - second_spread;
     let b = first * second - both_spread;
     let c = first * first - first_spread;
     let root = (b * b - a * c).max(0.0).sqrt();
-    // Without cancellation: the product of the roots is c / a.
+    // Avoid cancellation: the product of the roots is c / a.
     let far = if b >= 0.0 { b + root } else { b - root };
     let (one, other) = (far / a, if far == 0.0 { 0.0 } else { c / far });
     let (lower, upper) = match a > 0.0 {
         true => (one.min(other), Some(one.max(other).max(value))),
-        // Every ratio above the positive root is in the interval, or every one if 0 is.
+        // The interval contains every ratio above the positive root, or all ratios if it contains
+        // 0.
         false if c > 0.0 => (if b >= 0.0 { other } else { one }, None),
         false => (0.0, None),
     };

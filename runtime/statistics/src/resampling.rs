@@ -1,32 +1,32 @@
-//! Random draws that are the same for the same data.
+//! Deterministic random draws: the same data give the same draws.
 
 use fastrand::Rng;
 
 use crate::noise::is_noise;
 
-/// Resamples of a small sample; more would not change any digit that is shown.
+/// Resamples of a small sample. More would not change any displayed digit.
 const MOST: usize = 10_000;
 /// Resamples of a large sample, whose distribution is smooth.
 const LEAST: usize = 1_000;
-/// Draws for one interval: keeps a report over ten thousand trials to about a second.
+/// Number of draws per interval. Limits a report of ten thousand trials to about a second.
 const DRAWS: usize = 4_000_000;
 
-/// How often a sample of this size is resampled.
+/// Returns the number of resamples for a sample of this size.
 pub(crate) fn resamples(size: usize) -> usize {
     (DRAWS / size.max(1)).clamp(LEAST, MOST)
 }
 
-/// A cluster as resampling sees it: the sum and the number of its values.
+/// A cluster for resampling: the sum and the number of its values.
 pub(crate) type Cluster = (f64, f64);
 
-/// The clusters in an order that does not depend on the order they came in.
+/// Returns the clusters in an order that does not depend on the input order.
 pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
     let sums = clusters.iter().filter(|values| !values.is_empty()).map(|values| {
         let mut values = values.clone();
         values.sort_by(f64::total_cmp);
         let sum: f64 = values.iter().sum();
         let size: f64 = values.iter().map(|value| value.abs()).sum();
-        // Thirds that cancel leave a rounding error.
+        // Thirds that cancel out leave a rounding error.
         (if is_noise(sum, size) { 0.0 } else { sum }, values.len() as f64)
     });
     let mut clusters: Vec<Cluster> = sums.collect();
@@ -34,12 +34,12 @@ pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
     clusters
 }
 
-/// A generator seeded by the clusters and the purpose of the draws.
+/// Returns a generator seeded by the clusters and the purpose of the draws.
 pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
     let mut hasher = blake3::Hasher::new();
     hasher.update(purpose.as_bytes());
     for (sum, count) in clusters {
-        // Plus zero, because -0.0 is the same number.
+        // Adding zero turns -0.0 into 0.0.
         hasher.update(&(sum + 0.0).to_le_bytes()).update(&count.to_le_bytes());
     }
     let mut seed = [0; 8];
@@ -47,7 +47,7 @@ pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
     Rng::with_seed(u64::from_le_bytes(seed))
 }
 
-/// The mean over all values of a resample of whole clusters, as many as [`resamples`] says, sorted.
+/// Returns the sorted means of resamples of whole clusters. [`resamples`] gives their number.
 pub(crate) fn means(clusters: &[Cluster]) -> Vec<f64> {
     let mut rng = generator("means", clusters);
     let mut means: Vec<f64> = (0..resamples(clusters.len()))

@@ -1,21 +1,22 @@
-//! The sign-flip test: without a difference between two arms, each task's difference is equally
-//! likely to have the other sign.
+//! The sign-flip test: if two arms do not differ, the difference of each task is equally likely to
+//! have either sign.
 
 use crate::noise::is_noise;
 
-/// Up to this many values, every pattern of signs is counted, whatever the values are. Each half
-/// then has at most 4,096 patterns.
+/// Up to this many values, all sign patterns are counted exactly. Each half then has at most 4,096
+/// patterns.
 const COUNTED: usize = 24;
-/// Denominators tried to find a grid that contains all values: 2,520 is divisible by 1 to 10.
+/// Limit of the denominators tried to find a common grid. 2,520 is divisible by 1 to 10.
 const DENOMINATORS: u32 = 2520;
-/// Grid steps of all values together, and steps for each value of a large sample.
+/// Maximum number of grid steps of all values together, and number of steps per value of a large
+/// sample.
 const STEPS: u64 = 1 << 16;
 const STEPS_OF_EACH: u64 = 16;
 
 /// Returns the two-sided p-value of a sum: the share of sign patterns whose sum is at least as far
-/// from 0. Exact, without random draws, so the smallest p-value of n values is 2 / 2^n. More than
-/// 24 values without a common grid are each rounded to one part in 65,536 of their sum; flipping
-/// the signs of rounded values is an exact test, too.
+/// from 0. Exact and without random draws, so the smallest p-value of n values is 2 / 2^n. If more
+/// than 24 values have no common grid, each is rounded to one part in 65,536 of their sum. Flipping
+/// the signs of rounded values is still an exact test.
 ///
 /// Fisher 1935; Pagano and Tritchler 1983 (counting by convolution).
 pub(crate) fn sign_flip(values: &[f64]) -> f64 {
@@ -33,17 +34,17 @@ pub(crate) fn sign_flip(values: &[f64]) -> f64 {
     } else {
         convolved(&rounded(&values, size))
     };
-    // A probability below the smallest float is still not zero.
+    // A probability below the smallest float is still greater than zero.
     (2.0 * share).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
-/// The share of patterns with at least the observed sum, from the sums of both halves.
+/// Returns the share of patterns with at least the observed sum, using the sums of both halves.
 fn counted(values: &[f64], observed: f64, size: f64) -> f64 {
     let (first, second) = values.split_at(values.len() / 2);
     let (first, second) = (sums(first), sums(second));
     let mut hits = 0_u64;
     let mut from = second.len();
-    // As the first half's sum grows, more sums of the second half reach the observed one.
+    // As the first half's sum grows, more sums of the second half reach the observed sum.
     for one in &first {
         while from > 0 && one + second[from - 1] >= observed - size * 1e-12 {
             from -= 1;
@@ -53,7 +54,7 @@ fn counted(values: &[f64], observed: f64, size: f64) -> f64 {
     hits as f64 / (first.len() * second.len()) as f64
 }
 
-/// The sums of all sign patterns, ascending.
+/// Returns the sums of all sign patterns in ascending order.
 fn sums(values: &[f64]) -> Vec<f64> {
     let mut all = vec![0.0];
     for value in values {
@@ -63,8 +64,8 @@ fn sums(values: &[f64]) -> Vec<f64> {
     all
 }
 
-/// The values as whole steps of the coarsest grid that contains all of them. `None` if there is
-/// none, or it is too fine.
+/// Returns the values as integer multiples of the coarsest grid that contains all of them, or
+/// `None` if there is no such grid or it is too fine.
 fn on_a_grid(values: &[f64], largest: f64) -> Option<Vec<i64>> {
     let scaled = |value: f64, denominator: u32| value / largest * f64::from(denominator);
     let is_whole = |scaled: f64| (scaled - scaled.round()).abs() <= 1e-9;
@@ -86,8 +87,8 @@ fn rounded(values: &[f64], size: f64) -> Vec<i64> {
     values.iter().map(|value| (value * scale).round() as i64).collect()
 }
 
-/// The share of patterns with at least the observed sum, by convolution: the probability of each
-/// sum of the values with a negative sign, up to the observed one.
+/// Returns the share of patterns with at least the observed sum, by convolution: the distribution
+/// of the sum of the values with a negative sign, up to the largest sum that counts.
 fn convolved(steps: &[i64]) -> f64 {
     let observed = steps.iter().sum::<i64>().unsigned_abs();
     if observed == 0 {
@@ -115,7 +116,7 @@ fn convolved(steps: &[i64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// All patterns, one by one.
+    /// Counts all patterns one by one.
     fn enumerated(values: &[f64]) -> f64 {
         let observed = values.iter().sum::<f64>().abs();
         let size: f64 = values.iter().map(|value| value.abs()).sum();
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_by_halves_is_enumeration() {
+    fn counting_by_halves_matches_enumeration() {
         let mut rng = fastrand::Rng::with_seed(5);
         for length in 1..=12 {
             for scale in [1.0, 1.0 / 3.0, 0.1, 1234.5] {
@@ -146,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn convolution_is_counting() {
+    fn convolution_matches_counting() {
         let mut rng = fastrand::Rng::with_seed(6);
         for denominator in [1.0, 2.0, 3.0, 5.0, 7.0] {
             let values: Vec<f64> =
                 (0..20).map(|_| f64::from(rng.i32(-2..=4)) / denominator).collect();
             let size: f64 = values.iter().map(|value| value.abs()).sum();
             let observed = values.iter().sum::<f64>().abs();
-            // Half of the patterns, and those in the middle: there is nothing to test.
+            // About half of the patterns reach a sum near 0, so there is nothing to test.
             if observed < 1e-9 {
                 continue;
             }

@@ -1,26 +1,27 @@
-//! Where the noise comes from: the choice of tasks, or chance between attempts at one task.
+//! Splits the noise into the choice of tasks and chance between attempts at one task.
 
-/// The variance of one trial, split into its parts.
+/// The variance of one trial, split into its components.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Variance {
-    /// Variance of the tasks' own rates. More tasks average it out; more attempts do not.
+    /// Variance of the tasks' own rates. More tasks average it out, but more attempts do not.
     pub between_tasks: f64,
-    /// Variance between attempts at one task. More of either average it out.
+    /// Variance between attempts at one task. Both more tasks and more attempts average it out.
     pub between_attempts: f64,
-    /// The share of the sum that is between tasks: the intraclass correlation. 0 if nothing varies.
+    /// The share of the total variance that is between tasks (the intraclass correlation). 0 if
+    /// nothing varies.
     pub correlation: f64,
 }
 
 impl Variance {
-    /// The standard error of the mean over `tasks` with `attempts` each.
+    /// Returns the standard error of the mean over `tasks` tasks with `attempts` attempts each.
     pub fn error(&self, tasks: f64, attempts: f64) -> f64 {
         ((self.between_tasks + self.between_attempts / attempts) / tasks).sqrt()
     }
 }
 
-/// The analysis of variance of one random factor, by the method of moments; each list is the
-/// attempts at one task. A negative estimate between tasks is replaced with 0. `None` with fewer
-/// than two tasks, or if no task has two attempts.
+/// Estimates the components by a one-way random-effects analysis of variance, using the method of
+/// moments. Each list contains the attempts at one task. A negative estimate between tasks is
+/// replaced with 0. Returns `None` with fewer than two tasks, or if no task has two attempts.
 ///
 /// Searle, Casella and McCulloch, *Variance Components*, section 3.6 (unequal numbers of attempts).
 pub fn variance(tasks: &[Vec<f64>]) -> Option<Variance> {

@@ -45,7 +45,7 @@ def bonett_price(a, b, n, level):
 def exact(a, b):
     return float(mcnemar([[0, a], [b, 0]], exact=True).pvalue)
 
-# The ends of the interval agree with the test, by Miettinen's test-based interval.
+# The interval's ends agree with the test, using Miettinen's test-based interval.
 def agreeing(interval, d, p, alpha):
     low, high = interval
     z = -stats.norm.ppf(p / 2)
@@ -85,7 +85,7 @@ for tasks in groups:
     typical = (sizes.sum() - (sizes ** 2).sum() / sizes.sum()) / (len(tasks) - 1)
     out["variance"].append({"tasks": tasks, "between": max(0.0, float((between - within) / typical)), "within": float(within)})
 
-# scipy.stats.bootstrap's BCa over a distribution that is handed to it as its earlier result.
+# Pass the distribution to scipy.stats.bootstrap as an earlier result and compute BCa from it.
 rng = np.random.default_rng(7)
 out["bca"] = []
 for sample in ([float(x) for x in rng.exponential(size=12).round(3)], [0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.5]):
@@ -113,7 +113,7 @@ for values in ([1200.0, -300.0, 450.0, 80.0], [1.0, 2.0]):
 
 z = lambda p: float(stats.norm.ppf(p))
 
-# The chance that McNemar's exact test is below alpha: over all numbers of discordant tasks, and over their splits.
+# The power of McNemar's exact test, summed over all numbers of discordant tasks and their splits.
 def exact_power(n, d, psi, alpha):
     power = 0.0
     for m in range(n + 1):
@@ -141,7 +141,7 @@ out["kendall"] = [
                  ([1.0, 2.0, 2.0, 3.0], [1.0, 1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0])]
 ]
 
-# The percentile bootstrap over tasks; with `nested` the second set is the whole of both.
+# The percentile bootstrap over tasks. With `nested` the second set is the union of both.
 out["rank_agreement"] = []
 for seed, nested in [(4, False), (4, True), (8, False), (8, True)]:
     draw = np.random.default_rng(seed)
@@ -153,13 +153,13 @@ for seed, nested in [(4, False), (4, True), (8, False), (8, True)]:
     again = np.random.default_rng(1)
     taus = np.array([tau(a[again.integers(0, len(a), len(a))], b[again.integers(0, len(b), len(b))]) for _ in range(20000)])
     taus = taus[~np.isnan(taus)]
-    # One text for a row: a digit for each arm.
+    # Encode a row as text with one digit per arm.
     text = lambda rows: ["".join(str(int(score)) for score in row) for row in rows]
     out["rank_agreement"].append({"a": text(a), "b": text(b), "nested": nested, "tau": float(tau(a, b)),
                                   "interval": [float(np.quantile(taus, end)) for end in (0.025, 0.975)]})
 
-# Fieller 1954: the ratios at which the difference to the mean of the numerators is not significant. The ends are the
-# roots; without an upper one, no ratio is too large.
+# Fieller 1954: the ratios at which the mean difference is not significant. The ends are the roots.
+# Without an upper root, the interval is unbounded.
 def fieller(tasks, level):
     y, x = np.array(tasks, float).T
     n = len(y)

@@ -1,9 +1,9 @@
-//! Simulates every kind of comparison on arms that are equal and on arms that are not: how often
-//! the interval contains the true difference, how often the test calls one, and whether the number
-//! of tasks that a plan asks for is enough. Prints its figures.
+//! Simulates every kind of comparison for equal and for different arms. Measures how often the
+//! interval contains the true difference, how often the test calls one, and whether the task counts
+//! in plans are sufficient. Prints the results.
 //!
 //! `PROCTOR_TIER=full cargo test --release -p proctor-statistics --test simulation -- --nocapture`
-//! runs all of it.
+//! runs the full simulation.
 
 use fastrand::Rng;
 use proctor_statistics::{
@@ -16,7 +16,7 @@ fn is_full() -> bool {
     std::env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full")
 }
 
-/// The share of attempts at a task that an arm resolves.
+/// Returns the share of attempts at a task that an arm resolves.
 fn resolved(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
     let hits = (0..attempts).filter(|_| rng.f64() < rate).count();
     hits as f64 / f64::from(attempts)
@@ -26,20 +26,20 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// What one round draws.
+/// The data that each round generates.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Tasks of all difficulties, with one arm better by this much.
+    /// Tasks of all difficulties. One arm is better by this much.
     Resolved { attempts: u32, better: f64 },
-    /// All tasks have the same small rate under each arm.
+    /// All tasks have the same low rate for each arm.
     Sparse { attempts: u32, a: f64, b: f64 },
-    /// Three in ten pass nothing, four everything, the others a part.
+    /// 30 % of the tasks pass no tests, 40 % pass all, and the others pass a part.
     Passed { better: f64 },
-    /// Log-normal between tasks and within them, with one arm using this much more.
+    /// Log-normal between and within tasks. One arm uses this much more.
     Tokens { more: f64 },
-    /// Sums of about twenty steps, each of one or two responses.
+    /// Sums of about twenty steps with one or two responses each.
     Steps,
-    /// Repositories of 1 to 14 tasks, each with a difference of its own.
+    /// Repositories of 1 to 14 tasks. Each repository has its own difference.
     Repositories,
 }
 
@@ -70,13 +70,13 @@ impl Kind {
         match self {
             Self::Resolved { better, .. } | Self::Passed { better } => better,
             Self::Sparse { a, b, .. } => a - b,
-            // The mean of a log-normal value with both of its parts.
+            // The mean of a log-normal value with both variance components.
             Self::Tokens { more } => more * (7.0 + 0.5 + 0.18_f64).exp(),
             Self::Steps | Self::Repositories => 0.0,
         }
     }
 
-    /// One cluster of differences.
+    /// Generates one cluster of differences.
     fn cluster(self, rng: &mut Rng) -> Vec<f64> {
         match self {
             Self::Resolved { attempts, better } => {
@@ -112,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// As `compare` does it.
+    /// Compares as the command `compare` does.
     fn compare(self, clusters: &[Vec<f64>]) -> ([f64; 2], f64) {
         if let Self::Resolved { attempts: 1, .. } | Self::Sparse { attempts: 1, .. } = self {
             let count = |of: f64| clusters.iter().filter(|one| one[0] == of).count() as u64;
@@ -126,7 +126,8 @@ impl Kind {
     }
 }
 
-/// Shares of rounds in which the interval holds and the test calls, and the mean width.
+/// Returns how often the interval contains the difference and the test calls one, and the mean
+/// width.
 fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
     let mut rng = Rng::with_seed(11);
     let (mut holds, mut calls, mut width) = (0_u32, 0_u32, 0.0);
@@ -136,7 +137,7 @@ fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
         holds += u32::from(lower <= kind.truth() && kind.truth() <= upper);
         calls += u32::from(p_value < ALPHA);
         width += upper - lower;
-        // For any draw, the interval never contradicts the test.
+        // The interval must agree with the test for every draw.
         let leaves_zero_out = lower > 0.0 || upper < 0.0;
         assert_eq!(leaves_zero_out, p_value < ALPHA, "{kind:?}: {lower} {upper} {p_value}");
     }
@@ -145,7 +146,7 @@ fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
 }
 
 #[test]
-fn intervals_hold_the_difference_and_tests_call_none_that_is_not_there() {
+fn intervals_cover_the_difference_and_tests_keep_their_level() {
     let full = is_full();
     let times = if full { 2000 } else { 200 };
     let sizes: &[usize] = if full { &[2, 6, 12, 20, 50, 100, 200] } else { &[2, 6, 12, 50] };
@@ -199,7 +200,7 @@ fn intervals_hold_the_difference_and_tests_call_none_that_is_not_there() {
 }
 
 #[test]
-fn of_many_arms_that_are_alike_few_are_called_different() {
+fn holm_bounds_false_differences_between_equal_arms() {
     let times = if is_full() { 2000 } else { 100 };
     let mut rng = Rng::with_seed(12);
     println!(
@@ -230,7 +231,7 @@ fn of_many_arms_that_are_alike_few_are_called_different() {
     }
 }
 
-/// How often the exact test calls a difference on this many tasks.
+/// Returns how often the exact test calls a difference on this many tasks.
 fn called(rng: &mut Rng, tasks: u64, (d, discordant): (f64, f64), alpha: f64, times: u32) -> f64 {
     let hits = (0..times).filter(|_| {
         let (mut a_only, mut b_only) = (0, 0);
@@ -245,10 +246,10 @@ fn called(rng: &mut Rng, tasks: u64, (d, discordant): (f64, f64), alpha: f64, ti
 }
 
 #[test]
-fn the_tasks_that_are_needed_show_the_difference() {
+fn discordant_tasks_reach_the_intended_power() {
     let times = if is_full() { 5000 } else { 1000 };
     let mut rng = Rng::with_seed(13);
-    println!("{times} rounds; a power of 80 % is aimed at");
+    println!("{times} rounds; target power 80 %");
     for (d, discordant) in [(0.5, 0.5), (0.3, 0.4), (0.2, 0.3), (0.1, 0.2), (0.05, 0.05)] {
         for comparisons in [1, 3, 28, 528] {
             let wanted = Wanted::of(comparisons);
@@ -267,7 +268,7 @@ fn the_tasks_that_are_needed_show_the_difference() {
             assert!((power - summed).abs() < 0.05, "{power} {summed}");
         }
     }
-    // What a plan predicts before anything has run.
+    // The difference that a plan reports as detectable before the run.
     for tasks in [50, 200] {
         let wanted = Wanted::of(3);
         let seen = discordant_difference(tasks, 0.2, wanted).unwrap();
@@ -282,10 +283,10 @@ fn the_tasks_that_are_needed_show_the_difference() {
 }
 
 #[test]
-fn the_tasks_that_several_attempts_need_show_the_difference() {
+fn tasks_for_mean_difference_reach_the_intended_power() {
     let times = if is_full() { 1000 } else { 100 };
     let mut rng = Rng::with_seed(14);
-    // In a tenth of the tasks only one arm can win, and in a fifth both may by chance.
+    // In a tenth of the tasks only one arm can win. In a fifth either arm may win by chance.
     let cluster = |rng: &mut Rng, better: f64| {
         let (a, b) = match rng.f64() {
             draw if draw < 0.05 + better / 2.0 => (1.0, 0.0),

@@ -2,7 +2,7 @@
 
 use tiktoken_rs::CoreBPE;
 
-/// An encoding that needs no file.
+/// A built-in encoding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// `o200k_base`, the encoding of current OpenAI models. The default for all counts.
@@ -29,7 +29,7 @@ impl Encoding {
         }
     }
 
-    /// Counts the tokens of a text. Special tokens count as plain text.
+    /// Returns the number of tokens in a text. Special tokens count as plain text.
     pub fn count(self, text: &str) -> usize {
         self.table().count_ordinary(text)
     }

@@ -1,8 +1,8 @@
-//! Local token counts.
+//! Counts tokens locally.
 //!
-//! Proctor uses them for checks before a request, to cut long outputs, and for estimates that are labelled as
-//! estimates. The endpoint's own numbers always win. Tables and algorithm come from `tiktoken-rs`;
-//! [`Tokenizer`] adds models that ship a `tokenizer.json`.
+//! Proctor uses local counts to check requests before sending them, to truncate long outputs, and
+//! for values labelled as estimates. The endpoint's own numbers always take precedence. Tables and
+//! algorithm come from `tiktoken-rs`. [`Tokenizer`] adds models that provide a `tokenizer.json`.
 
 #![warn(missing_docs)]
 
@@ -13,7 +13,8 @@ pub use encoding::Encoding;
 pub use tiktoken_rs::Rank;
 pub use tokenizer::Tokenizer;
 
-/// Counts the tokens of a text in `o200k_base`, at about 15 MB/s. Special tokens count as plain text.
+/// Returns the number of `o200k_base` tokens in a text, at about 15 MB/s. Special tokens count as
+/// plain text.
 pub fn count(text: &str) -> usize {
     Encoding::O200k.count(text)
 }
@@ -23,7 +24,8 @@ pub fn encode(text: &str) -> Vec<Rank> {
     Encoding::O200k.table().encode_ordinary(text)
 }
 
-/// Returns the number of bytes that `o200k_base` tokens stand for, or `None` if one is not in the table.
+/// Returns the number of bytes that `o200k_base` tokens represent, or `None` if one is not in the
+/// table.
 pub fn width(tokens: &[Rank]) -> Option<usize> {
     Encoding::O200k.table().decode_bytes(tokens).ok().map(|bytes| bytes.len())
 }
@@ -41,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_those_that_openai_documents() {
+    fn tokens_match_openai_documentation() {
         assert_eq!(encode("hello world"), [24912, 2375]);
         assert_eq!(Encoding::Cl100k.table().encode_ordinary("hello world"), [15339, 1917]);
     }

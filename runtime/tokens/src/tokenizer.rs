@@ -1,12 +1,12 @@
-//! A model's own tokenizer, read from its `tokenizer.json`.
+//! A model's own tokenizer, loaded from its `tokenizer.json`.
 //!
-//! Supports byte-level BPE, which the open models in current use have (Qwen, Llama 3, DeepSeek,
-//! newer Mistral models). Text is split by the file's own patterns, and `tiktoken-rs` applies the
-//! file's own merges. Special tokens are treated as plain text and normalisation is left out;
-//! neither changes the count for code.
+//! Supports byte-level BPE, which current open models use (Qwen, Llama 3, DeepSeek, newer Mistral
+//! models). Text is split by the file's own patterns, and `tiktoken-rs` applies the file's own
+//! merges. Special tokens are treated as plain text, and normalization is skipped. Neither changes
+//! the count for code.
 //!
-//! The crate `tokenizers` is not used: it adds 16 crates (rayon, serde helpers, Unicode tables) for
-//! tokenizer kinds that no such model has.
+//! The crate `tokenizers` is not used: it would add 16 crates (rayon, serde helpers, Unicode
+//! tables) for tokenizer types that none of these models use.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tiktoken_rs::{CoreBPE, Rank};
 
-/// GPT-2's pattern, which `ByteLevel` uses unless it gives another one.
+/// GPT-2's pattern, the default of `ByteLevel`.
 const BYTE_LEVEL: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
@@ -55,10 +55,10 @@ enum Merge {
 }
 
 impl Tokenizer {
-    /// Reads the content of a `tokenizer.json`.
+    /// Parses a `tokenizer.json`.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Returns why the file cannot be used.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes)
             .map_err(|error| format!("not a tokenizer.json: {error}"))?;
@@ -101,7 +101,7 @@ impl Tokenizer {
         Ok(Self { cuts, merges })
     }
 
-    /// Counts the tokens of a text.
+    /// Returns the number of tokens in a text.
     pub fn count(&self, text: &str) -> usize {
         self.pieces(text, &self.cuts)
     }
@@ -111,7 +111,7 @@ impl Tokenizer {
             return if text.is_empty() { 0 } else { self.merges.count_ordinary(text) };
         };
         let (mut count, mut done) = (0, 0);
-        // If a pattern gives up on a text, the rest of it is one piece.
+        // If the pattern fails on a text, the rest is treated as one piece.
         for found in cut.find_iter(text).map_while(Result::ok) {
             count += self.pieces(&text[done..found.start()], rest);
             count += self.pieces(found.as_str(), rest);
@@ -121,7 +121,7 @@ impl Tokenizer {
     }
 }
 
-/// Adds the patterns of a pre-tokenizer; returns whether its pieces are bytes.
+/// Adds the patterns of a pre-tokenizer. Returns whether its pieces are byte-level.
 fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
     match one["type"].as_str() {
         Some("Sequence") => {
@@ -141,8 +141,8 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
             let (behavior, inverted) = (one["behavior"].as_str(), one["invert"].as_bool());
             let pattern = one["pattern"]["Regex"].as_str();
             match (behavior, inverted, pattern) {
-                // `Removed` and inverted keeps the matches, each by itself. If everything matches,
-                // the pieces are the same.
+                // Inverted `Removed` keeps each match as a piece. If the pattern matches
+                // everything, the pieces are the same as with `Isolated`.
                 (Some("Isolated"), _, Some(pattern))
                 | (Some("Removed"), Some(true), Some(pattern)) => {
                     out.push(pattern.into());
@@ -163,8 +163,8 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
     }
 }
 
-/// The byte that each character of a vocabulary represents. GPT-2 writes bytes that are not visible
-/// characters as other characters.
+/// Returns the byte that each vocabulary character represents. GPT-2 maps bytes that are not
+/// printable to other characters.
 fn characters() -> FxHashMap<char, u8> {
     let visible = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut next = 256;

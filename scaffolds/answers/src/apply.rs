@@ -1,4 +1,4 @@
-//! Applies edits to their files.
+//! Applies parsed edits to file contents.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     natural::{Edit, Snippet},
 };
 
-/// How a snippet is matched in its file. The record names the policy.
+/// How a snippet is matched against its file. The run record stores the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matching {
@@ -25,61 +25,61 @@ pub enum Matching {
 /// The result of one edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EditReport {
-    /// The file that it names.
+    /// The path the edit names.
     pub file: String,
-    /// Applied, or why not.
+    /// Whether the edit was applied and, if not, why.
     #[serde(flatten)]
     pub status: Status,
 }
 
-/// Possible results of an edit.
+/// Possible outcomes of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
-    /// Its file is changed.
+    /// The edit was applied.
     Applied,
-    /// The two snippets are equal.
+    /// The old and new snippets are equal.
     NoDifference,
     /// The file does not contain the old snippet.
     NoMatch,
     /// The file contains the old snippet more than once.
     Ambiguous {
-        /// How often.
+        /// The number of occurrences.
         times: usize,
     },
-    /// An earlier edit changes the same lines.
+    /// An earlier edit changed the same lines.
     Overlap,
-    /// The old snippet has lines, but there is no such file.
+    /// The old snippet is not empty, but the file does not exist.
     NoFile,
     /// The old snippet is empty, but the file is not.
     NotEmpty,
-    /// The file is not text, or is a link.
+    /// The file is a symlink or not text.
     NotText,
-    /// The path leaves the repository.
+    /// The path escapes the repository.
     ForbiddenPath,
 }
 
-/// The content of a path: its Git mode and bytes, or nothing.
+/// The Git mode and bytes at a path, or `None` if nothing exists there.
 pub type Held = Option<(u32, Vec<u8>)>;
 
-/// The content of a path before the response.
+/// Returns the content of a path before the response is applied.
 pub type Current<'a> = dyn Fn(&str) -> Held + 'a;
 
-/// The result of a response.
+/// The result of applying a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The files that changed.
+    /// The changed files.
     pub files: BTreeMap<String, Held>,
-    /// One per edit, in response order.
+    /// One report per edit, in response order.
     pub edits: Vec<EditReport>,
 }
 
-/// Applies edits to files. `current` returns a path's mode and bytes; for a link its mode and
+/// Applies edits to files. `current` returns a path's mode and bytes; for a symlink, its mode and
 /// target.
 ///
-/// Every snippet is matched with the original file and must occur exactly once. Common lines at the
-/// start or end of both snippets are context. An edit that cannot be applied is skipped, with a
-/// reason.
+/// Every snippet is matched against the original file and must occur exactly once. Lines common to
+/// the start or end of both snippets are context. An edit that cannot be applied is skipped and its
+/// report says why.
 pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Applied {
     let mut work: BTreeMap<String, File> = BTreeMap::new();
     let mut applied = Applied::default();
@@ -104,7 +104,7 @@ pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Appli
     applied
 }
 
-/// The path that an edit refers to.
+/// Returns the path that an edit refers to.
 fn place(file: &str, matching: Matching, current: &Current<'_>) -> String {
     let stripped = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
     match (matching, stripped) {
@@ -113,23 +113,23 @@ fn place(file: &str, matching: Matching, current: &Current<'_>) -> String {
     }
 }
 
-/// A file with its applied edits.
+/// A file and the edits applied to it.
 struct File {
-    /// Absent: no such file.
+    /// `None` if the file does not exist.
     original: Held,
-    /// Absent: not text.
+    /// `None` if the file is not text.
     text: Option<Lines>,
     spans: Vec<Span>,
     gone: bool,
     mode: Option<u32>,
-    /// Set by an edit that reached the end.
+    /// Whether the new file ends in a newline. Set by an edit that reaches the end of the file.
     ended: Option<bool>,
-    /// Carriage returns are part of the lines.
+    /// Whether carriage returns count as part of the lines.
     literal: Option<bool>,
     created: bool,
 }
 
-/// Lines of the original and their replacement.
+/// A range of original lines and its replacement.
 struct Span {
     start: usize,
     end: usize,
@@ -195,7 +195,7 @@ impl File {
         if self.original.is_none() {
             return Status::NoFile;
         }
-        // In a file with carriage returns, a snippet without any matches lines with them.
+        // A snippet without carriage returns still matches lines that end in CRLF.
         let written = |snippet: &Snippet| snippet.lines.iter().any(|line| line.ends_with('\r'));
         let literal = text.crlf && (written(&before) || written(&after));
         if self.literal.is_some_and(|other| text.crlf && other != literal) {
@@ -209,7 +209,7 @@ impl File {
             more => return Status::Ambiguous { times: more.len() },
         };
         let reaches_end = at + before.lines.len() == held.lines.len();
-        // Only the last lines of a file determine how it ends.
+        // Only the last lines of a file determine whether it ends in a newline.
         if after.unended && !reaches_end {
             return Status::NoMatch;
         }
@@ -233,7 +233,7 @@ impl File {
         }
         if !nothing {
             let meets = |span: &Span| match (span.start == span.end, start == end) {
-                // Two insertions at one place follow each other.
+                // Two insertions at the same position are applied one after the other.
                 (true, true) => false,
                 (true, false) => start < span.start && span.start < end,
                 (false, true) => span.start < start && start < span.end,
@@ -290,7 +290,7 @@ impl File {
     }
 }
 
-/// Where a snippet occurs in a file.
+/// Returns the positions at which a snippet occurs in a file.
 fn places(held: &Lines, snippet: &Snippet, matching: Matching) -> Vec<usize> {
     let lines = &snippet.lines;
     let Some(last) = held.lines.len().checked_sub(lines.len()) else { return Vec::new() };

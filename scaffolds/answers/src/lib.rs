@@ -6,8 +6,8 @@
 //! probe answer   -> the file and the signature that it names
 //! ```
 //!
-//! The grammar of natural answers is FEA-Bench's (`prompts/single-shot`, and [`natural`]). Nothing
-//! here reads a disk or a sandbox: the caller provides the content of paths.
+//! The grammar of natural answers is FEA-Bench's (`prompts/single-shot`, and [`natural`]). This
+//! crate never reads a disk or a sandbox: the caller provides the content of each path.
 
 #![warn(missing_docs)]
 

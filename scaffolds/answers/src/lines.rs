@@ -1,13 +1,13 @@
-//! Splits a text into lines. Only a line feed ends a line: a form feed in a file is an ordinary
-//! character.
+//! Splits text into lines. Only a line feed ends a line. A form feed is an ordinary character.
 
-/// Lines without line breaks, and whether the last one has one. An empty text has no lines.
+/// Lines without their line breaks. Empty text has no lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) lines: Vec<String>,
-    /// The last line ends in a line feed. True if there are no lines.
+    /// Whether the last line ends in a line feed. True if there are no lines.
     pub(crate) ended: bool,
-    /// A carriage return precedes every line feed and is removed from the lines.
+    /// Whether every line feed was preceded by a carriage return, which has been removed from the
+    /// lines.
     pub(crate) crlf: bool,
 }
 
@@ -19,10 +19,10 @@ impl Lines {
             "" => Vec::new(),
             _ => whole.split('\n').map(str::to_owned).collect(),
         };
-        // A last line without a line break does not show which one it would have.
+        // A last line without a line break does not show which kind of break the file uses.
         let with_end = if ended { lines.len() } else { lines.len() - 1 };
-        // An additional one at the end of a line would be a character that no snippet could
-        // distinguish.
+        // A line that ends in two carriage returns cannot be stripped: a snippet could not tell the
+        // second one from the line break.
         let doubled = |line: &&String| line.ends_with("\r\r");
         let crlf = with_end > 0
             && lines[..with_end].iter().all(|line| line.ends_with('\r') && !doubled(&line))
@@ -35,7 +35,7 @@ impl Lines {
         Self { lines, ended, crlf }
     }
 
-    /// The original text.
+    /// Returns the original text.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         for (index, line) in self.lines.iter().enumerate() {
@@ -48,7 +48,7 @@ impl Lines {
         out
     }
 
-    /// With carriage returns as characters of the lines.
+    /// Moves the carriage returns back into the lines.
     pub(crate) fn literal(mut self) -> Self {
         if std::mem::take(&mut self.crlf) {
             let with_end = if self.ended { self.lines.len() } else { self.lines.len() - 1 };
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_comes_back_as_it_was() {
+    fn lines_round_trip_text() {
         for text in [
             "",
             "\n",

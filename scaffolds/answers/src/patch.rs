@@ -2,7 +2,7 @@
 
 use crate::thinking;
 
-/// The patch in an answer, ending in a line feed.
+/// Returns the patch in an answer, ending in a line feed.
 ///
 /// ```text
 /// first   the element <patch> or <diff>, whose end tag is at the start of a line
@@ -11,8 +11,8 @@ use crate::thinking;
 /// else    the whole answer, from the first line that starts a file of a patch
 /// ```
 ///
-/// FEA-Bench's own code ends a block at any three backticks, even within an added line, and treats
-/// an answer without a patch as one. `None` here: nothing looks like a patch.
+/// Returns `None` if nothing looks like a patch. FEA-Bench's own code instead treats the whole
+/// answer as a patch. It also ends a block at any three backticks, even within an added line.
 pub fn patch_in(answer: &str) -> Option<String> {
     let answer = thinking::without(answer);
     let lines: Vec<&str> = answer.split('\n').collect();
@@ -30,7 +30,7 @@ pub fn patch_in(answer: &str) -> Option<String> {
     let found = ["patch", "diff"]
         .iter()
         .find_map(|name| element(name))
-        // The element may contain an example block, or a fence.
+        // The element may contain an example block or a code fence.
         .map(|text| {
             let inner: Vec<&str> = text.split('\n').collect();
             fenced(&inner)
@@ -57,8 +57,8 @@ fn inside(first: &str, rest: &[&str]) -> String {
     all.join("\n")
 }
 
-/// Fenced blocks: the info string and the text. A fence is a separate line, so the lines of a
-/// patch, which start with a sign, are not fences.
+/// Returns the info string and text of each fenced block. A fence must start its line; patch lines
+/// never match because they start with a sign.
 fn fenced<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
     let mut out = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;
@@ -90,7 +90,7 @@ mod tests {
     const PATCH: &str = "--- a/x.md\n+++ b/x.md\n@@ -1 +1,2 @@\n a\n+```\n";
 
     #[test]
-    fn a_patch_is_found_in_every_dress() {
+    fn patch_in_finds_patches_in_elements_fences_and_plain_text() {
         let dresses = [
             PATCH.to_owned(),
             format!("<patch>\n{PATCH}</patch>"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_patch_is_none() {
+    fn patch_in_returns_none_without_a_patch() {
         for answer in ["", "I cannot.", "```python\nx\n```", "<patch></patch>"] {
             assert_eq!(patch_in(answer), None, "{answer}");
         }

@@ -1,17 +1,17 @@
-//! What an answer to the contamination probe names.
+//! Parses the file and signature named in an answer to the contamination probe.
 
 use crate::thinking;
 
 /// A file and the signature of a new definition in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// Relative to the repository.
+    /// Path relative to the repository root.
     pub file: String,
-    /// From `def` or `class` on; empty if the answer has none.
+    /// The signature, starting with `def` or `class`; empty if the answer has none.
     pub signature: String,
 }
 
-/// The lines `FILE: ...` of an answer, each with the following line `SIGNATURE: ...`.
+/// Parses each `FILE: ...` line of an answer together with the `SIGNATURE: ...` line after it.
 pub fn named(answer: &str) -> Vec<Named> {
     let mut out: Vec<Named> = Vec::new();
     for line in thinking::without(answer).lines() {
@@ -30,19 +30,19 @@ pub fn named(answer: &str) -> Vec<Named> {
 }
 
 impl Named {
-    /// Whether it is the same definition, ignoring white space, a final colon and the spacing of
-    /// annotations.
+    /// Returns whether this names the same definition, ignoring white space, a final colon and the
+    /// spacing of annotations.
     pub fn is(&self, file: &str, signature: &str) -> bool {
         self.file == file && plain(&self.signature) == plain(signature)
     }
 
-    /// The name that the signature defines.
+    /// Returns the name that the signature defines.
     pub fn name(&self) -> Option<&str> {
         name_of(&self.signature)
     }
 }
 
-/// The name defined by a line `def f(...)` or `class C`.
+/// Returns the name defined by a line such as `def f(...)` or `class C`.
 pub fn name_of(signature: &str) -> Option<&str> {
     let rest = signature.trim_start();
     let rest = rest.strip_prefix("async ").unwrap_or(rest).trim_start();
@@ -53,7 +53,7 @@ pub fn name_of(signature: &str) -> Option<&str> {
 
 fn plain(signature: &str) -> String {
     let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
-    // A comma before the closing parenthesis has no meaning.
+    // A trailing comma in the parameter list has no meaning.
     text.trim_end_matches(':').replace(",)", ")")
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_signatures_are_read_in_pairs() {
+    fn named_pairs_files_with_signatures() {
         let said = named(
             "I think:\nFILE: `./p/a.py`\nSIGNATURE: def f( a, *, b: int=1 ) -> dict:\nFILE: p/b.py\n",
         );

@@ -1,7 +1,7 @@
 //! Removes reasoning text, which is not part of the answer and may contain drafts of edits.
 
-/// The answer after a leading `<think>` block. An unclosed block leaves nothing: the answer was cut
-/// inside it.
+/// Returns the answer after a leading `<think>` block. Returns an empty answer if the block is not
+/// closed: the response was cut off while reasoning.
 pub(crate) fn without(answer: &str) -> &str {
     match answer.trim_start().strip_prefix("<think>") {
         None => answer,
@@ -14,7 +14,7 @@ mod tests {
     use super::without;
 
     #[test]
-    fn only_a_block_at_the_beginning_is_left_out() {
+    fn without_removes_only_a_leading_think_block() {
         assert_eq!(without("\n<think>draft</think>\nanswer"), "\nanswer");
         assert_eq!(without("<think>cut"), "");
         assert_eq!(without("a <think>b</think>"), "a <think>b</think>");

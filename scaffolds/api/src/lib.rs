@@ -1,10 +1,10 @@
 //! The scaffold interface: the loop that turns model responses into actions.
 //!
-//! A [`Scaffold`] runs on one [`Session`]: it calls the model and acts in the sandbox until it
-//! submits or the session stops it. The session handles budgets, recording and snapshots, so a
-//! scaffold cannot forget them.
+//! A [`Scaffold`] runs on one [`Session`]. It calls the model and acts in the sandbox until it
+//! submits or the session stops it. The session enforces budgets and does the recording and
+//! snapshots, so a scaffold cannot forget them.
 //!
-//! The shortest scaffold that calls a model requests one response and finishes:
+//! The smallest scaffold that calls a model requests one response and finishes:
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -20,7 +20,7 @@
 //!         "one-answer"
 //!     }
 //!
-//!     // Everything that the model sees besides the task. Arms that differ in it are different arms.
+//!     // Everything the model sees besides the task. Arms with different factors are different arms.
 //!     fn factors(&self) -> Value {
 //!         json!({})
 //!     }

@@ -1,8 +1,8 @@
 use proctor_types::Budget;
 use serde::Serialize;
 
-/// The announced limits, as prompts name them: counts, US dollars, seconds. Absent limits are
-/// present as none, because templates are strict.
+/// The announced limits, as prompt templates name them. Units are counts, US dollars and seconds.
+/// Unset limits are present as none, because templates reject undefined names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Limits {
     steps: Option<u64>,
@@ -17,10 +17,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// `None` if nothing is limited: an empty list of limits would mislead.
+    /// Returns `None` if nothing is limited. An empty list of limits would mislead the model.
     pub fn of(budget: &Budget) -> Option<Self> {
         let limits = Self {
-            // Both limit the main agent, which is the only reader: sub-agents receive no limits.
+            // Both limit the main agent, and only the main agent reads them: sub-agents receive no
+            // limits.
             steps: [budget.steps, budget.main_steps].into_iter().flatten().min(),
             input_tokens: budget.input_tokens,
             output_tokens: budget.output_tokens,
@@ -34,7 +35,7 @@ impl Limits {
         (limits != Self::default()).then_some(limits)
     }
 
-    /// For testing a template: some are set, one is not.
+    /// Returns sample limits for testing a template. One of them is unset.
     pub fn sample() -> Self {
         let (count, amount) = (Some(1), Some(1.0));
         Self {

@@ -1,4 +1,4 @@
-//! What the conversation tells a model about its budget: `prompts/budget/`.
+//! Notices about the budget that are added to the conversation (`prompts/budget/`).
 
 use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use proctor_types::{
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 const COUNTDOWN: &str = include_str!("../../../prompts/budget/countdown.md.j2");
 const GRACE: &str = include_str!("../../../prompts/budget/grace.md.j2");
 
-/// The texts that a budget adds to a conversation: factors of the arm. Empty for a budget that is
-/// hidden, or announced once with a hard end.
+/// Returns the templates of the notices for this budget. They are factors of the arm. Empty if the
+/// budget is hidden, or announced once with a hard end.
 pub fn notices(budget: &Budget) -> Map<String, Value> {
     let mut texts = Map::new();
     if budget.disclosure == Disclosure::Countdown {
@@ -23,30 +23,31 @@ pub fn notices(budget: &Budget) -> Map<String, Value> {
     texts
 }
 
-/// The remainder of one limit.
+/// What is left of one limit.
 #[derive(Debug, Serialize)]
-struct Left {
+struct RemainingLimit {
     left: String,
     limit: String,
     unit: &'static str,
 }
 
-/// The remaining wall, working and tool time, in seconds. Absent: no limit.
+/// The remaining wall, working and tool time, in seconds. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimeLeft {
-    /// Of the wall clock.
+    /// Wall-clock time.
     pub wall: Option<f64>,
-    /// Without waits for endpoints.
+    /// Wall-clock time minus waits for endpoints.
     pub working: Option<f64>,
-    /// In tools.
+    /// Time in tools.
     pub tools: Option<f64>,
 }
 
-/// Returns the request with the remainder of every limit appended to its last message. Later
-/// requests omit the notice: an outdated remainder would mislead and costs tokens on every request.
+/// Returns the request with what is left of every limit appended to its last message. The notice is
+/// not kept for later requests: an outdated value would mislead the model and cost tokens on every
+/// request.
 ///
 /// # Errors
-/// The template is wrong.
+/// Returns an error if the template cannot be rendered.
 pub fn count_down(ask: Ask, budget: &Budget, spent: &Spent, time: TimeLeft) -> Result<Ask, Fault> {
     let left = left(budget, spent, time);
     if left.is_empty() {
@@ -56,17 +57,17 @@ pub fn count_down(ask: Ask, budget: &Budget, spent: &Spent, time: TimeLeft) -> R
     Ok(with(ask, &notice))
 }
 
-/// The request for the final response after the limit.
+/// Returns the request for the final response after the limit is reached.
 ///
 /// # Errors
-/// The template is wrong.
+/// Returns an error if the template cannot be rendered.
 pub fn last_words(ask: Ask, kind: BudgetKind) -> Result<Ask, Fault> {
     let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
     Ok(with(ask, &notice))
 }
 
-/// Adds the notice to the last message rather than after it: some endpoints reject two consecutive
-/// messages with the same role.
+/// Appends the notice to the last message instead of adding a message: some endpoints reject two
+/// consecutive messages with the same role.
 fn with(mut ask: Ask, notice: &str) -> Ask {
     if let Some(last) = ask.messages.last_mut() {
         let (Message::System { content }
@@ -80,19 +81,19 @@ fn with(mut ask: Ask, notice: &str) -> Ask {
     ask
 }
 
-fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
+fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<RemainingLimit> {
     let count = |limit: Option<u64>, spent: u64, kind| {
         let limit = limit?;
         let left = limit.saturating_sub(spent).to_string();
-        Some(Left { left, limit: limit.to_string(), unit: unit(kind) })
+        Some(RemainingLimit { left, limit: limit.to_string(), unit: unit(kind) })
     };
     let seconds = |limit: Option<f64>, left: Option<f64>, kind| {
         let (left, limit) = (format!("{:.0}", left?), format!("{:.0}", limit?));
-        Some(Left { left, limit, unit: unit(kind) })
+        Some(RemainingLimit { left, limit, unit: unit(kind) })
     };
     let total = spent.input_tokens + spent.output_tokens;
     let fresh = spent.uncached_input_tokens();
-    let money = budget.cost_usd.map(|limit| Left {
+    let money = budget.cost_usd.map(|limit| RemainingLimit {
         left: format!("{:.2}", (limit - spent.cost_usd).max(0.0)),
         limit: format!("{limit:.2}"),
         unit: unit(BudgetKind::Cost),
@@ -114,7 +115,7 @@ fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
     .collect()
 }
 
-/// The name of a budget kind, as in the announced limits.
+/// Returns a budget kind's name, as used in the announced limits.
 fn unit(kind: BudgetKind) -> &'static str {
     match kind {
         BudgetKind::Steps => "answers",
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_stands_at_the_end_of_the_last_message() {
+    fn count_down_appends_remaining_limits_to_the_last_message() {
         let budget = Budget {
             steps: Some(50),
             cost_usd: Some(2.0),
@@ -176,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_told() {
+    fn count_down_without_limits_changes_nothing() {
         let told = count_down(ask(), &Budget::default(), &Spent::default(), TimeLeft::default());
         assert_eq!(told.expect("nothing to render"), ask());
     }
 
     #[test]
-    fn the_last_answer_is_asked_for_by_the_limit_that_is_reached() {
+    fn last_words_name_the_limit_that_was_reached() {
         let told = last_words(ask(), BudgetKind::Steps).expect("a sound template");
         assert!(said(&told).starts_with("ok\n\n[The limit on answers is reached."), "{told:?}");
     }

@@ -1,4 +1,4 @@
-//! A user's own prompts, which override Proctor's.
+//! User-provided prompts that override the built-in ones.
 
 use std::{
     collections::BTreeMap,
@@ -6,39 +6,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folders of `prompts/` for scaffolds. A folder of prompts may serve arms of several
-/// scaffolds.
+/// The folders of `prompts/` that belong to scaffolds. A user's prompt folder may serve arms with
+/// different scaffolds.
 const FOLDERS: [&str; 3] = ["bash", "external", "tools"];
 
-/// A folder of prompts that cannot be used.
+/// An error about an unusable prompt folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongPrompts {
-    /// What is wrong, with the file.
+    /// What is wrong and in which file.
     pub what: String,
-    /// What to change.
+    /// How to fix it.
     pub hint: String,
 }
 
 impl WrongPrompts {
-    /// What is wrong and what to change.
+    /// Creates an error from a description and a fix.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hint: hint.into() }
     }
 }
 
-/// Texts that override built-in ones, by folder and file.
+/// Prompt texts that override built-in ones, by folder and file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
     texts: BTreeMap<(String, String), String>,
 }
 
 impl Overlay {
-    /// Reads a folder. `known` are the folders of one scaffold with their files. The texts are in a
-    /// folder of that name or, if the scaffold has one folder, at the top.
+    /// Reads a prompt folder. `known` lists one scaffold's folders and their files. The texts are
+    /// in subfolders with those names or, if the scaffold has a single folder, at the top level.
     ///
     /// # Errors
-    /// A name that matches none of the scaffold's files, an unreadable file, or nothing for the
-    /// scaffold at all.
+    /// Returns an error if a name matches none of the scaffold's files, a file cannot be read, or
+    /// the folder has no prompt for the scaffold.
     pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, WrongPrompts> {
         let mut overlay = Self::default();
         let one = match known {
@@ -82,14 +82,14 @@ impl Overlay {
         }
     }
 
-    /// Adds a recorded text.
+    /// Adds a text from a run record.
     #[must_use]
     pub fn with(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
         self.texts.insert((folder.to_owned(), file.to_owned()), text.into());
         self
     }
 
-    /// The text that overrides a file's.
+    /// Returns the text that overrides a file.
     pub fn get(&self, folder: &str, file: &str) -> Option<&str> {
         self.texts.get(&(folder.to_owned(), file.to_owned())).map(String::as_str)
     }
@@ -111,7 +111,7 @@ impl Overlay {
         })?;
         let key = (folder.to_owned(), name.to_owned());
         if self.texts.insert(key, text).is_some() {
-            let what = format!("{}: duplicate prompt file of `{folder}`", path.display());
+            let what = format!("{}: duplicate prompt file for `{folder}`", path.display());
             let hint = format!("keep it either at the top or in `{folder}`");
             return Err(WrongPrompts::new(what, hint));
         }
@@ -119,11 +119,12 @@ impl Overlay {
     }
 }
 
-/// Names and paths in order, without names that start with a dot (an editor's or Git's).
+/// Returns names and paths, sorted. Skips names that start with a dot, such as editor files or
+/// `.git`.
 fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, WrongPrompts> {
     let wrong = |error: std::io::Error| {
         let what = format!("{}: {error}", dir.display());
-        WrongPrompts::new(what, "give a folder of prompts (docs/prompts.md)")
+        WrongPrompts::new(what, "pass a folder of prompts (docs/prompts.md)")
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(wrong)? {
@@ -143,7 +144,7 @@ fn folders(known: &[(&str, Vec<&str>)]) -> String {
 }
 
 fn near(wrong: &str, known: &[&str]) -> String {
-    // Suffixes may be omitted: `task.md` and `task.j2` mean `task.md.j2`.
+    // The file extension may be omitted or wrong: `task.md` and `task.j2` mean `task.md.j2`.
     let stem = wrong.split('.').next().unwrap_or(wrong);
     let likeness = |name: &str| {
         let whole = strsim::jaro_winkler(wrong, name);
@@ -171,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn overlay_reads_texts_at_the_top_or_in_the_scaffolds_folder() {
+    fn overlay_reads_texts_at_the_top_or_in_the_scaffold_folder() {
         let known = [("tools", vec!["task.md.j2", "tool_shell.md.j2"])];
         let read = |files: &[&str]| Overlay::read(folder(files).path(), &known);
         let top = read(&["task.md.j2", ".swp"]).unwrap();
         assert_eq!(top.get("tools", "task.md.j2"), Some("text of task.md.j2"));
         assert_eq!(top.get("tools", "tool_shell.md.j2"), None);
-        // One folder may serve arms of several scaffolds.
+        // One folder may serve arms with different scaffolds.
         let below = read(&["tools/task.md.j2", "bash/anything"]).unwrap();
         assert_eq!(below.get("tools", "task.md.j2"), Some("text of tools/task.md.j2"));
 

@@ -7,35 +7,35 @@ use serde_json::{Map, Value};
 
 use crate::{Session, Stop, WrongPrompts};
 
-/// How a scaffold ended its loop by itself.
+/// How a scaffold ended its loop on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// The work directory is its submission.
+    /// The work directory is the submission.
     Submitted,
-    /// It gave up or ended naturally without a submission.
+    /// The scaffold gave up or ended normally without a submission.
     Exited {
-        /// The category in reports.
+        /// The category used in reports.
         cause: ExitCause,
-        /// For the record and the report.
+        /// The reason, for the record and the report.
         why: String,
     },
 }
 
 impl Finish {
-    /// It ended by itself without a submission.
+    /// Creates an exit without a submission.
     pub fn exited(why: impl Into<String>) -> Self {
         Self::Exited { cause: ExitCause::Finished, why: why.into() }
     }
 }
 
-/// The environment of a user's program: a native sandbox on the host base, without a network.
+/// The environment of a user's program: a native sandbox on the host base without network access.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnSandbox {
-    /// Host directories that it is lent, read-only.
+    /// Host directories mounted read-only.
     pub mounts: Vec<Mount>,
-    /// Identifies the content of the mounts.
+    /// A digest of the mounts' content.
     pub digest: String,
-    /// Its resources.
+    /// Resource limits.
     pub limits: SandboxSpec,
     /// The program's working directory.
     pub workdir: String,
@@ -46,42 +46,43 @@ pub struct OwnSandbox {
 pub struct WrongSetting {
     /// The key.
     pub key: String,
-    /// What is wrong.
+    /// What is wrong with the value.
     pub what: String,
-    /// What to change.
+    /// How to fix it.
     pub hint: String,
 }
 
 impl WrongSetting {
-    /// An error about a key, with its fix.
+    /// Creates an error about a key, with its fix.
     pub fn new(key: &str, what: String, hint: &str) -> Self {
         Self { key: key.to_owned(), what, hint: hint.to_owned() }
     }
 }
 
-/// The scaffold's sampling defaults, if the model's own settings do not set them. Absent: the
-/// endpoint decides.
+/// A scaffold's sampling defaults, used unless the model's own settings override them. If a value
+/// is absent, the endpoint decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sampling {
-    /// As in `[models]`.
+    /// Same as in `[models]`.
     pub temperature: Option<f64>,
-    /// As in `[models]`.
+    /// Same as in `[models]`.
     pub top_p: Option<f64>,
 }
 
-/// The loop. Stateless between trials: all state of a trial is in its session.
+/// The agent loop. Stateless between trials: all state of a trial is in its session.
 #[async_trait]
 pub trait Scaffold: Send + Sync {
-    /// Its name in configurations.
+    /// Returns the name used in configurations.
     fn name(&self) -> &str;
 
-    /// Every prompt text and setting that affects what the model sees: a factor of the arm.
+    /// Returns every prompt text and setting that affects what the model sees. These are factors of
+    /// the arm.
     fn factors(&self) -> Value;
 
-    /// The settings of an arm: `[arms.settings]` over the defaults. A factor of the arm.
+    /// Merges `[arms.settings]` with the defaults. The result is a factor of the arm.
     ///
     /// # Errors
-    /// An unknown key, or a value of the wrong type.
+    /// Returns an error for an unknown key or a value of the wrong type.
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
         match given.keys().next() {
             None => Ok(Map::new()),
@@ -93,47 +94,50 @@ pub trait Scaffold: Send + Sync {
         }
     }
 
-    /// The same scaffold with the texts of a folder instead of its own (`docs/prompts.md`).
+    /// Returns the same scaffold with texts from a folder instead of the built-in ones
+    /// (`docs/prompts.md`).
     ///
     /// # Errors
-    /// It uses no texts, or the folder cannot be used.
+    /// Returns an error if the scaffold has no prompts or the folder cannot be used.
     fn prompted(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
         let what = format!("the scaffold `{}` has no prompts", self.name());
         Err(WrongPrompts::new(what, "remove the key"))
     }
 
-    /// Whether an arm with this scaffold names a model.
+    /// Returns whether an arm with this scaffold must name a model.
     fn needs_model(&self) -> bool;
 
-    /// Whether its requests offer tools through function calling, which some models do not support.
+    /// Returns whether its requests offer tools through function calling, which some models do not
+    /// support.
     fn needs_tools(&self) -> bool {
         false
     }
 
-    /// Defaults under the model's own settings; they become factors as well.
+    /// Returns sampling defaults that the model's own settings override. They become factors as
+    /// well.
     fn sampling(&self) -> Sampling {
         Sampling::default()
     }
 
-    /// For a scaffold whose client runs in a sandbox and calls the model over HTTP: the rules that
-    /// distinguish its main conversation from side requests (docs/gateway.md, in the form used in
-    /// manifests). Without them there is no model endpoint. It listens in [`Scaffold::own_sandbox`]
-    /// if there is one, else in the task's sandbox. `settings` are the arm's, as returned by
-    /// [`Scaffold::settings`].
+    /// Returns the rules that distinguish the client's main conversation from side requests, in the
+    /// form used in manifests (docs/gateway.md). For a scaffold whose client runs in a sandbox and
+    /// calls the model over HTTP. Without rules, no model endpoint is started. The endpoint listens
+    /// in [`Scaffold::own_sandbox`] if there is one, otherwise in the task's sandbox. `settings`
+    /// are the arm's, as returned by [`Scaffold::settings`].
     fn model_endpoint(&self, _settings: &Map<String, Value>) -> Option<Value> {
         None
     }
 
-    /// Host directories that its sandbox is lent, read-only.
+    /// Returns the host directories mounted read-only in the task's sandbox.
     fn mounts(&self) -> Vec<Mount> {
         Vec::new()
     }
 
-    /// For a scaffold whose loop is a user's program: that program's sandbox, separate from the
+    /// Returns the sandbox of a user's program that implements the loop. It is separate from the
     /// task's. `settings` are the arm's, as returned by [`Scaffold::settings`].
     ///
     /// # Errors
-    /// Why it is unavailable, with a hint.
+    /// Returns why the sandbox is unavailable, with a hint.
     fn own_sandbox(
         &self,
         _settings: &Map<String, Value>,
@@ -141,30 +145,31 @@ pub trait Scaffold: Send + Sync {
         Ok(None)
     }
 
-    /// How long its client in the sandbox may take to end after [`Session::ending`] resolves.
-    /// Without it the loop is dropped immediately.
+    /// Returns how long the client in the sandbox may take to exit after [`Session::ending`]
+    /// resolves. If `None`, the loop is dropped immediately.
     fn leave_time(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether its trials can be resumed from their record: its loop is on the host, and repeats
-    /// its actions when it receives the recorded responses and the results of
+    /// Returns whether trials can be resumed from their record. This requires a loop on the host
+    /// that repeats its actions when it receives the recorded responses and the results of
     /// [`Session::recalled`].
     fn goes_on(&self) -> bool {
         false
     }
 
-    /// Why it cannot act as this user of the sandbox (absent: the sandbox's own), with a hint.
+    /// Returns the reason and a hint if the scaffold cannot act as this sandbox user. `None` as the
+    /// user means the sandbox's default.
     fn refuses_user(&self, _user: Option<&str>) -> Option<(String, String)> {
         None
     }
 
-    /// Whether its client reads its own settings in the task's repository, so that an arm's
-    /// `repository_settings` has an effect.
+    /// Returns whether the client reads its own settings from the task's repository, so that an
+    /// arm's `repository_settings` has an effect.
     fn reads_repository_settings(&self) -> bool {
         false
     }
 
-    /// Runs until submission, exit, or a [`Stop`] of the session, which is passed on with `?`.
+    /// Runs until submission, exit, or a [`Stop`] from the session, which is propagated with `?`.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop>;
 }

@@ -10,62 +10,62 @@ use proctor_types::{Arm, RunRecord, UserError};
 
 use crate::Scaffold;
 
-/// Scaffolds by arm id, and by scaffold name.
+/// Scaffolds by arm id or scaffold name.
 pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 
-/// Receives lines about long work, for people.
+/// Receives progress messages for the user.
 pub type Say<'a> = &'a (dyn Fn(String) + Send + Sync);
 
 /// Why a scaffold cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A mistake of the user, such as a changed program.
+    /// A user error, such as a changed program.
     #[error(transparent)]
     User(#[from] UserError),
-    /// Its programs cannot be built.
+    /// The scaffold's programs cannot be built.
     #[error("{what}")]
     Build {
         /// What failed.
         what: String,
-        /// What to change.
+        /// How to fix it.
         hint: Option<String>,
     },
 }
 
-/// Scaffolds by name. Planning and running know scaffolds only through it.
+/// Looks up scaffolds by name. Planning and running access scaffolds only through this trait.
 #[async_trait(?Send)]
 pub trait ScaffoldSource {
-    /// The names that configurations use, sorted.
+    /// Returns the names used in configurations, sorted.
     fn names(&self) -> &[&'static str];
 
-    /// Whether a scaffold's loop is a user's program in its own sandbox.
+    /// Returns whether a scaffold's loop is a user's program in its own sandbox.
     fn is_host(&self, name: &str) -> bool;
 
-    /// The scaffold of a name or a manifest file, with its programs if they are built. `None`: no
-    /// scaffold has the name.
+    /// Returns the scaffold for a name or a manifest file, with its programs if they are built.
+    /// Returns `None` if no scaffold has the name.
     ///
     /// # Errors
-    /// It has the name but cannot be used.
+    /// Returns an error if the scaffold exists but cannot be used.
     fn named(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError>;
 
-    /// The scaffolds of planned arms, without bundles. A command-line agent is the one that the arm
-    /// was planned with.
+    /// Returns the scaffolds of planned arms, without bundles. Command-line agents have the version
+    /// recorded in the plan.
     ///
     /// # Errors
-    /// A recorded scaffold cannot be read.
+    /// Returns an error if a recorded scaffold cannot be read.
     fn of_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError>;
 
-    /// Builds what these scaffolds miss. Returns whether anything was built: it may be a factor of
-    /// arms.
+    /// Builds whatever is missing for these scaffolds. Returns whether anything was built, because
+    /// the build may be a factor of arms.
     ///
     /// # Errors
-    /// A scaffold cannot be used, or its programs cannot be built.
+    /// Returns an error if a scaffold cannot be used or its programs cannot be built.
     async fn build(&self, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError>;
 
-    /// Like [`Self::of_arms`], with bundles, which are built if they are missing.
+    /// Like [`Self::of_arms`], with bundles. Missing bundles are built.
     ///
     /// # Errors
-    /// A bundle or a program is not the planned one, or cannot be built.
+    /// Returns an error if a bundle or program differs from the plan or cannot be built.
     async fn with_bundles(
         &self,
         record: &RunRecord,

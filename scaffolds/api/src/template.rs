@@ -1,12 +1,12 @@
-//! Templates of prompts and manifests: their syntax and their error messages.
+//! Syntax and error messages of the templates in prompts and manifests.
 
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, syntax::SyntaxConfig};
 
-/// The environment that renders templates. An undefined name is an error, and a line with only a
-/// block leaves no line.
+/// Returns the environment that renders templates. Undefined names are errors. A line that contains
+/// only a block tag is removed from the output.
 ///
 /// # Errors
-/// The library rejects this syntax, which a test rules out.
+/// Returns an error if the library rejects the syntax configuration, which a test rules out.
 pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'static>, Error> {
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
@@ -16,13 +16,12 @@ pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'sta
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_syntax(syntax);
-    // Otherwise errors in a release build do not name the undefined name.
+    // Without debug mode, errors in release builds do not name the undefined variable.
     templates.set_debug(true);
     Ok(templates)
 }
 
-/// A template's error in one line. The library's own text contains a multi-line excerpt of the
-/// template.
+/// Formats a template error in one line. The library's own message includes a multi-line excerpt.
 pub fn template_error(error: &Error) -> String {
     let what = match (error.kind(), error.detail()) {
         (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_newline_stays_only_where_it_is_kept() {
+    fn template_environment_keeps_the_last_newline_only_if_asked() {
         let render = |keeps| template_environment(keeps).unwrap().render_str("a\n", ()).unwrap();
         assert_eq!(render(true), "a\n");
         assert_eq!(render(false), "a");

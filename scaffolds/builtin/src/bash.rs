@@ -9,7 +9,7 @@
 //! submit = a block whose one line that is not blank is `proctor-submit`
 //! ```
 //!
-//! Submission is recognized only in the model's own command text: program output cannot end the
+//! Submission is recognized only in the model's own command text, so program output cannot end the
 //! trial. A `proctor-submit` among other lines is rejected, so that a block never runs partially.
 
 use std::{path::Path, sync::Arc, time::Instant};
@@ -31,9 +31,9 @@ use crate::{
 };
 use grammar::{Action, parse};
 
-/// The name under which a block is recorded.
+/// The tool name under which a block is recorded.
 pub(crate) const BASH: &str = "bash";
-/// Increased when this crate's message texts, or the grammar, change: a factor of the arm.
+/// Increased when the grammar or this crate's message texts change. A factor of the arm.
 const REVISION: u32 = 1;
 
 /// `prompts/bash/manifest.toml`.
@@ -44,7 +44,7 @@ struct BashSettings {
     shell: ShellSettings,
 }
 
-/// The scaffold with one fenced command per response.
+/// The scaffold that runs one fenced command per response.
 #[derive(Debug)]
 pub struct Bash {
     prompts: Arc<Prompts>,
@@ -111,7 +111,7 @@ impl Bash {
         session.tool_returned(ToolDone { call_id, name, shown, ..ToolDone::default() }).await
     }
 
-    /// Records a response without a readable command.
+    /// Records a response that contains no readable command.
     async fn refuse(
         &self,
         session: &mut dyn Session,
@@ -160,7 +160,7 @@ impl Scaffold for Bash {
         true
     }
 
-    /// Call the model, run, observe, repeat.
+    /// Loops: calls the model, runs the command, returns its output.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let mut talk = Talk::open(&self.prompts, session.brief(), Vec::new())?;
         let mut unread = 0;

@@ -10,19 +10,19 @@ pub fn names() -> &'static [&'static str] {
     &["bash", "gold", "noop", "replay", "single-shot", "tools"]
 }
 
-/// A scaffold with its built-in prompts; `None` if there is no scaffold with this name.
+/// Returns a scaffold with its built-in prompts, or `None` if no scaffold has this name.
 ///
 /// # Errors
-/// The built-in prompts are invalid.
+/// Returns an error if the built-in prompts are invalid.
 pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     builtin_with(name, None)
 }
 
-/// A scaffold with an arm's recorded texts and settings: a run continues with what it was planned
-/// with, whatever happened to the folder that they came from.
+/// Returns a scaffold with an arm's recorded texts and settings. A resumed run keeps the prompts it
+/// was planned with, even if their folder has changed.
 ///
 /// # Errors
-/// This version does not support them.
+/// Returns an error if this version does not support the recorded factors.
 pub fn recorded(name: &str, factors: &Value) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     let over = match name {
         "bash" => Prompts::recorded(Overlay::default(), "bash", factors)?,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_a_scaffold_of_that_name() {
+    fn names_match_their_scaffolds() {
         for name in names() {
             assert_eq!(builtin(name).unwrap().unwrap().name(), *name);
         }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlaid_text_is_another_factor_and_its_path_is_none() {
+    fn overlaid_text_is_a_factor_but_its_path_is_not() {
         let text = "Do: {{ statement }}";
         let own = prompted("tools", &[("task.md.j2", text)]).unwrap();
         let shipped = builtin("tools").unwrap().unwrap();
@@ -90,13 +90,13 @@ mod tests {
         assert_eq!(own.factors()["settings"], shipped.factors()["settings"]);
         let elsewhere = prompted("tools", &[("tools/task.md.j2", text), ("bash/x", "")]).unwrap();
         assert_eq!(own.factors(), elsewhere.factors());
-        // A tool's description is a text, too.
+        // A tool's description is a prompt text too.
         let described = prompted("tools", &[("tool_shell.md.j2", "Run it.")]).unwrap();
         assert!(described.factors()["tools"].to_string().contains("Run it."));
     }
 
     #[test]
-    fn a_recorded_scaffold_has_the_texts_and_settings_that_were_recorded() {
+    fn recorded_scaffold_has_its_recorded_texts_and_settings() {
         for name in names() {
             let shipped = builtin(name).unwrap().unwrap();
             let again = recorded(name, &shipped.factors()).unwrap().unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_names_something_unknown_is_refused_at_load() {
+    fn template_with_unknown_variable_is_rejected_at_load() {
         let error = prompted("bash", &[("task.md.j2", "{{ gold }}")]).err().unwrap();
         assert!(error.what.contains("bash/task.md.j2"), "{error:?}");
         let error = prompted("bash", &[("manifest.toml", "nudge_limits = 3")]).err().unwrap();

@@ -1,38 +1,40 @@
-//! Cuts output for the model to a number of tokens, and reports what was cut.
+//! Truncates output for the model to a number of tokens and reports how much was removed.
 //!
-//! Head and tail are kept, at whole lines if that loses less than half of either. Tokens are those
-//! of `o200k_base` for every model: this is a local count for truncation only.
+//! The head and the tail are kept. Each ends at a whole line if that loses less than half of it.
+//! Tokens are counted with `o200k_base` for every model, because the count is used only for
+//! truncation.
 
 use proctor_sandbox_api::Captured;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-/// A text with more bytes per token is cut even if it has few tokens, which bounds the work.
+/// Text with more bytes per token is truncated even if it has few tokens. This bounds the work.
 const BYTES_PER_TOKEN: usize = 16;
-/// Up to this many bytes, cut text is counted; beyond, it is estimated from a sample.
+/// Removed text up to this many bytes is counted exactly. Above, the count is estimated from a
+/// sample.
 const COUNT_LIMIT: usize = 128 << 10;
 
-/// Captured output: complete in `head`, or its two ends.
+/// Captured output: either complete in `head`, or its first and last part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Raw {
     pub head: Vec<u8>,
-    /// Number of bytes between them that were not kept.
+    /// Number of bytes between head and tail that were not kept.
     pub missing: u64,
     pub tail: Vec<u8>,
 }
 
-/// What was cut, for the marker in its place.
+/// How much was removed, for the marker text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Cut {
     pub tokens: u64,
     pub lines: u64,
     pub bytes: u64,
-    /// `tokens` (and `lines`, if bytes are missing) is an estimate.
+    /// Whether `tokens` is an estimate. `lines` is one too if bytes are missing.
     pub about: bool,
 }
 
-/// A text that fits: complete, or its two ends and what is missing.
+/// Text that fits the limit: complete, or head and tail with a description of the gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clipped {
     Whole(String),
@@ -44,7 +46,7 @@ impl Raw {
         Self { head: text.into(), ..Self::default() }
     }
 
-    /// Everything that was kept, with a marker line if bytes are missing.
+    /// Returns everything that was kept, with a marker line if bytes are missing.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         if self.missing > 0 {
@@ -77,11 +79,11 @@ impl From<Captured> for Raw {
     }
 }
 
-/// Cuts `raw` to about `cap` tokens. Runs off the async threads: the first use loads the token
+/// Truncates `raw` to about `cap` tokens. Runs on a blocking thread: the first use loads the token
 /// table (about 0.2 s), later ones take about 1 ms per 15 kB.
 ///
 /// # Errors
-/// Only while the runtime shuts down.
+/// Fails only while the runtime shuts down.
 pub async fn clip(raw: Raw, cap: usize) -> Result<(Clipped, Raw), Stop> {
     // A token has at least one byte, so most outputs need no token count.
     if raw.missing == 0 && raw.head.len() <= cap {
@@ -92,7 +94,7 @@ pub async fn clip(raw: Raw, cap: usize) -> Result<(Clipped, Raw), Stop> {
     })
 }
 
-/// Like [`clip`], on this thread.
+/// Like [`clip`], on the current thread.
 pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
     let text = lossy(&raw.head);
     let half = (cap / 2).max(1);
@@ -102,7 +104,7 @@ pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
         let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
-        // The kept head represents the rest.
+        // The density of the kept head stands in for the missing bytes.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(tokens(head));
         let cut = Cut { tokens, lines: density(lines(head)), bytes, about: true };
@@ -119,7 +121,7 @@ pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
     Clipped::Cut { head: text[..end].to_owned(), cut, tail: text[start..].to_owned() }
 }
 
-/// Bytes as text: invalid UTF-8, and NUL (which some endpoints reject), become U+FFFD.
+/// Converts bytes to text. Invalid UTF-8 and NUL (which some endpoints reject) become U+FFFD.
 pub fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{FFFD}")
 }
@@ -140,7 +142,7 @@ fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count().max(1)
 }
 
-/// The end of the first `cap` tokens, moved to a nearby line end.
+/// Returns the end of the first `cap` tokens, moved to a nearby line end.
 fn head_end(text: &str, cap: usize) -> usize {
     let window = &text[..text.floor_char_boundary(cap * BYTES_PER_TOKEN)];
     let found = proctor_tokens::encode(window);
@@ -154,7 +156,7 @@ fn head_end(text: &str, cap: usize) -> usize {
     }
 }
 
-/// The start of the last `cap` tokens, moved to a nearby line start.
+/// Returns the start of the last `cap` tokens, moved to a nearby line start.
 fn tail_start(text: &str, cap: usize) -> usize {
     let from = text.ceil_char_boundary(text.len().saturating_sub(cap * BYTES_PER_TOKEN));
     let window = &text[from..];
@@ -170,7 +172,7 @@ fn tail_start(text: &str, cap: usize) -> usize {
     }
 }
 
-/// Number of bytes that tokens represent.
+/// Returns the number of bytes covered by these tokens.
 fn width(found: &[proctor_tokens::Rank]) -> usize {
     proctor_tokens::width(found).unwrap_or(0)
 }

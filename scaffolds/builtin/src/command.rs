@@ -17,16 +17,18 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellSettings {
-    /// Maximum tokens shown to the model.
+    /// Maximum number of tokens shown to the model.
     pub(crate) output_tokens: usize,
-    /// Bytes kept for the record; the end of a longer output is kept, too.
+    /// Maximum number of leading bytes kept for the record. The end of a longer output is kept as
+    /// well.
     pub(crate) output_bytes: usize,
 }
 
-/// Runs one line to its end or its limit. Failing or being killed is a result.
+/// Runs a command line until it exits or reaches its time limit. A failed or killed command is a
+/// normal result.
 ///
-/// The line runs in bash if the sandbox has it, else in sh: models write bash whatever they are
-/// told. A wrapper in sh could choose too, but starting that shell cost a tenth of a step.
+/// The line runs in bash if the sandbox has it, otherwise in sh: models write bash even if told not
+/// to. An sh wrapper could choose too, but starting that shell took a tenth of a step's time.
 pub(crate) async fn run_line(
     context: &ToolContext,
     prompts: &Prompts,
@@ -43,14 +45,14 @@ pub(crate) async fn run_line(
     command.output_cap = settings.output_bytes;
     (command.fallback, command.merged) = (Some("/bin/sh".into()), true);
     let done = context.handle.run(command).await?;
-    // Standard error only contains what the sandbox's agent says: the shell cannot be started.
+    // Stderr contains only messages from the sandbox agent, such as a shell that cannot be started.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;
     let exited = done.exited;
     let shown = prompts.render(
         "shell_result",
         json!({
-            // Endpoints reject a blank result.
+            // Some endpoints reject a blank tool result.
             "output": if output.trim().is_empty() { "" } else { output.trim_end_matches('\n') },
             "exit_status": exited.code,
             "signal": exited.signal,
@@ -63,7 +65,7 @@ pub(crate) async fn run_line(
     Ok(Output { shown, full, exit_status, ..Output::default() })
 }
 
-/// What the model sees of an output, and the complete output if that is cut.
+/// Returns the text shown to the model, and the complete output if that text is truncated.
 pub(crate) async fn show(
     prompts: &Prompts,
     kind: &str,

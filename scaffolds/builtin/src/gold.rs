@@ -3,7 +3,7 @@ use proctor_sandbox_api::Command;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use serde_json::{Map, Value, json};
 
-/// The reference solution of a Harbor task. Its output goes where Harbor puts it.
+/// Runs a Harbor task's reference solution. The output path is Harbor's own.
 const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
 /// Runs a line with bash in its own process group: background processes continue, as in a Harbor
@@ -11,14 +11,13 @@ const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 const BY_BASH: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 
-/// Path of that output.
+/// The output path of [`SOLVE`].
 const OUTPUT: &str = "/logs/agent/oracle.txt";
 
-/// Maximum bytes of the output that are kept in the trial's directory.
+/// Maximum number of output bytes kept in the trial's directory.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Applies the gold patch, or runs the reference solution: the upper bound that every task must
-/// reach.
+/// Applies the gold patch or runs the reference solution. Every task must be resolved by it.
 #[derive(Debug, Clone, Copy)]
 pub struct Gold;
 
@@ -48,7 +47,8 @@ impl Scaffold for Gold {
     }
 }
 
-/// Runs `solve.sh`. Its exit status is ignored, as in Harbor: the verifier judges the result.
+/// Runs `solve.sh`. Its exit status is ignored, as in Harbor, because the verifier judges the
+/// result.
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
     let mut command =

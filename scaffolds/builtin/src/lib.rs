@@ -8,8 +8,8 @@
 //! replay  run a recorded trajectory's actions again
 //! ```
 //!
-//! The session handles budgets, recording and retries, not the loop. What the model sees is data
-//! (`prompts/`), rendered by [`Prompts`] and truncated by [`clip`].
+//! The session handles budgets, recording and retries. The prompts are data (`prompts/`):
+//! [`Prompts`] renders them and [`clip`] truncates output.
 
 mod bash;
 mod catalogue;

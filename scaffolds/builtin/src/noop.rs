@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use serde_json::{Value, json};
 
-/// Submits immediately: the lower bound, which must score zero on every task.
+/// Submits immediately. Every task must score zero with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Noop;
 

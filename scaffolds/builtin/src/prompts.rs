@@ -14,8 +14,8 @@ mod embedded;
 
 /// The texts and settings of one scaffold.
 ///
-/// Undefined variables are errors, and every template is rendered once with sample values when it
-/// is loaded, so that an error in a prompt ends the run before its first trial.
+/// Undefined variables are errors. Every template is rendered once with sample values when it is
+/// loaded, so an error in a prompt stops the run before its first trial.
 pub struct Prompts {
     folder: &'static str,
     texts: BTreeMap<&'static str, String>,
@@ -23,17 +23,17 @@ pub struct Prompts {
     templates: Environment<'static>,
 }
 
-/// An unusable prompt: a usage error if a folder overrides the embedded ones.
+/// An invalid prompt. If it comes from a user's folder, it is a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("prompts: {file}: {what}")]
 pub struct PromptError {
-    /// `tools/task.md.j2`.
+    /// The file's path, for example `tools/task.md.j2`.
     pub file: String,
     pub what: String,
 }
 
 impl Prompts {
-    /// The embedded texts of one scaffold (`tools`, `bash`), overridden by the overlay's.
+    /// Loads the embedded texts of one scaffold (`tools`, `bash`) and applies the overlay's.
     pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
         let templates = template_environment(false);
         let mut templates = templates.map_err(|error| problem(folder, "manifest.toml", error))?;
@@ -54,14 +54,14 @@ impl Prompts {
         Ok(Self { folder, texts, settings, templates })
     }
 
-    /// The manifest as the scaffold's own type.
+    /// Parses the manifest as the scaffold's own settings type.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, PromptError> {
         serde_path_to_error::deserialize(self.settings.clone())
             .map_err(|error| problem(self.folder, "manifest.toml", error))
     }
 
-    /// Renders one text. An error at this point was not detectable when loading; it is a set-up
-    /// fault, never a text for the model.
+    /// Renders one text. Loading could not have detected an error at this point. It becomes a
+    /// set-up fault and is never shown to the model.
     pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
             |error| {
@@ -73,19 +73,20 @@ impl Prompts {
         )
     }
 
-    /// A text without variables, such as a tool's description.
+    /// Returns a text without variables, such as a tool's description.
     pub fn plain(&self, name: &str) -> String {
         self.render(name, ()).unwrap_or_default()
     }
 
-    /// Reads a folder of texts for a scaffold with these folders of `prompts/`.
+    /// Reads a user's prompt folder for a scaffold that uses these folders of `prompts/`.
     pub(crate) fn overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, WrongPrompts> {
         let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
         let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
         Overlay::read(dir, &known)
     }
 
-    /// Adds the output of [`Prompts::factors`] to an overlay. Settings are added in parsed form.
+    /// Adds the recorded output of [`Prompts::factors`] to an overlay. Settings are added in parsed
+    /// form.
     pub(crate) fn recorded(
         over: Overlay,
         folder: &'static str,
@@ -100,7 +101,7 @@ impl Prompts {
         Ok(over.with(folder, "manifest.toml", settings))
     }
 
-    /// Texts as written and settings as parsed, by name.
+    /// Returns all texts as written and all settings as parsed, by name.
     pub fn factors(&self) -> Value {
         json!({ "prompts": self.texts, "settings": self.settings })
     }
@@ -123,7 +124,7 @@ fn problem(folder: &str, file: &str, what: impl fmt::Display) -> PromptError {
     PromptError { file: format!("{folder}/{file}"), what: what.to_string() }
 }
 
-/// What the first messages may contain: parts of the brief, never the gold patch or a recorded
+/// Template variables of the first messages: parts of the brief, never the gold patch or a recorded
 /// trajectory.
 #[derive(Debug, Serialize)]
 pub(crate) struct Opening<'a> {
@@ -144,7 +145,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// The variables of each text, with sample values: the interface for a user's own text.
+/// Returns sample values for each text's variables. They define the interface for users' own texts.
 fn sample(name: &str) -> Value {
     match name {
         "system" | "task" => json!({

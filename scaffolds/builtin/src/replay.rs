@@ -1,7 +1,7 @@
-//! `replay`: runs a recorded trajectory's actions again, with the same handlers.
+//! `replay`: re-runs a recorded trajectory's actions with the same handlers.
 //!
-//! No model is called. Differences from the record are noted, never corrected: they show that the
-//! task, the sandbox or the tools changed.
+//! No model is called. Differences from the record are noted but never corrected: they show that
+//! the task, the sandbox or the tools have changed.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,10 +20,10 @@ use crate::{
 };
 use recording::{Act, Recorded, Recording};
 
-/// Maximum characters of a differing line that are noted.
+/// Maximum number of characters recorded of a differing line.
 const LINE: usize = 300;
 
-/// Runs the actions of `brief.replay` again.
+/// Re-runs the actions of the trajectory `brief.replay`.
 #[derive(Debug)]
 pub struct Replay {
     tools: Tools,
@@ -57,7 +57,7 @@ impl Scaffold for Replay {
         "replay"
     }
 
-    /// The settings of the handlers, because they affect the compared outputs.
+    /// Includes the settings of the handlers, because they affect the outputs that are compared.
     fn factors(&self) -> Value {
         json!({ "tools": self.tools.factors(), "bash": self.bash.factors() })
     }
@@ -87,9 +87,9 @@ impl Scaffold for Replay {
                     }
                     in_step = true;
                 }
-                // It had no effect, and its response is only wording.
+                // A malformed call had no effect, and the response to it is only wording.
                 Act::Called(recorded) if recorded.malformed => skipped += 1,
-                // Answered, not run.
+                // Calls after the submission were answered but not run.
                 Act::Called(_) if submitted => skipped += 1,
                 Act::Called(recorded) => {
                     let call = recorded.call();
@@ -121,7 +121,8 @@ impl Scaffold for Replay {
     }
 }
 
-/// The first line that differs, or the exit status; `None` if nothing differs or nothing was kept.
+/// Returns the first differing line or the exit status. Returns `None` if nothing differs or no
+/// output was kept.
 fn difference(recorded: &Recorded, called: &Called) -> Option<Map<String, Value>> {
     let shown = recorded.shown.as_ref()?;
     let status = recorded.exit_status != called.exit_status;

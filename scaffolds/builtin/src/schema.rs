@@ -1,10 +1,10 @@
-//! Tool schemas: derived from argument types, in the strict dialect that providers enforce.
+//! Tool schemas, derived from argument types in the strict dialect that providers enforce.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
-/// The schema of a tool's arguments: no references, every property required (optional ones are
-/// nullable), no additional properties, and no keywords that strict endpoints reject.
+/// Returns the schema of a tool's arguments. It has no references, no additional properties and no
+/// keywords that strict endpoints reject. Every property is required; optional ones are nullable.
 pub(crate) fn strict<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -12,7 +12,8 @@ pub(crate) fn strict<T: JsonSchema>() -> Value {
     let mut schema =
         settings.with_transform(tighten).into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = schema.as_object_mut() {
-        // The tool's description is its prompt text; the type's doc comment is internal.
+        // The model reads the tool's description from the prompt. The type's doc comment is
+        // internal.
         root.remove("description");
         root.entry("properties").or_insert_with(|| json!({}));
         root.entry("required").or_insert_with(|| json!([]));
@@ -39,7 +40,7 @@ fn tighten(schema: &mut Schema) {
     }
 }
 
-/// The schema in readable form, for error messages:
+/// Formats a schema for error messages:
 /// `{"path": string, "view_range": [integer] or null}`.
 pub(crate) fn shape(schema: &Value) -> String {
     if let Some(options) = schema["enum"].as_array() {
@@ -86,11 +87,11 @@ mod tests {
             let properties = schema["properties"].as_object().unwrap();
             let names: Vec<_> = properties.keys().collect();
             let required: Vec<_> = schema["required"].as_array().unwrap().iter().collect();
-            assert_eq!(names, required, "{at}: every property is required");
+            assert_eq!(names, required, "{at}: not every property is required");
             for (name, property) in properties {
                 assert!(
                     property["description"].is_string() || property["enum"].is_array(),
-                    "{at}.{name}: says nothing"
+                    "{at}.{name}: has no description"
                 );
                 conforms(&format!("{at}.{name}"), property);
             }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_conforms_to_the_strict_dialect() {
+    fn every_tool_schema_conforms_to_the_strict_dialect() {
         let specs = specs(&Prompts::load("tools", None).unwrap());
         assert_eq!(specs.len(), 4);
         for spec in &specs {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transform_changes_what_schemars_writes_otherwise() {
+    fn strict_rewrites_schemars_output() {
         #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is used")]
         struct Sample {

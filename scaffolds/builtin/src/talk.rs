@@ -3,14 +3,14 @@ use proctor_types::{Answer, Ask, Message, ToolSpec};
 
 use crate::prompts::{Opening, Prompts};
 
-/// The conversation so far. It only grows at its end, so that endpoints can cache its prefix.
+/// The conversation so far. It is append-only, so that endpoints can cache its prefix.
 #[derive(Debug)]
 pub(crate) struct Talk {
-    /// Lent to each request: copying a long one is expensive.
+    /// Passed to each request by reference, because copying a long conversation is expensive.
     ask: Ask,
-    /// Tokens up to the last response, by the provider's own count.
+    /// Tokens up to the last response, as counted by the provider.
     counted: u64,
-    /// How many messages `counted` covers.
+    /// Number of messages included in `counted`.
     covered: usize,
     /// Number of responses so far.
     answers: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// Starts with the prompts `system` and `task`.
+    /// Opens the conversation with the prompts `system` and `task`.
     pub(crate) fn open(
         prompts: &Prompts,
         brief: &Brief,
@@ -38,7 +38,8 @@ impl Talk {
         Ok(Self { ask, counted: 0, covered: 0, answers: 0, fork })
     }
 
-    /// One step. A refusal that the session delivered as a response ends the loop like any other.
+    /// Runs one step. A model refusal that arrives as a normal response ends the loop like any
+    /// other response.
     pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<Answer, Stop> {
         self.hint();
         let answer = session.ask(&self.ask).await?;
@@ -47,7 +48,8 @@ impl Talk {
             return Err(Stop::Refused(answer.content));
         }
         self.ask.messages.push(match answer.message() {
-            // Calls of tools that were not offered: if they were repeated, they would need results.
+            // Omit calls of tools that were not offered: each call in the history would need a
+            // result.
             Message::Assistant { content, tool_calls, extra, native }
                 if self.ask.tools.is_empty() =>
             {
@@ -61,8 +63,8 @@ impl Talk {
         Ok(answer)
     }
 
-    /// Adds a fork's hint once it starts. If the last message is the user's, it is added to that:
-    /// some endpoints reject two consecutive messages with the same role.
+    /// Adds a fork's hint when it is due. If the last message is from the user, the hint is
+    /// appended to it: some endpoints reject two consecutive messages with the same role.
     fn hint(&mut self) {
         let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
         let Some((_, hint)) = hint.filter(|(after, _)| *after == self.answers) else { return };
@@ -81,8 +83,8 @@ impl Talk {
         self.ask.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
     }
 
-    /// Why the next request cannot fit the model's context window, if so. Checked before the
-    /// request, because the endpoint's error would look like an endpoint fault.
+    /// Returns why the next request cannot fit the model's context window, or `None` if it can.
+    /// Checked before the request, because the endpoint's error would look like an endpoint fault.
     pub(crate) fn overflow(&self, session: &dyn Session) -> Option<String> {
         let window = session.brief().context_window?;
         let fresh = self.ask.messages.get(self.covered..).unwrap_or_default();
@@ -94,13 +96,13 @@ impl Talk {
     }
 }
 
-/// Whether the provider paused a turn that it will continue: the conversation is sent back
+/// Returns whether the provider paused the turn. It continues when the conversation is sent back
 /// unchanged.
 pub(crate) fn is_paused(answer: &Answer) -> bool {
     answer.finish_reason.as_deref() == Some("pause_turn") && answer.tool_calls.is_empty()
 }
 
-/// Whether the endpoint cut the response at its output limit.
+/// Returns whether the endpoint truncated the response at its output limit.
 pub(crate) fn was_cut(answer: &Answer) -> bool {
     answer.finish_reason.as_deref() == Some("length")
 }

@@ -1,4 +1,4 @@
-//! The tools of the scaffold `tools`, for a loop outside this crate.
+//! The tools of the scaffold `tools`, for agent loops outside this crate.
 
 use proctor_scaffold_api::{Scaffold, Session, Stop};
 use proctor_types::{ToolCall, ToolSpec};
@@ -9,7 +9,7 @@ use crate::{
     tools::{Called, Toolbox, Tools},
 };
 
-/// The tools' descriptions for a model, and their behavior: the same as in the scaffold `tools`.
+/// The descriptions and implementations of the tools, the same as in the scaffold `tools`.
 #[derive(Debug)]
 pub struct ToolSet(Tools);
 
@@ -18,22 +18,22 @@ pub struct OpenTools(Toolbox);
 
 impl ToolSet {
     /// # Errors
-    /// The built-in prompts are invalid, which a test rules out.
+    /// Returns an error if the built-in prompts are invalid, which a test rules out.
     pub fn load() -> Result<Self, PromptError> {
         Tools::load(None).map(Self)
     }
 
-    /// Their descriptions for the model.
+    /// Returns the tools' descriptions for the model.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.0.specs()
     }
 
-    /// Everything that affects what the model sees of them.
+    /// Returns everything about the tools that affects what the model sees.
     pub fn factors(&self) -> Value {
         self.0.factors()
     }
 
-    /// The tools of a trial. Their state lives as long as this value.
+    /// Creates the tools of one trial. Their state lives as long as the returned value.
     pub fn open(&self, session: &dyn Session) -> OpenTools {
         OpenTools(self.0.toolbox(session))
     }
@@ -43,7 +43,7 @@ impl OpenTools {
     /// Records the call, runs it, and records its result.
     ///
     /// # Errors
-    /// The trial is over. A failed call is a result.
+    /// Returns an error if the trial is over. A failed call is a normal result.
     pub async fn call(
         &mut self,
         session: &mut dyn Session,

@@ -1,4 +1,4 @@
-//! The programs of a bundle under the names that command lines use: `/agent/bin/NAME`.
+//! Makes a bundle's programs available as `/agent/bin/NAME`.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{BundleError, MOUNT, SHELL, npm, python, recipe::is_entry_point, unpack};
 
-/// Creates `bin/NAME` for its target: a link, or a few lines that import a Python function.
+/// Creates `bin/NAME` for its target: a symlink, or a short script that imports a Python function.
 pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleError> {
     let at = tree.join("bin").join(name);
     if is_entry_point(target) {
@@ -29,8 +29,8 @@ pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleErr
     unpack::link(&Path::new("..").join(target), &at)
 }
 
-/// Makes a file a program of the bundle: executable, and for a script started by the bundle's own
-/// interpreter. The usual first line requires `env`, which an image may lack.
+/// Makes a file of the bundle executable and starts scripts with the bundle's own interpreter. The
+/// usual first line requires `env`, which an image may lack.
 fn runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
     use std::os::unix::fs::PermissionsExt;
     let io = |error: std::io::Error| BundleError::io(path, &error);
@@ -52,7 +52,8 @@ fn first_line(bytes: &[u8]) -> Option<String> {
     line.starts_with("#!").then(|| line.to_owned())
 }
 
-/// The first line with the bundle's interpreter instead of the image's, if the bundle has one.
+/// Returns the first line with the bundle's interpreter instead of the image's, if the bundle has
+/// one.
 fn own_interpreter(tree: &Path, line: &str) -> Option<String> {
     let mut words = line.trim_start_matches("#!").split_whitespace().peekable();
     let mut program = words.next()?;
@@ -89,7 +90,7 @@ mod tests {
             ("#!/usr/bin/env node", Some("#!/agent/libexec/node")),
             ("#!/usr/bin/env -S node --no-warnings", Some("#!/agent/libexec/node --no-warnings")),
             ("#! /bin/bash -e", Some("#!/agent/sh/bash -e")),
-            // Not included here, or unknown.
+            // Interpreters that the bundle lacks or that are unknown.
             ("#!/usr/bin/python3", None),
             ("#!/usr/bin/perl", None),
         ];

@@ -1,4 +1,4 @@
-//! Builds bundles once and finds them again.
+//! Builds bundles, caches them and looks them up.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     unpack, wheel,
 };
 
-/// Part of every key: bundles of another version of this code are not reused.
+/// Part of every cache key. Increased when this code changes what it builds.
 const BUILDER: u32 = 2;
 
 /// A finished bundle.
@@ -30,19 +30,19 @@ const BUILDER: u32 = 2;
 pub struct Bundle {
     /// The directory to mount.
     pub folder: PathBuf,
-    /// Covers modes, paths and contents, but not times.
+    /// Digest of modes, paths and contents, but not times.
     pub digest: String,
     pub bytes: u64,
     pub files: u64,
-    /// Its parts: packages with their versions, including interpreters.
+    /// The packages in the bundle with their versions, including interpreters.
     pub versions: BTreeMap<String, String>,
     /// Top-level names that its Python packages provide.
     pub python_packages: Vec<String>,
-    /// Duration of the build, including downloads.
+    /// Duration of the build in seconds, including downloads.
     pub build_seconds: f64,
 }
 
-/// The bundles of this machine, in one directory:
+/// The bundles on this machine, in one directory:
 /// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>`, `locks/`.
 #[derive(Debug, Clone)]
 pub struct Bundles {
@@ -50,12 +50,12 @@ pub struct Bundles {
 }
 
 impl Bundles {
-    /// Uses a directory, which is created if missing.
+    /// Uses this cache directory. It is created if missing.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
     }
 
-    /// The bundle, if it was built and no file of it is missing or has another size.
+    /// Returns the bundle if it was built and no file is missing or has a different size.
     pub fn built(
         &self,
         name: &str,
@@ -68,7 +68,7 @@ impl Bundles {
         record.damage(&folder).is_none().then(|| record.bundle(&folder))
     }
 
-    /// Checks the files that a build would read besides the manifest.
+    /// Checks that the files a build would read besides the manifest are readable.
     ///
     /// # Errors
     /// Names the file or directory that cannot be read.
@@ -82,7 +82,7 @@ impl Bundles {
         self.folder(name, version, recipe, manifest_folder).map(drop)
     }
 
-    /// Reads the whole bundle and compares it with what was built.
+    /// Reads every file of the bundle and compares it with the build record.
     ///
     /// # Errors
     /// Names the first file that differs.
@@ -102,11 +102,11 @@ impl Bundles {
             .map_err(|error| error.hint(format!("remove {} and rebuild it", folder.display())))
     }
 
-    /// The bundle, from an earlier build or built now. Needs the network only for what was never
-    /// downloaded.
+    /// Returns the bundle, building it if necessary. Needs the network only for files that were
+    /// never downloaded.
     ///
     /// # Errors
-    /// Names the package and what failed, with the hint.
+    /// Names the package and what failed, with a hint.
     pub async fn ensure(
         &self,
         name: &str,
@@ -126,7 +126,7 @@ impl Bundles {
         locked.map_err(|error| {
             context(BundleError::new(format!("cannot lock the bundle: {error}")))
         })?;
-        // Another process may have built it while this one waited.
+        // Another process may have built it while this one waited for the lock.
         if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
@@ -138,7 +138,7 @@ impl Bundles {
         build.run(&folder).await.map_err(context)
     }
 
-    /// The directory of a bundle, whose name identifies its input.
+    /// Returns the directory of a bundle. Its name is derived from the inputs of the build.
     fn folder(
         &self,
         name: &str,
@@ -154,7 +154,7 @@ impl Bundles {
         let text =
             serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
         let mut key = format!("{BUILDER}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
-        // By content: the same manifest in another directory is the same.
+        // Hash the contents, so that a copy of the manifest in another directory has the same key.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
             let path = manifest_folder.join(beside);
             let io = |error: std::io::Error| {
@@ -211,8 +211,8 @@ impl Build<'_> {
         }
         (self.said)(format!("building the bundle of {} {}", self.name, self.version));
         let built = self.bundles.cache.join("built");
-        // The name is unique to this bundle, and the lock is held: an existing directory was left
-        // by a build that died.
+        // The name is unique to this bundle and this process holds the lock, so an existing
+        // directory was left behind by a build that was killed.
         let mut fresh = folder.file_name().unwrap_or_default().to_owned();
         fresh.push(".building");
         let fresh = built.join(fresh);
@@ -252,7 +252,7 @@ impl Build<'_> {
         Ok(bundle)
     }
 
-    /// Adds everything; returns the parts with their versions.
+    /// Adds all parts to the tree and returns their versions.
     async fn fill(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
         let (recipe, parts) = (self.recipe, Parts::read()?);
         let downloads = Downloads { folder: self.bundles.cache.join("downloads") };
@@ -328,8 +328,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Removes what the recipe leaves out. A pattern without matches is an error: what it should
-    /// keep out of the sandbox may be there under another name.
+    /// Removes files matched by `bundle.drop`. A pattern without matches is an error: the code it
+    /// was meant to remove may still be in the bundle under another name.
     fn drop_from(&self, folder: &Path) -> Result<(), BundleError> {
         for pattern in &self.recipe.drop {
             let wrong = |why: String| BundleError::new(format!("bundle.drop: `{pattern}` {why}"));
@@ -350,7 +350,7 @@ impl Build<'_> {
             }
             if !found {
                 return Err(wrong("matches no file".to_owned()).hint(
-                    "patterns are relative to the folder of the packages; correct or remove this one",
+                    "patterns are relative to the packages' folder; fix or remove this one",
                 ));
             }
         }
@@ -376,7 +376,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Makes every program use the included C library.
+    /// Makes every program use the bundled C library.
     async fn bind(
         &self,
         parts: &Parts,
@@ -415,7 +415,7 @@ impl Build<'_> {
     }
 }
 
-/// Copies a file or a directory with its links, without special files.
+/// Copies a file or a directory including symlinks, but no special files.
 fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(from, &error);
     let found = fs::symlink_metadata(from).map_err(io)?;

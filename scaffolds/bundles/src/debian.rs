@@ -1,5 +1,5 @@
-//! Parts of Debian packages: downloads them from a mirror, verifies them, and extracts what a
-//! bundle needs.
+//! Downloads Debian packages from a mirror, verifies them, and extracts the files that a bundle
+//! needs.
 
 use std::{io::Cursor, path::Path};
 
@@ -21,12 +21,12 @@ const SIZE_LIMIT: usize = 64 << 20;
 /// Debian's library directory for this architecture.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Left out of the standard library: the first blocks pip, the second needs a library that no agent
-/// uses.
+/// Files of the standard library to leave out: the first blocks pip, the second needs a library
+/// that no agent uses.
 const NOT_CARRIED: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
 
-/// The package's bytes: from the cache, from the first mirror that has them, or from the archive of
-/// all packages.
+/// Returns a package's bytes from the cache, the first mirror that has them, or the archive of all
+/// Debian packages.
 pub(crate) async fn fetch(
     debian: &Debian,
     package: &DebianPackage,
@@ -88,7 +88,7 @@ pub(crate) fn lay(package: &DebianPackage, bytes: &[u8], tree: &Path) -> Result<
     Ok(())
 }
 
-/// All shared libraries go to one directory, with the links between them.
+/// Moves all shared libraries and the links between them to one directory.
 fn library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
     let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
         return Ok(());
@@ -126,7 +126,7 @@ fn python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError>
         {
             unpack::file(&tree.join("lib/python3.13").join(below), content, executable)
         }
-        // The only link there leads to a machine's configuration.
+        // The only symlink here points to machine-specific configuration.
         Entry::File { .. } | Entry::Link(_) => Ok(()),
     }
 }
@@ -140,7 +140,8 @@ fn shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> 
     unpack::link(Path::new("bash"), &tree.join("sh/sh"))
 }
 
-/// The files of a `.deb`: an `ar` archive with a compressed tar archive as one member.
+/// Returns the tar archive in a `.deb`, which is an `ar` archive with a compressed tar as one
+/// member.
 fn content(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
     let broken = || BundleError::new("not a Debian package");
     let mut rest = bytes.strip_prefix(b"!<arch>\n").ok_or_else(broken)?;

@@ -1,5 +1,5 @@
-//! Files from registries, stored by checksum: bundles share them, and a mirror that drops one does
-//! no harm.
+//! Files from registries, cached by checksum. Bundles share them, and builds still work if a mirror
+//! removes a file.
 
 use std::{
     fmt, fs,
@@ -16,13 +16,13 @@ use crate::BundleError;
 /// The expected checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checksum {
-    /// In lower-case hexadecimal digits.
+    /// Lower-case hexadecimal digits.
     Sha256(String),
     Sha512(String),
 }
 
 impl Checksum {
-    /// npm's form: `sha512-` and base64.
+    /// Parses npm's format: `sha512-` followed by base64.
     pub(crate) fn of_integrity(text: &str) -> Result<Self, BundleError> {
         let bytes = text.strip_prefix("sha512-").and_then(|rest| STANDARD.decode(rest).ok());
         match bytes.filter(|bytes| bytes.len() == 64) {
@@ -57,8 +57,8 @@ pub(crate) struct Downloads {
 }
 
 impl Downloads {
-    /// The file with this checksum, from the cache or downloaded now. A file with another checksum
-    /// is rejected, wherever it came from.
+    /// Returns the file with this checksum from the cache, or downloads it. A file with a different
+    /// checksum is always rejected.
     pub(crate) async fn get(
         &self,
         what: &str,
@@ -77,13 +77,13 @@ impl Downloads {
             return Err(BundleError::new(format!(
                 "{what}: its checksum is {found}, expected {wanted}"
             ))
-            .hint("correct the checksum in the manifest; if it is correct, do not trust this registry"));
+            .hint("fix the checksum in the manifest; if it is already correct, do not trust this registry"));
         }
         self.keep(&self.folder.join(wanted.to_string()), &bytes)?;
         Ok(bytes)
     }
 
-    /// The file with this checksum, if it was downloaded before and is intact.
+    /// Returns the file with this checksum if it was downloaded before and is intact.
     pub(crate) fn kept(&self, wanted: &Checksum) -> Option<Vec<u8>> {
         let bytes = fs::read(self.folder.join(wanted.to_string())).ok()?;
         (wanted.of(&bytes) == *wanted).then_some(bytes)

@@ -1,8 +1,8 @@
-//! Makes programs use the bundle's own C library, whatever the image has.
+//! Makes programs use the bundle's own C library instead of the image's.
 //!
-//! A program names its loader by an absolute path, which is why the mount point of bundles is
-//! fixed. Starting the loader explicitly would work at any path, but the program would then mistake
-//! the loader for itself: Node restarts itself by that name.
+//! A program names its loader by an absolute path, which is why bundles have a fixed mount point.
+//! Starting the loader explicitly would work at any path, but the program would then take the
+//! loader's path for its own: Node uses that path to restart itself.
 
 use std::{
     fs::File,
@@ -13,15 +13,15 @@ use std::{
 
 use crate::{BundleError, MOUNT};
 
-/// The directory of the C library in a bundle.
+/// The C library's directory in a bundle.
 pub(crate) const LIBRARIES: &str = "lib/glibc";
 pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
-/// The loader named by programs for Linux with glibc.
+/// The standard loader path of glibc programs.
 const USUAL: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// The loader's built-in paths, and replacements of the same length: it then searches for libraries
-/// only in the bundle. The longer one comes first, because it ends with the shorter one. Otherwise
-/// a library that the bundle lacks would come from the image, together with the image's C library.
+/// The loader's built-in search paths and replacements of the same length, so that it searches only
+/// the bundle. Otherwise a library missing from the bundle would come from the image, together with
+/// the image's C library. Longer paths come first, because they end with the shorter ones.
 const LOOKS: [(&[u8], &[u8]); 6] = [
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
     (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
@@ -31,7 +31,7 @@ const LOOKS: [(&[u8], &[u8]); 6] = [
     (b"\0/etc/ld.so.preload\0", b"\0/agent/etc/preload\0"),
 ];
 
-/// The loader, restricted to the bundle.
+/// Returns the loader, restricted to the bundle's libraries.
 pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
     for (from, to) in LOOKS {
         let mut at = 0;
@@ -50,7 +50,7 @@ pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
     Ok(loader)
 }
 
-/// The loader that a file names, if it is a program that names one.
+/// Returns the loader named in a file, or `None` if the file is not a program with a loader.
 pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let mut head = [0; 64];
@@ -81,7 +81,7 @@ pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The programs of a tree that need the included C library.
+/// Returns the programs of a tree that need the bundled C library.
 pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let mut out = Vec::new();
     let own = tree.join(LIBRARIES);
@@ -94,7 +94,7 @@ pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     Ok(out)
 }
 
-/// Makes a program use the included C library.
+/// Makes a program use the bundled C library.
 pub(crate) fn bind(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
     let told = |args: &[&str]| {
         let ran = Command::new(patchelf).args(args).arg(program).env_clear().output();
@@ -112,8 +112,8 @@ pub(crate) fn bind(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
     let libraries = format!("{MOUNT}/{LIBRARIES}");
     let rpath = if own.is_empty() { libraries.clone() } else { format!("{libraries}:{own}") };
     let loader = format!("{libraries}/{LOADER}");
-    // The older form: it also applies to libraries that the program loads later, and takes
-    // precedence over an image's LD_LIBRARY_PATH.
+    // RPATH rather than the newer RUNPATH: it also applies to libraries that the program loads
+    // later, and it takes precedence over an image's LD_LIBRARY_PATH.
     told(&["--set-interpreter", &loader, "--force-rpath", "--set-rpath", &rpath])?;
     Ok(())
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_of_a_program_is_read() {
+    fn interpreter_returns_the_loader_of_a_program() {
         let own = std::env::current_exe().unwrap();
         let found = interpreter(&own).unwrap().unwrap();
         assert!(found.contains("ld-"), "{found}");

@@ -1,4 +1,4 @@
-//! Why there is no bundle, for the person at the terminal.
+//! The error type of bundle builds.
 
 use std::{fmt, io, path::Path};
 
@@ -7,10 +7,10 @@ use proctor_types::{Cause, Fault};
 /// What failed, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BundleError {
-    /// Names the package, the tool and its last lines.
+    /// What failed, including the package, the tool and its last lines of output.
     pub what: String,
     pub hint: Option<String>,
-    /// Whether a registry is unreachable.
+    /// Whether a registry could not be reached.
     pub is_unreachable: bool,
 }
 

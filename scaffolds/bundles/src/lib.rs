@@ -1,6 +1,6 @@
-//! An agent's command line as one directory that runs in any sandbox: its packages, their
-//! interpreter, and its C library. Built once, identified by its content, mounted read-only at
-//! [`MOUNT`].
+//! Packages an agent's command line as one directory that runs in any sandbox. It contains the
+//! agent's packages, their interpreter and its C library. A bundle is built once, identified by its
+//! content, and mounted read-only at [`MOUNT`].
 
 mod bin;
 mod bundles;
@@ -23,7 +23,7 @@ pub use error::BundleError;
 pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
 pub use version::{LATEST, OtherVersion};
 
-/// Where every sandbox mounts its bundle. Fixed, because the bundle's programs name their
+/// The mount point of the bundle in every sandbox. Fixed, because the bundle's programs name their
 /// interpreter by this path.
 pub const MOUNT: &str = "/agent";
 

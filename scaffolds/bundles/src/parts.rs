@@ -1,4 +1,4 @@
-//! What every bundle may include besides its own packages, in one table:
+//! The parts that any bundle may include besides its own packages, listed in
 //! `configs/bundles/parts.toml`.
 
 use proctor_types::from_toml;

@@ -1,4 +1,4 @@
-//! The bundle's own Python with its packages.
+//! The bundle's own Python and its packages.
 
 use std::{
     collections::BTreeSet,
@@ -18,13 +18,13 @@ use crate::{
     wheel::{self, Requirement},
 };
 
-/// The interpreter: not in `bin`, so that it is not mistaken for the image's. It finds its library
-/// by its own path.
+/// The interpreter's path. Not in `bin`, so that it does not shadow the image's. Python locates its
+/// standard library relative to this path.
 pub(crate) const PROGRAM: &str = "libexec/python3.13";
-/// The directory of the packages, which Debian's Python searches.
+/// The packages' directory, which Debian's Python searches.
 pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
 
-/// Concurrent downloads.
+/// Maximum number of concurrent downloads.
 const AT_ONCE: usize = 6;
 
 /// Downloads and installs the packages of a recipe.
@@ -35,7 +35,7 @@ pub(crate) async fn lay(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let pypi = Pypi::of_this_host()?;
-    // Collected: the closure cannot be held across an await.
+    // Collected first: the closure cannot be held across an await.
     let fetches: Vec<_> =
         requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
     let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
@@ -74,7 +74,7 @@ async fn fetch(
     requirement: &Requirement,
 ) -> Result<Vec<u8>, BundleError> {
     let what = format!("{}=={}", requirement.name, requirement.version);
-    // A cached one needs no index.
+    // A cached file needs no index lookup.
     for sha256 in &requirement.sha256 {
         let wanted = Checksum::Sha256(sha256.clone());
         if let Some(bytes) = downloads.kept(&wanted) {
@@ -86,21 +86,21 @@ async fn fetch(
     downloads.get(&what, &Checksum::Sha256(sha256), pypi.bytes(&offer)).await
 }
 
-/// Compiles every module. A read-only bundle cannot store compiled code, so each start would
-/// compile again, which takes seconds for a large agent. The checksum-based form contains no file
-/// time, so builds are reproducible.
+/// Compiles every module. A read-only bundle cannot store compiled code, so Python would compile it
+/// again on each start, which takes seconds for a large agent. Hash-based `.pyc` files contain no
+/// timestamps, so builds are reproducible.
 pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     let program = tree.join(PROGRAM);
     let libraries = tree.join(LIBRARIES);
-    // Through the loader and with explicit libraries: the mount point does not exist on this
-    // machine.
+    // Start Python through the loader with explicit library paths: the mount point does not exist
+    // on this machine.
     let ran = Command::new(libraries.join(LOADER))
         .arg("--library-path")
         .arg(&libraries)
         .arg("--argv0")
         .arg(&program)
         .arg(&program)
-        // In one process: subprocesses of Python would start without the loader.
+        // In one process: Python's subprocesses would start without the loader.
         .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "1"])
         .args(["--invalidation-mode", "unchecked-hash", "-s"])
         .arg(tree)
@@ -110,8 +110,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         .env("PYTHONHASHSEED", "0")
         .output()
         .map_err(|error| BundleError::io(&program, &error))?;
-    // Some packages contain files that are not valid in this Python version: templates, tests of a
-    // parser. They fail, as they do in pip, which does not report them either.
+    // Some packages contain files that are not valid in this Python version, such as templates or
+    // parser tests. They fail here as they do in pip, which does not report them either.
     let compiled = tree.join("lib/python3.13/__pycache__/os.cpython-313.pyc");
     if !compiled.is_file() {
         let said = String::from_utf8_lossy(&ran.stderr);
@@ -125,8 +125,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// The names that can be imported from the packages, which must not include the task's package
-/// under test.
+/// Returns the top-level names that the packages provide. They must not include the package under
+/// test.
 pub(crate) fn importable(tree: &Path) -> Result<Vec<String>, BundleError> {
     let site: PathBuf = tree.join(FOLDER);
     let mut out = BTreeSet::new();

@@ -93,8 +93,8 @@ pub struct NodePackage {
 }
 
 impl BundleRecipe {
-    /// Whether some package has this version. True if this is unknown: the packages are in a lock
-    /// file, or files beside the manifest are part of the agent.
+    /// Returns whether some package has this version. Also true if that is unknown because the
+    /// packages are in a lock file or files beside the manifest are part of the agent.
     pub fn holds_version(&self, version: &str) -> bool {
         if !self.files.is_empty() || self.lock.is_some() {
             return true;
@@ -104,7 +104,7 @@ impl BundleRecipe {
             || listed.iter().any(|line| same_version(&line.version, version))
     }
 
-    /// Checks what the kinds require and a type cannot express.
+    /// Checks the constraints that the types cannot express.
     ///
     /// # Errors
     /// Names the key.
@@ -151,13 +151,13 @@ impl BundleRecipe {
     }
 }
 
-/// Whether a package's version matches the agent's: equal, or followed by a platform.
+/// Returns whether a package's version matches the agent's: equal, or followed by a platform.
 pub(crate) fn is_version(found: &str, wanted: &str) -> bool {
     same_version(found, wanted)
         || found.strip_prefix(wanted).is_some_and(|platform| platform.starts_with('-'))
 }
 
-/// `module:function` of a Python package.
+/// Returns whether a target has the form `module:function`.
 pub(crate) fn is_entry_point(target: &str) -> bool {
     let words = |text: &str| {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
@@ -166,7 +166,7 @@ pub(crate) fn is_entry_point(target: &str) -> bool {
     target.split_once(':').is_some_and(|(module, function)| words(module) && words(function))
 }
 
-/// A name that is a single path component and needs no quoting.
+/// Returns whether a name is a single path component that needs no quoting.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.len() < 100 && name.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! The record beside a bundle's tree.
+//! The build record stored beside a bundle's tree.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -46,17 +46,17 @@ impl Record {
         fs::write(&file, text).map_err(|error| BundleError::io(&file, &error))
     }
 
-    /// `None` if no build was finished here.
+    /// Reads the record. Returns `None` if no build was finished here.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// What the tree lacks or has changed, judging by sizes and modes.
+    /// Returns the first missing or changed file, judging by size and mode.
     pub(crate) fn damage(&self, folder: &Path) -> Option<String> {
         tree::damage(&folder.join(TREE), &self.items)
     }
 
-    /// Compares every content with the record.
+    /// Compares the content of every file with the record.
     pub(crate) fn verify(&self, folder: &Path) -> Result<(), BundleError> {
         let root = folder.join(TREE);
         if let Some(damage) = self.damage(folder) {

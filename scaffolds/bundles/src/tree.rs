@@ -1,4 +1,4 @@
-//! A bundle's tree as data: its content, and a digest of it.
+//! A bundle's file tree: listing, normalization and digest.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::BundleError;
 
-/// One file or link of a bundle. Directories are implied.
+/// A file or symlink in a bundle. Directories are implied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Item {
-    /// Relative to the bundle's root.
+    /// Path relative to the bundle's root.
     pub(crate) path: String,
     pub(crate) what: What,
 }
@@ -27,13 +27,13 @@ pub(crate) enum What {
     Link { target: String },
 }
 
-/// Every regular file of a tree.
+/// Returns every regular file in a tree.
 pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let all = entries(root)?;
     Ok(all.into_iter().filter(|(_, kind)| kind.is_file()).map(|(path, _)| path).collect())
 }
 
-/// Every entry of a tree, directories before their content, in a fixed order.
+/// Returns every entry in a tree in a fixed order, directories before their content.
 fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     let (mut out, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -51,8 +51,8 @@ fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     Ok(out)
 }
 
-/// Sets the owner of everything to root, if this process may, and one of two modes. Rejects what a
-/// bundle must not contain: a link that leaves it, a device, a name that is not UTF-8.
+/// Normalizes owner (root, if permitted) and mode of every entry. Rejects links that leave the
+/// bundle, devices, and names that are not UTF-8.
 pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
     let as_root = rustix::process::geteuid().is_root();
     for (path, kind) in entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
@@ -64,8 +64,11 @@ pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
             let target = fs::read_link(&path).map_err(io)?;
             let below = path.strip_prefix(root).unwrap_or(&path);
             if !stays(below, &target) {
-                let what =
-                    format!("{} -> {} leads out of the bundle", below.display(), target.display());
+                let what = format!(
+                    "{} -> {} points outside the bundle",
+                    below.display(),
+                    target.display()
+                );
                 return Err(BundleError::new(what));
             }
             continue;
@@ -89,7 +92,7 @@ fn root_kind(root: &Path) -> Result<fs::FileType, BundleError> {
     Ok(fs::symlink_metadata(root).map_err(|error| BundleError::io(root, &error))?.file_type())
 }
 
-/// Whether a relative link at `path` ends below the root.
+/// Returns whether a relative link at `path` stays below the root.
 fn stays(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count() as i64 - 1;
     for part in target.components() {
@@ -106,7 +109,7 @@ fn stays(path: &Path, target: &Path) -> bool {
     true
 }
 
-/// All files and links, with the hash of every content.
+/// Returns all files and links. Files include a hash of their content.
 pub(crate) fn items(root: &Path) -> Result<Vec<Item>, BundleError> {
     let mut out = Vec::new();
     for (path, kind) in entries(root)? {
@@ -142,7 +145,7 @@ fn hash(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// A digest of modes, paths and contents, without times and owners.
+/// Returns a digest of modes, paths and contents, without times and owners.
 pub(crate) fn digest(items: &[Item]) -> String {
     let mut hasher = blake3::Hasher::new();
     for item in items {
@@ -155,8 +158,8 @@ pub(crate) fn digest(items: &[Item]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// The first difference of a tree by size, mode and target. [`items`] compares contents, which it
-/// reads completely.
+/// Returns the first difference by size, mode or link target. Does not read contents, unlike
+/// [`items`].
 pub(crate) fn damage(root: &Path, items: &[Item]) -> Option<String> {
     for item in items {
         let path = root.join(&item.path);

@@ -1,4 +1,4 @@
-//! Unpacks archives, entry by entry: only files, and links that a caller allows.
+//! Unpacks archives entry by entry. Only files, and symlinks if the caller allows them.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ pub(crate) enum Entry<'a> {
     Link(PathBuf),
 }
 
-/// Passes every file and every symbolic link of a tar archive to `lay`, by path without `.`. A path
-/// that leaves the archive, a device or a hard link is an error.
+/// Passes every file and symlink of a tar archive to `lay`, with its path without `.` components.
+/// Paths that leave the archive, devices and hard links are errors.
 pub(crate) fn tar(
     reader: impl Read,
     lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
@@ -34,7 +34,7 @@ pub(crate) fn tar(
         let named = entry.path().map_err(broken)?.into_owned();
         let refused =
             |why: &str| BundleError::new(format!("invalid archive: {} {why}", named.display()));
-        let path = plain(&named).ok_or_else(|| refused("leads out of its folder"))?;
+        let path = plain(&named).ok_or_else(|| refused("points outside the archive"))?;
         if kind.is_symlink() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
             lay(&path, Entry::Link(target))?;
@@ -48,8 +48,8 @@ pub(crate) fn tar(
     Ok(())
 }
 
-/// Extracts the files of a `.tar.gz` below a directory, without the archive's top directory. Links
-/// are rejected: no registry publishes one.
+/// Extracts the files of a `.tar.gz` into a directory, without the archive's top-level directory.
+/// Links are rejected, because no registry publishes packages with links.
 pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
     tar(GzDecoder::new(bytes), &mut |path, entry| {
         let rest: PathBuf = path.components().skip(1).collect();
@@ -65,8 +65,8 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
     })
 }
 
-/// Writes one file and its parent directories. It replaces an existing file: of two packages with
-/// the same file the later wins, as with their own installers.
+/// Writes one file and creates its parent directories. An existing file is replaced: if two
+/// packages contain the same file, the later one wins, as with their own installers.
 pub(crate) fn file(to: &Path, content: &mut dyn Read, executable: bool) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(to, &error);
     fresh(to)?;
@@ -81,7 +81,7 @@ pub(crate) fn link(target: &Path, at: &Path) -> Result<(), BundleError> {
     symlink(target, at).map_err(|error| BundleError::io(at, &error))
 }
 
-/// Creates a path's parents and frees the path.
+/// Creates a path's parent directories and removes an existing file at the path.
 fn fresh(at: &Path) -> Result<(), BundleError> {
     if let Some(parent) = at.parent() {
         fs::create_dir_all(parent).map_err(|error| BundleError::io(parent, &error))?;
@@ -94,7 +94,7 @@ fn fresh(at: &Path) -> Result<(), BundleError> {
     }
 }
 
-/// The path without `.`; `None` if it contains `..` or is absolute.
+/// Returns the path without `.` components, or `None` if it contains `..` or is absolute.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -117,7 +117,7 @@ mod tests {
 
     fn archive(name: &str, kind: tar::EntryType) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
-        // Raw: the library's own builder would reject the hostile ones.
+        // Written directly: the library's own builder would reject the hostile names.
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o755);

@@ -1,5 +1,5 @@
-//! The recipe for another published version than the one that a manifest pins. Versions and
-//! checksums come from the registry; how the agent is started still comes from the manifest.
+//! Derives the recipe for a version other than the one pinned in a manifest. Versions and checksums
+//! come from the registry. The start command still comes from the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,27 @@ use crate::{
     wheel::{self, Requirement},
 };
 
-/// The newest version that its publisher recommends.
+/// The tag of the newest version that the publisher recommends.
 pub const LATEST: &str = "latest";
 
-/// A recipe for another version.
+/// The recipe of another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherVersion {
     pub recipe: BundleRecipe,
-    /// The exact version, also for [`LATEST`].
+    /// The exact version, even if [`LATEST`] was requested.
     pub version: String,
-    /// Dependencies of that version that the recipe lacks: a sentence each.
+    /// Dependencies of that version that the recipe lacks, one sentence each.
     pub missing: Vec<String>,
 }
 
 impl Bundles {
-    /// The recipe with another version of its main packages, which are those with version `pinned`.
-    /// Dependencies follow if the new version pins them exactly; the others keep their versions.
+    /// Returns the recipe with another version of its main packages, which are those with version
+    /// `pinned`. A dependency is updated if the new version pins it exactly. Other dependencies
+    /// keep their versions.
     ///
     /// # Errors
-    /// The registry is unreachable or has no such version, or the recipe has no package with the
-    /// pinned version.
+    /// Returns an error if the registry is unreachable or has no such version, or if the recipe has
+    /// no package with the pinned version.
     pub async fn at_version(
         &self,
         recipe: &BundleRecipe,
@@ -100,7 +101,7 @@ fn lacks(version: &str, name: &str, range: &str) -> String {
     format!("{version} depends on {name} {range}, which the bundle lacks")
 }
 
-/// Whether an npm range is a single version.
+/// Returns whether an npm range is a single version.
 fn is_exact(range: &str) -> bool {
     range.starts_with(|c: char| c.is_ascii_digit())
         && range.chars().all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c))
@@ -115,8 +116,8 @@ async fn of_pypi(
 ) -> Result<OtherVersion, BundleError> {
     let pypi = Pypi::of_this_host()?;
     let mut lines = wheel::requirements(&recipe.requirements)?;
-    // The agent's own package takes precedence over others that happen to share its version: its
-    // name is in `bin`.
+    // Prefer the agent's own package, whose name is in `bin`, to others that happen to have the
+    // same version.
     let mains: Vec<&Requirement> =
         lines.iter().filter(|line| is_version(&line.version, pinned)).collect();
     let named = |line: &&&Requirement| {
@@ -166,13 +167,13 @@ async fn of_pypi(
     Ok(OtherVersion { recipe, version, missing })
 }
 
-/// A requirements line in pip's format.
+/// Formats a requirements line for pip.
 fn written(line: &Requirement) -> String {
     let hashes = line.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
     format!("{}=={}{}\n", line.name, line.version, hashes.collect::<String>())
 }
 
-/// A release with all of its checksums, and the file to use.
+/// Looks up a release: the checksums of all its files, and the file to use.
 async fn requirement(
     pypi: &Pypi,
     name: &str,
@@ -204,7 +205,7 @@ async fn requirement(
     Ok((line, offer))
 }
 
-/// The version of a file in an index.
+/// Returns the version of a file in an index.
 fn released<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
     let wheel = offer.name.strip_suffix(".whl").and_then(|stem| {
         let mut parts = stem.split('-');
@@ -214,7 +215,7 @@ fn released<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
     wheel.or_else(|| offer.version(name))
 }
 
-/// The highest version that is not a pre-release.
+/// Returns the highest version that is not a pre-release.
 fn newest(offers: &[Offer], name: &str) -> Option<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse::<u64>().ok());
@@ -225,18 +226,18 @@ fn newest(offers: &[Offer], name: &str) -> Option<String> {
     versions.max().map(|(_, version)| version.to_owned())
 }
 
-/// One `Requires-Dist` that applies without an extra.
+/// A `Requires-Dist` entry that applies without extras.
 #[derive(Debug, PartialEq, Eq)]
 struct Dependency {
     name: String,
-    /// As written.
+    /// The version range as written.
     range: String,
-    /// The only version that it allows, if there is just one.
+    /// The only version that the range allows, if there is exactly one.
     exact: Option<String>,
 }
 
 impl Dependency {
-    /// `None` for one that only some platforms or extras need.
+    /// Parses an entry. Returns `None` if only some platforms or extras need it.
     fn read(text: &str) -> Option<Self> {
         if text.contains(';') {
             return None;

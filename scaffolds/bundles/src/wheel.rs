@@ -1,5 +1,4 @@
-//! Python packages: installs what `pip` would, from the same files, without running any of their
-//! code.
+//! Installs the same files of Python packages as `pip`, without running any of their code.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +15,10 @@ use crate::{
     unpack::{self, Entry},
 };
 
-/// Maximum bytes of `METADATA`.
+/// Maximum size of `METADATA` in bytes.
 const MOST_METADATA: u64 = 8 << 20;
 
-/// One requirements line: a release, and the checksums of its files.
+/// One line of the requirements: a release and the checksums of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Requirement {
     pub(crate) name: String,
@@ -27,8 +26,8 @@ pub(crate) struct Requirement {
     pub(crate) sha256: Vec<String>,
 }
 
-/// Parses requirements in pip's format: `name==version --hash=sha256:...`, with `\` for
-/// continuation lines, comments, and markers, which are ignored.
+/// Parses requirements in pip's format: `name==version --hash=sha256:...`. Supports continuation
+/// lines (`\`) and comments. Markers are ignored.
 pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> {
     let mut out = Vec::new();
     let joined = text.replace("\\\n", " ");
@@ -61,7 +60,7 @@ pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> 
 }
 
 impl Requirement {
-    /// The file of an index to use: of those with a listed checksum the best wheel, else the sdist.
+    /// Chooses the file to use among those with a listed checksum: the best wheel, else the sdist.
     pub(crate) fn choose(&self, offers: &[Offer]) -> Result<Offer, String> {
         let listed = |offer: &&Offer| {
             let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
@@ -84,7 +83,7 @@ impl Requirement {
     }
 }
 
-/// How well a wheel fits the included Python; `None` if it does not.
+/// Ranks how well a wheel fits the bundled Python, or returns `None` if it does not.
 fn rank(name: &str) -> Option<u8> {
     let mut tags = name.strip_suffix(".whl")?.rsplitn(4, '-');
     let (platform, abi, python) = (tags.next()?, tags.next()?, tags.next()?);
@@ -107,8 +106,8 @@ fn rank(name: &str) -> Option<u8> {
     }
 }
 
-/// Installs a wheel's files for `site-packages`. Its scripts are left out: they name an interpreter
-/// that does not exist.
+/// Installs a wheel's `site-packages` files. Its scripts are skipped, because they name an
+/// interpreter that does not exist.
 pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
@@ -119,7 +118,9 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
             continue;
         }
         if !is_inside(&name) {
-            return Err(BundleError::new(format!("invalid wheel: {name} leads out of its folder")));
+            return Err(BundleError::new(format!(
+                "invalid wheel: {name} points outside its folder"
+            )));
         }
         let Some(below) = installed(&name) else { continue };
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
@@ -128,7 +129,7 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// A distribution's metadata: `METADATA` of a wheel, `PKG-INFO` of an sdist.
+/// Returns a distribution's metadata: `METADATA` of a wheel, `PKG-INFO` of an sdist.
 pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
     let mut text = String::new();
     if bytes.starts_with(b"PK") {
@@ -169,7 +170,7 @@ fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The values of a field in metadata, before its description.
+/// Returns the values of a metadata field, ignoring the description.
 pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let head = metadata.lines().take_while(|line| !line.trim().is_empty());
     head.filter_map(move |line| {
@@ -178,7 +179,7 @@ pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item
     })
 }
 
-/// Compares a file's own metadata with the requested package.
+/// Checks that a file's own metadata matches the requested package.
 pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleError> {
     let text = metadata(bytes)?;
     let one = |name: &'static str| fields(&text, name).next().unwrap_or_default().to_owned();
@@ -190,10 +191,10 @@ pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleErr
         "the file is {name} {version}, expected {} {}",
         wanted.name, wanted.version
     ))
-    .hint("the checksum in the manifest belongs to a different release; correct it"))
+    .hint("the checksum in the manifest belongs to a different release; fix it"))
 }
 
-/// Whether two versions are equal: `1.0` equals `1.0.0`, and leading zeros do not count.
+/// Returns whether two versions are equal. `1.0` equals `1.0.0`, and leading zeros are ignored.
 pub(crate) fn same_version(one: &str, other: &str) -> bool {
     let plain = |version: &str| {
         let version = version.trim().trim_start_matches(['v', 'V']).to_lowercase();
@@ -210,7 +211,7 @@ pub(crate) fn same_version(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// Writes the only program of a wheel with this name.
+/// Extracts the program with this name from a wheel, which must contain exactly one.
 pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
@@ -224,7 +225,7 @@ pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), Bundl
     Err(BundleError::new(format!("the wheel has no {name}")))
 }
 
-/// The path of a wheel's entry, below `site-packages`.
+/// Returns the path of a wheel's entry relative to `site-packages`.
 fn installed(name: &str) -> Option<&str> {
     let Some((_, rest)) = name.split_once('/').filter(|(top, _)| top.ends_with(".data")) else {
         return Some(name);
@@ -232,7 +233,7 @@ fn installed(name: &str) -> Option<&str> {
     rest.strip_prefix("purelib/").or_else(|| rest.strip_prefix("platlib/"))
 }
 
-/// Installs named directories or modules of an sdist, from its top or from `src`.
+/// Installs the named directories or modules of an sdist, from its top level or from `src`.
 pub(crate) fn lay_sdist(bytes: &[u8], wanted: &[String], site: &Path) -> Result<(), BundleError> {
     let mut found = BTreeMap::<&str, bool>::new();
     unpack::tar(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {

@@ -1,10 +1,10 @@
-//! Bundles, built from the real registries and run where there is nothing else: no libc, no shell,
-//! no network.
+//! Bundles, built from the real registries and run in an otherwise empty sandbox: no libc, no
+//! shell, no network.
 //!
 //! The core tier builds small bundles and one built-in one. `PROCTOR_TIER=full` or
 //! `PROCTOR_BUNDLES=all` builds all built-in ones, which takes minutes and gigabytes.
-//! `PROCTOR_BUNDLES=codex,gemini-cli` builds these two. The bundles are kept in
-//! `PROCTOR_BUNDLES_CACHE` if that is set.
+//! `PROCTOR_BUNDLES=codex,gemini-cli` builds only these two. If `PROCTOR_BUNDLES_CACHE` is set, the
+//! bundles are kept there.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -30,8 +30,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-/// The command to run for each built-in bundle: the program with its arguments, and its expected
-/// output.
+/// For each built-in bundle: the program, its arguments and the expected output.
 const SHIPPED: &[(&str, &[&str], &str)] = &[
     ("claude-code", &["claude", "--version"], "2.1.329"),
     ("codex", &["codex", "--version"], "0.169.0"),
@@ -43,7 +42,7 @@ const SHIPPED: &[(&str, &[&str], &str)] = &[
     ("qwen-code", &["qwen", "--version"], "0.24.4"),
 ];
 
-/// A static program from npm, small enough for every test run.
+/// A static program from npm, small enough to build in every test run.
 const SMALL: &str = "
 kind = 'npm'
 bin = { tool = 'lib/node_modules/@esbuild/linux-x64/bin/esbuild' }
@@ -63,7 +62,7 @@ fn recipe(text: &str) -> BundleRecipe {
     toml::from_str(text).unwrap()
 }
 
-/// A directory with the files that a manifest of kind `files` names.
+/// Creates a directory with the files that a manifest of kind `files` names.
 fn beside() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("agent.sh"), "#!/bin/sh\necho I am $0\n").unwrap();
@@ -83,7 +82,7 @@ async fn of_files(cache: &Path, beside: &Path) -> Bundle {
 async fn builds_of_one_recipe_have_the_same_name_and_modes() {
     let (one, two, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), beside());
     let first = of_files(one.path(), folder.path()).await;
-    // The same from another directory, later, with other modes and times.
+    // Build from another directory, later, with different modes and times.
     let other = beside();
     fs::set_permissions(other.path().join("data"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(other.path().join("data/note"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -100,7 +99,7 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
         }
     }
     assert_eq!((first.files, first.bytes), (3, 5 + 23));
-    // Different content is a different bundle, next to the first.
+    // Different content makes a different bundle, stored next to the first.
     fs::write(other.path().join("data/note"), "another\n").unwrap();
     let third = of_files(two.path(), other.path()).await;
     assert_ne!(third.digest, second.digest);
@@ -117,10 +116,10 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
     let hear = |line: String| said.lock().unwrap().push(line);
     let again = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
     assert_eq!(again, built);
-    assert_eq!(said.lock().unwrap().len(), 0, "nothing was built");
+    assert_eq!(said.lock().unwrap().len(), 0, "no bundle should have been built");
     bundles.verify("mine", "1", &files, folder.path()).unwrap();
 
-    // Of the same length: only reading everything detects it.
+    // Same length as before, so only a full read detects the change.
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
     assert!(bundles.built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
@@ -161,7 +160,7 @@ async fn failed_build_leaves_nothing_and_has_a_hint() {
         let left = built.map_or(0, Iterator::count);
         assert_eq!(left, 0, "{error}");
     }
-    // Left by a killed build; the next one starts over.
+    // Left behind by a killed build. The next build starts over.
     let done = of_files(cache.path(), folder.path()).await;
     let mut torn = done.folder.parent().unwrap().as_os_str().to_owned();
     torn.push(".building");
@@ -220,13 +219,17 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     let second = build(two.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
-    // Downloads are cached: a removed bundle is rebuilt without a network.
+    // Downloads are cached: a removed bundle is rebuilt without the network.
     fs::remove_dir_all(one.path().join("built")).unwrap();
     let downloads = one.path().join("downloads");
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
     let third = build(one.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
     assert_eq!(third.digest, first.digest);
-    assert_eq!(fs::metadata(&downloads).unwrap().modified().unwrap(), before, "it was fetched");
+    assert_eq!(
+        fs::metadata(&downloads).unwrap().modified().unwrap(),
+        before,
+        "it was downloaded again"
+    );
 
     for place in places("a_package_of_npm").await {
         let (said, _) = place.run(&third, &["tool", "--version"]).await.unwrap();
@@ -234,17 +237,21 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     }
 }
 
-/// A program that needs an included C library. All of them together are gigabytes.
+/// The bundle tested by default: a program that needs the bundled C library. All of them together
+/// take gigabytes.
 const BY_DEFAULT: &str = "claude-code";
 
-/// Every requested built-in bundle, in sandboxes that contain nothing else.
+/// Runs every requested built-in bundle in sandboxes that contain nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_bundles_run_in_an_empty_root() {
     let test = "shipped_bundles_run_in_an_empty_root";
     let default = if tier::is_full() { "all" } else { BY_DEFAULT };
     let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| default.into());
     let chosen = |name: &str| asked == "all" || asked.split(',').any(|one| one == name);
-    assert!(SHIPPED.iter().any(|(name, ..)| chosen(name)), "PROCTOR_BUNDLES={asked}: none of them");
+    assert!(
+        SHIPPED.iter().any(|(name, ..)| chosen(name)),
+        "PROCTOR_BUNDLES={asked}: no such bundle"
+    );
     let cache = tempfile::tempdir().unwrap();
     let kept = std::env::var_os("PROCTOR_BUNDLES_CACHE").map(PathBuf::from);
     let bundles = Bundles::new(kept.as_deref().unwrap_or(cache.path()));
@@ -280,7 +287,7 @@ async fn shipped_bundles_run_in_an_empty_root() {
                 Ok((said, seconds)) if said.contains(says) => {
                     eprintln!("  {}: {seconds:.2} s", place.name);
                 }
-                Ok((said, _)) => wrong.push(format!("{name} on {} said: {said}", place.name)),
+                Ok((said, _)) => wrong.push(format!("{name} on {} printed: {said}", place.name)),
                 Err(why) => wrong.push(format!("{name} on {}: {why}", place.name)),
             }
         }
@@ -288,7 +295,7 @@ async fn shipped_bundles_run_in_an_empty_root() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A back end with an empty environment: no libc, no shell, no interpreter.
+/// A back end with an empty environment: no libc, shell or interpreter.
 struct EmptyBackEnd {
     name: &'static str,
     backend: Box<dyn Backend>,
@@ -333,7 +340,7 @@ async fn place(
 }
 
 impl EmptyBackEnd {
-    /// Output and duration of a program that runs as a normal user, with its own home.
+    /// Runs a program as a normal user with its own home directory. Returns output and duration.
     async fn run(&self, bundle: &Bundle, command: &[&str]) -> Result<(String, f64), String> {
         let request = SandboxRequest {
             environment: self.environment.clone(),
@@ -346,7 +353,7 @@ impl EmptyBackEnd {
         argv.extend(command[1..].iter().map(|word| (*word).to_owned()));
         let run = Command::new(argv).time_limit(Duration::from_secs(120));
         let run = run.env("HOME", "/tmp").env("PATH", "/usr/bin:/bin:/agent/sh");
-        // Variables that images set and programs of a bundle must ignore.
+        // Variables that an image may set and that programs in a bundle must ignore.
         let mut run = run.env("LD_LIBRARY_PATH", "/agent/sh").env("PYTHONHOME", "/usr");
         if self.name == "docker" {
             run.user = Some("1234:1234".to_owned());

@@ -1,4 +1,4 @@
-//! The manifests of agents that run in the sandbox, as far as bundles need them.
+//! The manifests of agents that run in the sandbox, with what bundle builds need from them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,33 +6,33 @@ use proctor_bundles::BundleRecipe;
 use proctor_external::{Loaded, Manifest, ManifestError};
 use proctor_types::UserError;
 
-/// One agent.
+/// An agent that runs in the sandbox.
 pub struct Bundled {
-    /// The name that was requested.
+    /// The name as requested.
     pub asked: String,
     pub name: String,
     pub version: String,
-    /// Proctor's tests have not run this version.
+    /// Whether this version was never run by Proctor's tests.
     pub untested: bool,
-    /// `None` if a task's image contains the program.
+    /// How to build the bundle. `None` if a task's image contains the program.
     pub recipe: Option<BundleRecipe>,
-    /// The manifest.
+    /// The manifest's text.
     pub text: String,
-    /// The directory of the files that the manifest names.
+    /// The directory with the files that the manifest names.
     pub folder: PathBuf,
 }
 
-/// The directory of bundles below the cache.
+/// Returns the directory of bundles below the cache.
 pub fn folder(cache: &Path) -> PathBuf {
     cache.join("bundles")
 }
 
-/// The manifests of other versions, written by `proctor scaffold add NAME@VERSION`.
+/// Returns the directory of manifests written by `proctor scaffold add NAME@VERSION`.
 fn others(cache: &Path) -> PathBuf {
     folder(cache).join("manifests")
 }
 
-/// The manifest of another version of a built-in agent, if it was added.
+/// Returns the manifest of another version of a built-in agent, if it was added.
 pub fn added(cache: &Path, asked: &str) -> Option<PathBuf> {
     if !asked.contains('@') || asked.contains('/') {
         return None;
@@ -41,7 +41,7 @@ pub fn added(cache: &Path, asked: &str) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
-/// Writes the manifest of another version. Returns its name in configurations.
+/// Writes the manifest of another version and returns its name for configurations.
 pub fn add(cache: &Path, name: &str, loaded: &Loaded) -> Result<String, UserError> {
     let asked = format!("{name}@{}", loaded.manifest.version);
     let folder = others(cache);
@@ -54,7 +54,7 @@ pub fn add(cache: &Path, name: &str, loaded: &Loaded) -> Result<String, UserErro
     Ok(asked)
 }
 
-/// Every other version that was added, except those that no longer load.
+/// Returns all versions that were added, except those whose manifest no longer loads.
 pub fn all_added(cache: &Path) -> Vec<Bundled> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(others(cache))
         .into_iter()
@@ -73,7 +73,7 @@ fn of_file(path: &Path) -> Result<Bundled, UserError> {
     Ok(read(&asked, loaded, PathBuf::new()))
 }
 
-/// Every built-in agent.
+/// Returns every built-in agent.
 pub fn shipped() -> Result<Vec<Bundled>, UserError> {
     let found = proctor_external::names().iter().map(|name| one(name));
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
@@ -84,8 +84,8 @@ fn one(name: &str) -> Result<Option<Bundled>, UserError> {
     Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
 }
 
-/// The agent with this name or manifest path. `@VERSION` is the manifest's own version or one that
-/// was added.
+/// Finds an agent by name or manifest path. `@VERSION` must be the manifest's own version or one
+/// that was added.
 pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
     if let Some(file) = added(cache, asked) {
         return of_file(&file);
@@ -100,11 +100,11 @@ pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
     one(asked)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
         UserError::new(format!("no agent or file is named `{asked}`"))
-            .hint(format!("agents: {known}; or give the path of a manifest (docs/external.md)"))
+            .hint(format!("agents: {known}; or pass the path of a manifest (docs/external.md)"))
     })
 }
 
-/// Converts an error about an unusable manifest.
+/// Converts a manifest error to a user error.
 pub fn wrong(error: ManifestError) -> UserError {
     UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
 }
@@ -124,7 +124,7 @@ mod tests {
         for found in shipped().unwrap() {
             assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
-            // A checksum that cannot be verified is useless.
+            // A checksum that cannot be parsed can never be verified.
             assert!(
                 !recipe.requirements.is_empty() || !recipe.packages.is_empty(),
                 "{}",

@@ -1,4 +1,4 @@
-//! Scaffolds by name: in-process ones and command-line agents.
+//! Looks up scaffolds by name: in-process ones and command-line agents.
 
 use std::{
     collections::BTreeSet,
@@ -24,15 +24,15 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// Every scaffold of this program: built in, in the sandbox, and of users. Bundles and users' programs
-/// are stored below a cache.
+/// All scaffolds: built-in ones, agents in the sandbox, and users' own. Bundles and users' programs
+/// are stored below a cache directory.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     cache: PathBuf,
 }
 
 impl Catalog {
-    /// A catalog that stores bundles and programs below `cache`.
+    /// Creates a catalog that stores bundles and programs below `cache`.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
     }
@@ -69,7 +69,7 @@ impl ScaffoldSource for Catalog {
     }
 }
 
-/// The scaffold of a name or a manifest file, with its bundle if that is built.
+/// Returns the scaffold for a name or manifest file, with its bundle if that is built.
 fn named(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     let builtin = proctor_scaffolds::builtin(name);
     let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
@@ -84,7 +84,7 @@ fn named(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserErro
     let bundle = match bundle {
         Some(recipe) => {
             let (bundles, folder) = (bundles(cache), folder_of(name));
-            // Otherwise a missing file would be reported only by the build, after the plan.
+            // Check now: otherwise only the build would report a missing file, after the plan.
             bundles
                 .check_files(called, version, recipe, &folder)
                 .map_err(|error| UserError { what: error.what, hint: error.hint })?;
@@ -115,12 +115,12 @@ fn manifest(cache: &Path, name: &str) -> Result<Option<Loaded>, UserError> {
     Ok(Some(loaded))
 }
 
-/// Whether a scaffold's loop is a user's program in its own sandbox.
+/// Returns whether a scaffold's loop is a user's program in its own sandbox.
 fn is_host(name: &str) -> bool {
     proctor_host_scaffolds::is_host(name)
 }
 
-/// Where users' programs are stored.
+/// Returns the store of users' programs.
 fn programs(cache: &Path) -> Programs {
     Programs::new(cache.join("programs"))
 }
@@ -129,14 +129,14 @@ fn bundles(cache: &Path) -> Bundles {
     Bundles::new(bundled::folder(cache))
 }
 
-/// The directory of the files that a manifest names.
+/// Returns the directory with the files that a manifest names.
 fn folder_of(name: &str) -> PathBuf {
     let parent = Path::new(name).parent().filter(|_| name.ends_with(".toml"));
     parent.map(Path::to_owned).unwrap_or_default()
 }
 
-/// Builds the missing bundles of these scaffolds, and reports it. Returns whether any was built,
-/// because their digests are factors of the arms.
+/// Builds the missing bundles of these scaffolds and reports progress. Returns whether any was
+/// built, because bundle digests are factors of the arms.
 async fn build(cache: &Path, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
     let bundles = bundles(cache);
     let mut any = false;
@@ -151,7 +151,7 @@ async fn build(cache: &Path, names: &BTreeSet<&str>, say: Say<'_>) -> Result<boo
     Ok(any)
 }
 
-/// The bundle of an agent that has one, and whether it was built now.
+/// Returns an agent's bundle and whether it was built now. `None` if the agent has no bundle.
 async fn ensure(
     bundles: &Bundles,
     manifest: &Manifest,
@@ -169,8 +169,8 @@ async fn ensure(
     Ok(Some((bundle, true)))
 }
 
-/// The scaffolds of planned arms by name, without bundles. A command-line agent is the one that the
-/// arm was planned with, even if its manifest file has changed.
+/// Returns the scaffolds of planned arms by name, without bundles. A command-line agent is restored
+/// from the plan, even if its manifest file has changed.
 fn of_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
     let mut found = Scaffolds::new();
     for arm in arms {
@@ -196,8 +196,8 @@ fn of_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
     Ok(found)
 }
 
-/// Like `of_arms`, with bundles, which are built if missing. A bundle that differs from the planned
-/// one is rejected, because it would be another arm.
+/// Like `of_arms`, with bundles. Missing bundles are built. A bundle that differs from the plan is
+/// rejected, because it would be a different arm.
 async fn with_bundles(
     cache: &Path,
     record: &RunRecord,
@@ -234,8 +234,8 @@ async fn with_bundles(
     Ok(found)
 }
 
-/// Ensures that an arm's program is present as planned. If its copy is gone, the original file may
-/// still be the same.
+/// Checks that an arm's program is present as planned. If the stored copy is gone, the original
+/// file is accepted if it has not changed.
 fn program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {

@@ -1,4 +1,5 @@
-//! Every scaffold by its name: built-in ones, command-line agents with their bundles, and users' programs.
+//! Looks up any scaffold by name: built-in ones, command-line agents with their bundles, and users'
+//! programs.
 
 pub mod bundled;
 mod catalog;

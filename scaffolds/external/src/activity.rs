@@ -1,8 +1,8 @@
 //! Detects whether an agent that sends no requests is still working.
 //!
-//! An agent may be silent for a long time while a test suite runs. So the processes other than its
-//! own are checked: as long as they use CPU time, it works. Its own CPU time does not count,
-//! because a client that hangs in a loop looks busy.
+//! An agent may send no requests for a long time while a test suite runs. So the CPU time of all
+//! processes except the agent's own is checked: if it grows, the agent is working. The agent's own
+//! CPU time does not count, because a client stuck in a loop would look busy.
 
 use std::{
     collections::BTreeMap,
@@ -11,21 +11,21 @@ use std::{
 
 use proctor_scaffold_api::Traffic;
 
-/// Prints this shell's process id, the agent's, and the `stat` of every process, using only the
-/// shell.
+/// Shell code that prints this shell's process id, the agent's process id, and the `stat` of every
+/// process, using only builtins.
 pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
                           for f in /proc/[0-9]*/stat; do read -r line <$f && echo \"$line\"; done \
                           2>/dev/null; :";
 
-/// Share of one CPU between two checks: less is a timer, not work.
+/// Minimum share of one CPU between two checks that counts as work. Timers use less.
 const LEAST_SHARE: f64 = 0.05;
-/// Clock ticks per second, the unit of `stat` on every current Linux.
+/// Clock ticks per second, the unit of CPU times in `stat` on every current Linux.
 const TICKS: f64 = 100.0;
 
 #[derive(Debug)]
 pub struct Activity {
     requests: u64,
-    /// When activity was last seen.
+    /// When activity was last detected.
     since: Instant,
     looked: Instant,
     ticks: BTreeMap<u32, u64>,
@@ -39,19 +39,20 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Whether a request was sent since the last check, or is waiting for its response.
+    /// Returns whether a request was sent since the last check or is still waiting for its
+    /// response.
     pub fn asked(&mut self, traffic: &Traffic) -> bool {
         let asked = traffic.requests > self.requests || traffic.in_flight > 0;
         self.requests = traffic.requests;
         if asked {
             self.since = Instant::now();
-            // Don't compare with earlier samples: the next check starts over.
+            // Discard earlier samples, so that the next check starts over.
             self.ticks.clear();
         }
         asked
     }
 
-    /// How long nothing was done, according to a sample of the processes.
+    /// Returns how long the agent has been idle, given a sample of the processes.
     pub fn idle(&mut self, sample: &str) -> Duration {
         let now = Instant::now();
         let ticks = ticks(sample);
@@ -70,28 +71,28 @@ impl Activity {
     }
 }
 
-/// CPU time by process: for the agent itself only that of its finished children, for the sampling
-/// shell none.
+/// Returns CPU time by process. For the agent itself only its finished children count. The sampling
+/// shell is omitted.
 fn ticks(sample: &str) -> BTreeMap<u32, u64> {
     let mut lines = sample.lines();
     let mut pid = || lines.next().and_then(|line| line.trim().parse::<u32>().ok());
     let (own, agent) = (pid(), pid());
     let mut found = BTreeMap::new();
     for line in lines {
-        // `PID (NAME) STATE PARENT ...`; a name may contain anything.
+        // `PID (NAME) STATE PARENT ...`. The name may contain any characters.
         let Some((head, rest)) = line.rsplit_once(')') else { continue };
         let Some(pid) = head.split_whitespace().next().and_then(|pid| pid.parse().ok()) else {
             continue;
         };
         let fields: Vec<u64> =
             rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        // Fields 14 to 17 of the line: own user and system time, then the finished children's.
+        // Fields 14 to 17: own user and system time, then those of finished children.
         let Some([user, system, of_children, of_their_system]) = fields.get(11..15) else {
             continue;
         };
         let children = of_children + of_their_system;
         let used = if Some(pid) == agent { children } else { user + system + children };
-        // The sandbox agent is process 1, and sampling makes it work.
+        // Process 1 is the sandbox agent, which uses CPU time for sampling.
         if Some(pid) != own && pid != 1 {
             found.insert(pid, used);
         }

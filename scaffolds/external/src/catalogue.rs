@@ -1,4 +1,4 @@
-//! The built-in manifests, and users' manifests.
+//! Loads built-in manifests and users' manifests.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ manifests!(
     "qwen-code",
 );
 
-/// A manifest and its text, which is a factor of every arm.
+/// A manifest with its text. The text is a factor of every arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The parsed manifest.
@@ -42,10 +42,12 @@ pub fn names() -> &'static [&'static str] {
     NAMES
 }
 
-/// The built-in manifest of `NAME` or `NAME@VERSION`; `None` if there is none with this name.
+/// Returns the built-in manifest for `NAME` or `NAME@VERSION`, or `None` if no manifest has this
+/// name.
 ///
 /// # Errors
-/// The requested version is not the manifest's own, which is pinned together with its checksums.
+/// Returns an error if the requested version is not the manifest's own, which is pinned together
+/// with its checksums.
 pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
     let (name, version) = match asked.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),
@@ -59,13 +61,13 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
         Some(version) if version != pinned => Err(ManifestError {
             file: asked.to_owned(),
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
-            // A tag moves, and a run names what it ran.
+            // A tag such as `latest` moves, but a run must record the exact version.
             hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
                 true => {
                     format!("build another published version with `proctor scaffold add {asked}`")
                 }
                 false => format!(
-                    "give a version number; `proctor scaffold add {asked}` builds the current `{version}` and prints its version"
+                    "use a version number; `proctor scaffold add {asked}` builds the current `{version}` and prints its version"
                 ),
             },
         }),
@@ -76,7 +78,8 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
 /// Loads a user's own manifest.
 ///
 /// # Errors
-/// The file cannot be read, is not a manifest, or has the name of a built-in one.
+/// Returns an error if the file cannot be read, is not a valid manifest, or has the name of a
+/// built-in one.
 pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     let file = path.display().to_string();
     let problem = |what: String| ManifestError::new(&file, what);
@@ -97,15 +100,15 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     Ok(loaded)
 }
 
-/// The name of a manifest for another version of a built-in agent.
+/// Returns the manifest name for another version of a built-in agent.
 pub fn other_name(name: &str, version: &str) -> String {
     format!("{name}-{version}")
 }
 
-/// The manifest of a built-in agent at another version, which is untested.
+/// Returns a built-in agent's manifest with another, untested version.
 ///
 /// # Errors
-/// It does not load.
+/// Returns an error if the new manifest does not load.
 pub fn other_version(
     name: &str,
     version: &str,
@@ -129,11 +132,11 @@ pub fn other_version(
     read(&file, &text).map(Some)
 }
 
-/// Parses and checks a manifest; `file` is for messages.
+/// Parses and checks a manifest. `file` is used in messages.
 ///
 /// # Errors
-/// A key is unknown, missing or has the wrong type; a value is out of range; a template does not
-/// render.
+/// Returns an error if a key is unknown, missing or has the wrong type, a value is out of range, or
+/// a template does not render.
 pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
     let problem = |what: String| ManifestError::new(file, what);
     let manifest: Manifest = toml::from_str(text).map_err(|error| {
@@ -146,7 +149,7 @@ pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
     Ok(Loaded { manifest, text: text.to_owned() })
 }
 
-/// Checks what the types do not.
+/// Checks the constraints that the types cannot express.
 fn check(manifest: &Manifest) -> Result<(), String> {
     let Manifest { name, version, command, stop, files, .. } = manifest;
     let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
@@ -154,7 +157,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         return Err("`name`: use letters, digits, `-`, `_` and `.`".into());
     }
     if version.trim().is_empty() {
-        return Err("`version` is empty; give the agent's exact version".into());
+        return Err("`version` is empty; set it to the agent's exact version".into());
     }
     if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
         return Err("`command.argv` has no program".into());
@@ -205,7 +208,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a path is relative and stays in its directory.
+/// Returns whether a path is relative and stays in its directory.
 fn is_below(path: &str) -> bool {
     !path.is_empty() && !path.split('/').any(|part| ["", ".", ".."].contains(&part))
 }
@@ -226,7 +229,7 @@ mod tests {
         assert_eq!(shipped("Codex").unwrap(), None);
         assert_eq!(shipped("Codex@1").unwrap(), None);
         let tag = shipped("codex@latest").unwrap_err();
-        assert!(tag.hint.starts_with("give a version number"), "{tag:?}");
+        assert!(tag.hint.starts_with("use a version number"), "{tag:?}");
     }
 
     #[test]
@@ -283,7 +286,7 @@ mod tests {
                 untested: false,
                 ..other
             };
-            assert_eq!(same, tested, "{name}: something is lost on the way through TOML");
+            assert_eq!(same, tested, "{name}: the TOML round trip loses a value");
         }
         assert_eq!(other_version("none", "1", shipped_recipe()).unwrap(), None);
     }

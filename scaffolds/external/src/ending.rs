@@ -1,4 +1,4 @@
-//! Interprets the end of an agent.
+//! Determines from an agent's exit how its trial ended.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
 
-/// Maximum characters of the agent's last output in a reason.
+/// Maximum number of characters of the agent's last output quoted in a reason.
 const WORDS: usize = 300;
 
 /// How an agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Itself,
-    /// The trial was over, so the agent's own ending does not count.
+    /// The trial was already over, so the agent's own exit does not matter.
     Stopped,
     Idle,
-    /// Its requests were refused one after the other.
+    /// The gateway rejected consecutive requests.
     Refused,
 }
 
-/// The table of `docs/external.md`, from its second line on. `files` are the records that exit
-/// rules name.
+/// Applies the table in `docs/external.md`, except its first line. `files` are the records that the
+/// exit rules read.
 pub fn judge(
     manifest: &Manifest,
     ended: Ended,
@@ -38,8 +38,8 @@ pub fn judge(
         Ended::Idle => {
             let seconds = manifest.idle_seconds;
             let why = format!("{name} was idle for {seconds} s");
-            // A program that waits for a person looks like any other hang: its output distinguishes
-            // them.
+            // A program that waits for user input looks like any other hang. Only its output tells
+            // them apart.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
             let rule = rules.find(|rule| says(rule, done) && record(rule, done, files).is_some());
@@ -62,7 +62,8 @@ pub fn judge(
     if let Some((means, record)) = manifest.exit.iter().find_map(applies) {
         let Some(cause) = means else { return Finish::Submitted };
         let why = format!("{name} ended with {status}");
-        // The record says why. The last line of standard error may be an unrelated warning.
+        // The agent's record contains the reason. The last line of stderr may be an unrelated
+        // warning.
         let why = match record.is_empty() {
             true => with_words(why, done),
             false => format!("{why}: {}", shorten(&record)),
@@ -100,12 +101,12 @@ fn says(rule: &ExitRule, done: &Completed) -> bool {
         let within = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
         within(&stream.head) || within(&stream.tail)
     };
-    // Standard output is not searched, because agents print the model's words there.
+    // Stdout is not searched, because agents print the model's output there.
     rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
 }
 
-/// Returns the members that the rule names, as the agent's own record has them: an empty text if the rule names none,
-/// `None` if they don't match.
+/// Returns the members named by the rule as they appear in the agent's record. Returns an empty
+/// text if the rule names none, and `None` if they do not match.
 fn record(rule: &ExitRule, done: &Completed, files: &BTreeMap<String, Value>) -> Option<String> {
     if rule.record.is_empty() {
         return Some(String::new());
@@ -139,7 +140,7 @@ fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(WORDS).collect()
 }
 
-/// The reason with the last words of standard error, else of standard output.
+/// Appends the last line of stderr, or of stdout if stderr is empty.
 fn with_words(why: String, done: &Completed) -> String {
     let last = |stream: &Captured| {
         let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
@@ -168,7 +169,7 @@ mod tests {
         Completed { exited, stdout: stream(stdout), stderr: stream(stderr), ..Completed::default() }
     }
 
-    /// The model has sent its last response.
+    /// Returns traffic after which the model has sent its last response.
     fn answered() -> Traffic {
         let answer = json!({
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A model may write anything, and agents print it: only their own records count.
+    /// A model may write any text, and agents print it. Only the agents' own records count.
     #[test]
     fn exit_rules_ignore_the_models_text() {
         let none = BTreeMap::new();

@@ -1,14 +1,14 @@
 use thiserror::Error;
 
-/// An unusable manifest, and why.
+/// An error about an unusable manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {what}")]
 pub struct ManifestError {
-    /// Its file, as named by the user.
+    /// The file's path as given by the user.
     pub file: String,
-    /// Includes the key or the line.
+    /// What is wrong, including the key or the line.
     pub what: String,
-    /// The fix.
+    /// How to fix it.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! The scaffold that a manifest describes.
+//! A scaffold defined by a manifest.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -19,37 +19,37 @@ use crate::{
     templates::{Filled, Variables, fill, max_output_tokens, output_tokens},
 };
 
-/// How long copying its own log may take after the agent is dead.
+/// Time limit for copying the agent's log after the agent has exited.
 const LOG_TIME: Duration = Duration::from_secs(30);
 
 /// A command-line agent in the sandbox.
 #[derive(Debug, Clone)]
 pub struct External {
     loaded: Loaded,
-    /// Absent: it has none, or it is not built.
+    /// `None` if the agent has no bundle or it is not built.
     bundle: Option<Bundle>,
-    /// The template of its prompt.
+    /// The template of the prompt.
     task: String,
-    /// The template of the argument that replaces a prompt that is too long for one.
+    /// The template of the text that replaces a prompt too long for a command-line argument.
     pointer: String,
 }
 
 impl External {
-    /// Creates it from a manifest, with its bundle if that is built.
+    /// Creates the scaffold from a manifest and, if it is built, its bundle.
     pub fn new(loaded: Loaded, bundle: Option<Bundle>) -> Self {
         Self { loaded, bundle, task: TASK.to_owned(), pointer: POINTER.to_owned() }
     }
 
-    /// What identifies its bundle: a factor.
+    /// Returns what identifies the bundle. It is a factor of the arm.
     pub fn bundle_factor(bundle: &Bundle) -> Value {
         json!({ "digest": bundle.digest, "versions": bundle.versions })
     }
 
-    /// The scaffold that an arm was recorded with, from the arm's own factors and without its
-    /// bundle: a run continues with what it was planned with, whatever happened to the file.
+    /// Restores the scaffold from an arm's recorded factors, without its bundle. A resumed run
+    /// keeps the manifest it was planned with, even if the file has changed.
     ///
     /// # Errors
-    /// This version cannot read the recorded manifest.
+    /// Returns an error if this version cannot read the recorded manifest.
     pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
         let recorded = Self::new(read("the recorded manifest", text)?, None);
@@ -60,13 +60,13 @@ impl External {
         Ok(Some(Self { task, pointer, ..recorded }))
     }
 
-    /// Adds its bundle.
+    /// Adds the agent's bundle.
     #[must_use]
     pub fn bundled(self, bundle: Bundle) -> Self {
         Self { bundle: Some(bundle), ..self }
     }
 
-    /// Its manifest.
+    /// Returns the agent's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.loaded.manifest
     }
@@ -103,7 +103,7 @@ impl External {
     }
 }
 
-/// The arm's choice about the agent's settings in the repository.
+/// Returns how the arm treats the agent's settings files in the repository.
 fn repository_settings(brief: &Brief) -> RepositorySettings {
     let said = brief.settings.get(RepositorySettings::KEY).cloned();
     said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_default()
@@ -113,7 +113,8 @@ fn setup(what: String) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
-/// Outside the work directory, so that none of it is part of the patch.
+/// Returns a home directory outside the work directory, so that none of its files become part of
+/// the patch.
 fn home_for(workdir: &str) -> &'static str {
     match workdir.starts_with("/tmp") {
         true => "/var/tmp/agent-home",

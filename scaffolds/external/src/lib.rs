@@ -1,4 +1,4 @@
-//! Third-party command-line agents, each described by a manifest and run in the sandbox.
+//! Third-party command-line agents. A manifest describes each agent, which runs in the sandbox.
 //!
 //! ```text
 //! catalogue  the available manifests        manifest  the format of one

@@ -1,14 +1,14 @@
-//! The prompt of agents: one text for all of them, so that they are compared on equal terms.
+//! The agents' prompt. All agents get the same text, so that they are compared on equal terms.
 
 use minijinja::value::Serde;
 use proctor_scaffold_api::{Brief, Limits, template_environment, template_error};
 use serde_json::json;
 
-/// The folder in `prompts/`, and its file.
+/// The folder in `prompts/`.
 pub const FOLDER: &str = "external";
 pub const FILE: &str = "task.md.j2";
 
-/// The text that replaces a prompt that is too long for an argument.
+/// The file with the text that replaces a prompt too long for a command-line argument.
 pub const POINTER_FILE: &str = "pointer.md.j2";
 
 /// The built-in text.
@@ -16,12 +16,13 @@ pub const TASK: &str = include_str!("../../../prompts/external/task.md.j2");
 /// The built-in text of [`POINTER_FILE`].
 pub const POINTER: &str = include_str!("../../../prompts/external/pointer.md.j2");
 
-/// The prompt of a trial.
+/// Renders the prompt of a trial.
 pub fn render(template: &str, brief: &Brief, limits: Option<&Limits>) -> Result<String, String> {
     fill(template, brief.statement.trim(), &brief.workdir, limits)
 }
 
-/// Renders a template with samples, so that an error ends a run before its first trial.
+/// Renders a template with sample values, so that an error in it stops a run before its first
+/// trial.
 pub fn check(template: &str) -> Result<(), String> {
     for limits in [None, Some(Limits::sample())] {
         fill(template, "s", "/w", limits.as_ref())?;
@@ -29,7 +30,7 @@ pub fn check(template: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The argument that replaces the prompt, which is in the file `path`.
+/// Renders the argument that replaces the prompt, which is stored in the file `path`.
 pub fn pointer(template: &str, path: &str) -> Result<String, String> {
     let text = template_environment(true)
         .and_then(|templates| templates.render_str(template, Serde(json!({ "path": path }))))

@@ -1,4 +1,4 @@
-//! The agent's settings files in the task's repository, which would override the manifest.
+//! Hides the agent's settings files in the task's repository, which would override the manifest.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::{RepositoryFiles, run::OWN};
 
-/// Prints which of the paths exist, in the work directory (`$1`) and in each parent up to the root
-/// of its Git repository, if it is in one.
+/// Shell code that prints which of the paths exist, in the work directory (`$1`) and, if it is in a
+/// Git repository, in each parent up to the repository's root.
 const FIND: &str = r#"cd -- "$1" || exit 1
 shift
 dir=$PWD top=$PWD
@@ -25,13 +25,13 @@ while :; do
 done
 :"#;
 
-/// Moves the paths into the directory `$1`, under their numbers. Only root can see its content.
+/// Moves the paths into the directory `$1`, named by number. Only root can read that directory.
 const HIDE: &str = r#"aside=$1 n=0
 shift
 umask 077 && mkdir -p "$aside" || exit 1
 for path do n=$((n + 1)); mv -- "$path" "$aside/$n" || exit 1; done"#;
 
-/// Moves them back, unless the agent has created something in their place.
+/// Moves the paths back, unless the agent has created something at the same path.
 const RESTORE: &str = r#"aside=$1 n=0
 shift
 for path do
@@ -41,16 +41,16 @@ for path do
 done
 rm -rf "$aside""#;
 
-/// The agent's own files in the repository of one trial.
+/// The agent's settings and knowledge files in one trial's repository.
 pub struct Repository {
     handle: Arc<SandboxHandle>,
-    /// Location of hidden files while the agent runs.
+    /// The directory of hidden files while the agent runs.
     aside: String,
     hidden: Vec<String>,
 }
 
 impl Repository {
-    /// Records which of the files exist, and hides the settings if the arm ignores them.
+    /// Records which of the files exist. Hides the settings files if the arm ignores them.
     pub async fn prepare(
         files: &RepositoryFiles,
         settings: RepositorySettings,
@@ -77,8 +77,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Restores hidden files. Snapshots contain them in any case, so a failure is noted and changes
-    /// no result.
+    /// Restores hidden files. Snapshots contain them anyway, so a failure is only noted.
     pub async fn restore(self, session: &mut dyn Session) -> Result<(), Stop> {
         if self.hidden.is_empty() {
             return Ok(());
@@ -112,7 +111,7 @@ impl Repository {
         Ok(())
     }
 
-    /// As root of the sandbox, because the files may belong to another user.
+    /// Runs as root of the sandbox, because the files may belong to another user.
     async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<Completed, Stop> {
         let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
         let argv = fixed.chain(rest.iter().map(String::as_str));

@@ -1,4 +1,4 @@
-//! One agent in one sandbox: sets it up, starts, watches and stops it.
+//! Runs one agent in a sandbox: sets it up, starts, watches and stops it.
 
 use std::{
     collections::BTreeMap,
@@ -26,24 +26,25 @@ use crate::{
     templates::Filled,
 };
 
-/// Writes its process id, then becomes the agent, so that a signal reaches it. Standard input is a
-/// file and not a pipe: Node makes a pipe non-blocking, and an agent that reads it immediately
-/// (Continue) finds nothing while a long prompt is still being written.
+/// Writes the shell's process id to a file and then execs the agent, so that signals reach the
+/// agent itself. Standard input is a file and not a pipe: Node makes pipes non-blocking, so an
+/// agent that reads immediately (Continue) finds no data while a long prompt is still being
+/// written.
 const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
-/// That file, below `HOME`.
+/// The file for standard input, relative to `HOME`.
 const STDIN: &str = ".stdin";
-/// Maximum bytes of each output stream.
+/// Maximum number of bytes kept of each output stream.
 const OUTPUT: usize = 16 << 20;
 /// Time limit of a small helper command.
 pub const OWN: Duration = Duration::from_secs(30);
-/// How long the agent may take to die once everything in the sandbox was killed.
+/// How long the agent may take to die after everything in the sandbox was killed.
 const DEATH: Duration = Duration::from_secs(5);
-/// Maximum bytes of a file that an exit rule reads.
+/// Maximum size in bytes of a file that an exit rule reads.
 const RECORD: u64 = 256 << 20;
-/// Maximum files per pattern of `[log]`.
+/// Maximum number of files per pattern of `[log]`.
 const LOG_FILES: u32 = 1000;
 
-/// The agent's account in its sandbox.
+/// The user account that the agent runs under in its sandbox.
 struct AgentAccount<'a> {
     handle: Arc<SandboxHandle>,
     user: Option<String>,
@@ -52,7 +53,7 @@ struct AgentAccount<'a> {
 
 type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
 
-/// Runs the agent to its end and interprets the end.
+/// Runs the agent until it exits and determines how the trial ended.
 pub async fn run(
     manifest: &Manifest,
     filled: Filled,
@@ -72,19 +73,19 @@ pub async fn run(
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
     let (ended, done) = match seen {
-        Seen::Exited(done) => (Ended::Itself, Some(*done)),
-        Seen::Ending => {
+        WatchEnd::Exited(done) => (Ended::Itself, Some(*done)),
+        WatchEnd::Ending => {
             let leave = Duration::from_secs_f64(manifest.stop.leave_seconds);
             match timeout(leave, running.as_mut()).await {
                 Ok(done) => (Ended::Itself, Some(done)),
                 Err(_) => (Ended::Stopped, account.stop(&manifest.stop, running.as_mut()).await),
             }
         }
-        Seen::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
-        Seen::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
+        WatchEnd::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
+        WatchEnd::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
     };
-    // Processes that left the agent's process group would otherwise live on and write into the
-    // graded tree.
+    // Processes that left the agent's process group would keep running and write into the graded
+    // tree.
     let late = account.kill_everything().await?;
     repository.restore(session).await?;
     let done = match done {
@@ -100,14 +101,14 @@ pub async fn run(
     Ok(judge(manifest, ended, (&done, &files), &session.traffic()))
 }
 
-/// Why watching ended.
-enum Seen {
+/// Why the agent is no longer watched.
+enum WatchEnd {
     Exited(Box<Result<Completed, SandboxError>>),
     /// The trial is over.
     Ending,
-    /// No requests and no activity.
+    /// The agent sent no requests and no process was busy.
     Idle,
-    /// Request after request is refused.
+    /// The gateway rejects every request.
     Refused,
 }
 
@@ -116,32 +117,32 @@ async fn watch(
     account: &AgentAccount<'_>,
     mut running: Running<'_>,
     session: &mut dyn Session,
-) -> Seen {
+) -> WatchEnd {
     let limit = Duration::from_secs_f64(manifest.idle_seconds);
     let tick = (limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15));
     let mut activity = Activity::default();
     loop {
         tokio::select! {
-            done = running.as_mut() => return Seen::Exited(Box::new(done)),
-            () = session.ending() => return Seen::Ending,
+            done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
+            () = session.ending() => return WatchEnd::Ending,
             () = sleep(tick) => {}
         }
         let traffic = session.traffic();
         if traffic.refused >= manifest.stop.refusals {
-            return Seen::Refused;
+            return WatchEnd::Refused;
         }
         if activity.asked(&traffic) {
             continue;
         }
-        // Check only while there are no requests. A failed check says nothing; a broken sandbox
-        // ends the command, too.
+        // Check for activity only while there are no requests. A failed check is ignored: if the
+        // sandbox is broken, the agent's command fails too.
         let sample = tokio::select! {
-            done = running.as_mut() => return Seen::Exited(Box::new(done)),
-            () = session.ending() => return Seen::Ending,
+            done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
+            () = session.ending() => return WatchEnd::Ending,
             sample = account.sample() => sample,
         };
         if activity.idle(&sample) >= limit {
-            return Seen::Idle;
+            return WatchEnd::Idle;
         }
     }
 }
@@ -151,7 +152,7 @@ impl AgentAccount<'_> {
         format!("{}/.pid", self.home)
     }
 
-    /// A helper line, run as the agent's user.
+    /// Builds a helper command that runs as the agent's user.
     fn line(&self, line: &str, arguments: &[&str]) -> Command {
         let argv = ["/bin/sh", "-c", line, "sh"].into_iter().chain(arguments.iter().copied());
         let mut command = Command::new(argv).time_limit(OWN);
@@ -159,7 +160,7 @@ impl AgentAccount<'_> {
         command
     }
 
-    /// Creates the agent's `HOME` and its files, as the agent's user, so that it owns them.
+    /// Creates the agent's `HOME` and files. Runs as the agent's user, so that it owns them.
     async fn lay(&self, filled: &Filled) -> Result<(), Stop> {
         let made = self.line("umask 077 && mkdir -p \"$1\"", &[self.home]);
         self.laid(made, self.home).await?;
@@ -197,8 +198,8 @@ impl AgentAccount<'_> {
         }
         let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
         command = command.env("PATH", format!("{path}:{SHELL}").as_str()).env("HOME", self.home);
-        // Some agents load a repository's `.env`. A proxy named there must not come between them
-        // and the gateway.
+        // Some agents load a repository's `.env`. A proxy set there must not intercept requests to
+        // the gateway.
         for key in ["NO_PROXY", "no_proxy"] {
             if !command.env.contains_key(key) {
                 command = command.env(key, "127.0.0.1,localhost");
@@ -218,8 +219,8 @@ impl AgentAccount<'_> {
         done.map_or_else(|_| String::new(), |done| done.stdout.text())
     }
 
-    /// Ends a running agent: its signal, its grace period, then everything in the sandbox. Its
-    /// output is kept, unless even killing took too long.
+    /// Stops a running agent: sends its signal, waits for the grace period, then kills everything
+    /// in the sandbox. The output is kept unless even the kill took too long.
     async fn stop(
         &self,
         rules: &StopRules,
@@ -229,7 +230,7 @@ impl AgentAccount<'_> {
         let signal = self.line(line, &[rules.signal.name(), &self.pid_file()]);
         let grace = Duration::from_secs_f64(rules.grace_seconds);
         let asked = async {
-            // An ignored signal is followed by one that cannot be ignored.
+            // If the agent ignores the signal, SIGKILL follows.
             let _ = self.handle.run(signal).await;
             sleep(grace).await;
         };
@@ -242,7 +243,7 @@ impl AgentAccount<'_> {
         killed.await.ok()
     }
 
-    /// Returns the number of processes.
+    /// Kills all of the agent's processes and returns their number.
     async fn kill_everything(&self) -> Result<u32, Stop> {
         let mut command = Command::shell(":").time_limit(OWN);
         command.reap_all = true;
@@ -252,7 +253,7 @@ impl AgentAccount<'_> {
     }
 }
 
-/// Stores the agent's output and its own log as evidence. Unreadable parts are noted.
+/// Stores the agent's output and log as evidence. Unreadable files are noted.
 async fn keep(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
@@ -300,7 +301,7 @@ async fn keep(
     Ok(())
 }
 
-/// The JSON files that exit rules read, by path. Missing files and invalid JSON are left out.
+/// Returns the JSON files that exit rules read, by path. Omits missing files and invalid JSON.
 async fn records(
     manifest: &Manifest,
     account: &AgentAccount<'_>,

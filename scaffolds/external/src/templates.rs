@@ -1,4 +1,4 @@
-//! The templates of a manifest, which are rendered when a trial starts.
+//! Renders a manifest's templates when a trial starts.
 
 use minijinja::value::Serde;
 use proctor_scaffold_api::{Limits, template_environment, template_error};
@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use crate::{Manifest, prompt};
 
-/// Linux rejects an argument or a variable of this many bytes, including its terminator
+/// Linux rejects an argument or environment variable of this many bytes, including its terminator
 /// (`MAX_ARG_STRLEN`).
 const TOO_LONG: usize = 128 << 10;
-/// Path of a prompt that is too long for an argument, below `HOME`.
+/// Path, relative to `HOME`, of a prompt that is too long for an argument.
 const PROMPT_FILE: &str = "prompt.md";
-/// Output tokens of an unknown model.
+/// Default output limit in tokens for an unknown model.
 const OUTPUT_TOKENS: u64 = 32_000;
 
-/// The variables of a template.
+/// The variables available to templates.
 #[derive(Debug, Clone, Serialize)]
 pub struct Variables {
     /// The rendered `prompts/external/task.md.j2`.
@@ -23,29 +23,30 @@ pub struct Variables {
     pub statement: String,
     pub workdir: String,
     pub home: String,
-    /// Without `/v1`.
+    /// The gateway's URL without `/v1`.
     pub endpoint: String,
     pub token: String,
     pub model: String,
     pub context_window: Option<u64>,
-    /// The output limit that an agent is told, in tokens. None if neither the arm nor the window
-    /// determines one.
+    /// The output limit passed to the agent, in tokens. `None` if neither the arm nor the context
+    /// window determines one.
     pub max_output_tokens: Option<u64>,
-    /// The same, or a default.
+    /// The same limit, or a default if there is none.
     pub output_tokens: u64,
-    /// `ignore` or `use`.
+    /// Either `ignore` or `use`.
     pub repository_settings: &'static str,
     pub limits: Option<Limits>,
     pub settings: Map<String, Value>,
-    /// The template of [`prompt::pointer`].
+    /// The template rendered by [`prompt::pointer`].
     #[serde(skip)]
     pub pointer: String,
 }
 
-/// The output limit that an agent is told, in tokens; none if nothing determines one.
+/// Returns the output limit passed to the agent, in tokens, or `None` if nothing determines one.
 ///
-/// An agent reserves its output in the context window. If the window is not much larger, it
-/// compacts forever or crashes. So it is told at most a quarter of the window, or half of it if the
+/// An agent reserves space for its output in the context window. If little space remains, it
+/// compacts forever or crashes. So the limit is at most a quarter of the window, or half of it if
+/// the arm sets a limit.
 /// arm's settings set a limit.
 pub fn max_output_tokens(
     manifest: &Manifest,
@@ -63,14 +64,14 @@ pub fn max_output_tokens(
     Some(asked.min(window / share).max(1))
 }
 
-/// [`max_output_tokens`], or the manifest's default.
+/// Returns [`max_output_tokens`] or the manifest's default.
 pub fn output_tokens(manifest: &Manifest, known: Option<u64>) -> u64 {
     let default = manifest.settings.get("output_tokens").and_then(Value::as_u64);
     known.or(default).unwrap_or(OUTPUT_TOKENS)
 }
 
-/// A text as a quoted YAML scalar. JSON is nearly YAML: characters that YAML rejects or treats as
-/// line breaks are escaped.
+/// Formats text as a quoted YAML scalar. YAML is nearly a superset of JSON, so this only escapes
+/// the characters that YAML rejects or treats as line breaks.
 fn yaml(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {
@@ -96,15 +97,15 @@ pub struct Filled {
     pub stdin: String,
     pub cwd: String,
     pub env: Vec<(String, String)>,
-    /// Path below `HOME`, content, whether it is executable.
+    /// Path relative to `HOME`, content, and whether the file is executable.
     pub files: Vec<(String, String, bool)>,
-    /// The file with the prompt, if that was too long for an argument.
+    /// The file with the prompt, if the prompt is too long for an argument.
     pub prompt_file: Option<String>,
 }
 
-/// Renders a manifest. The error names the key.
+/// Renders a manifest. Errors name the key.
 pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
-    // Line breaks are kept as written.
+    // Keep line breaks as written.
     let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
     templates.add_filter("yaml", |text: String| yaml(&text));
     let render = |key: &str, text: &str, with: &Variables| {
@@ -122,7 +123,7 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
     let pointer = prompt::pointer(&with.pointer, &prompt_file)?;
     let short = Variables { prompt: pointer.clone(), statement: pointer, ..with.clone() };
     let mut is_long = false;
-    // If Linux would reject the prompt as an argument, the agent is told where to read it.
+    // If Linux would reject the prompt as an argument, the agent gets a pointer to a file instead.
     let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
         let whole = render(key, text, with)?;
         if whole.len() < room {
@@ -142,7 +143,7 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
         }
     }
     for (name, value) in &manifest.env {
-        // Including its name and the equals sign.
+        // The limit includes the name and the equals sign.
         let room = TOO_LONG.saturating_sub(name.len() + 1);
         let text = bounded(&format!("env.{name}"), value, room)?;
         if !(text.is_empty() && value.contains("{%")) {
@@ -162,7 +163,8 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
     Ok(filled)
 }
 
-/// Renders a manifest with samples, so that an error ends a run before its first trial.
+/// Renders a manifest with sample values, so that an error in it stops a run before its first
+/// trial.
 pub fn check(manifest: &Manifest) -> Result<(), String> {
     for context_window in [None, Some(1)] {
         let text = || "x".to_owned();
@@ -220,8 +222,7 @@ mod tests {
         toml::from_str(&format!("{start}{text}")).unwrap()
     }
 
-    /// No built-in agent receives its prompt as an argument, so a statement of any length reaches
-    /// it completely.
+    /// No built-in agent receives its prompt as an argument, so prompts are never moved to a file.
     #[test]
     fn shipped_manifests_pass_prompts_of_any_length_by_stdin_or_file() {
         let prompt = format!("{}the end", "a line of the statement\n".repeat(10_000));
@@ -233,12 +234,12 @@ mod tests {
             assert!(argv.all(|text| text.len() < 1000), "{name}");
             let mut texts = filled.files.iter().map(|file| &file.1).chain([&filled.stdin]);
             let whole = |text: &String| text.len() >= prompt.len() && text.contains("the end");
-            assert!(texts.any(whole), "{name} passes its prompt nowhere");
+            assert!(texts.any(whole), "{name} never passes its prompt");
         }
     }
 
     #[test]
-    fn a_prompt_that_is_too_long_for_an_argument_is_put_into_a_file() {
+    fn prompt_too_long_for_an_argument_is_put_into_a_file() {
         let manifest =
             own("[command]\nargv = ['x', '--task', '{{ prompt }}']\n[env]\nS = '{{ statement }}'");
         let short = "s".repeat(TOO_LONG - 3);
@@ -251,16 +252,16 @@ mod tests {
             assert!(filled.argv[2].contains(path) && filled.env[0].1.contains(path));
             assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
         }
-        // Only the prompt can be moved to a file.
+        // Only the prompt can be replaced by a file.
         let model = Variables { model: "m".repeat(TOO_LONG), ..variables(&manifest, "p", None) };
         let manifest = own("[command]\nargv = ['x', '{{ model }}']");
         assert!(fill(&manifest, &model).unwrap_err().contains("too long for Linux"));
     }
 
-    /// An agent whose output limit fills its window compacts forever (OpenCode) or crashes
+    /// An agent whose output limit fills its context window compacts forever (OpenCode) or crashes
     /// (Continue).
     #[test]
-    fn the_output_limit_leaves_room_in_the_window() {
+    fn output_limit_leaves_room_in_the_window() {
         let manifest = own("[command]\nargv = ['x']\n[settings]\noutput_tokens = 32000");
         let of = |settings: Value, window, model| {
             let settings = settings.as_object().unwrap();
@@ -273,16 +274,16 @@ mod tests {
         assert_eq!(of(default.clone(), Some(32_768), None), Some(8192));
         assert_eq!(of(default.clone(), Some(32_768), Some(4096)), Some(4096));
         assert_eq!(of(default, Some(24_000), Some(24_000)), Some(6000));
-        // The arm's limit applies as far as it leaves half of the window.
+        // The arm's limit applies up to half of the window.
         assert_eq!(of(json!({ "output_tokens": 12_000 }), Some(32_768), None), Some(12_000));
         assert_eq!(of(json!({ "output_tokens": 50_000 }), Some(32_768), None), Some(16_384));
         assert_eq!(output_tokens(&manifest, None), 32_000);
     }
 
-    /// What each agent is told about a 32K window: the names of its options were checked manually
-    /// against its package.
+    /// The window and output options passed to each agent for a 32K model. The option names were
+    /// checked manually against each package.
     #[test]
-    fn window_and_output_limit_reach_every_agent_that_can_be_told() {
+    fn window_and_output_limit_reach_every_agent_with_such_options() {
         for (name, window, output) in [
             (
                 "claude-code",
@@ -320,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn a_yaml_scalar_says_what_the_text_says() {
+    fn yaml_scalar_round_trips_text() {
         let text = "a\tb: \"c\" # d\n- \u{85}\u{2028}\u{7f}é😀\u{1b}";
         let scalar = yaml(text);
         let plain = |c: char| matches!(c, ' '..='~' | 'é' | '😀');
         assert!(scalar.chars().all(plain), "{scalar}");
-        // A JSON parser accepts it, too, and returns the same text.
+        // A JSON parser also accepts the scalar and returns the same text.
         assert_eq!(serde_json::from_str::<String>(&scalar).unwrap(), text);
     }
 }

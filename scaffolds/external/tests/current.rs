@@ -6,7 +6,7 @@ use proctor_external::{Manifest, TITLE, names, shipped};
 use serde_json::Value;
 
 #[test]
-fn the_schema_is_current_and_closed() {
+fn manifest_schema_is_current_and_closed() {
     let schema = proctor_config::schema_of::<Manifest>(TITLE);
     let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/manifest-schema.json");
@@ -18,10 +18,10 @@ fn the_schema_is_current_and_closed() {
     assert_eq!(
         proctor_config::manifest_schema(),
         schema,
-        "build again: the program carries the file"
+        "rebuild: the file is embedded in the program"
     );
     assert_eq!(schema["additionalProperties"], false);
-    // An editor with the schema accepts every key of a built-in manifest.
+    // Editors that use the schema accept every key of a built-in manifest.
     for name in names() {
         let loaded = shipped(name).unwrap().unwrap();
         let written: Value = toml::from_str(&loaded.text).unwrap();

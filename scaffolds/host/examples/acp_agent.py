@@ -1,4 +1,4 @@
-"""A whole agent for the scaffold `acp` (docs/host.md), by the official library of the Agent Client Protocol."""
+"""A complete agent for the scaffold `acp` (docs/host.md), using the official Agent Client Protocol library."""
 import asyncio
 import json
 import os

@@ -1,4 +1,4 @@
-"""A whole agent for the scaffold `process` (docs/host.md): ask the model, run its calls, repeat."""
+"""A complete agent for the scaffold `process` (docs/host.md): ask the model, run its calls, repeat."""
 import itertools
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A whole agent for the scaffold `mcp` (docs/host.md), by the official libraries of MCP and OpenAI."""
+"""A complete agent for the scaffold `mcp` (docs/host.md), using the official MCP and OpenAI libraries."""
 import asyncio
 import json
 import os

@@ -26,7 +26,7 @@ BASH = toolcall.BASH_TOOL["function"]
 
 
 class Over(BaseException):
-    """Proctor answered with an error: the trial is over. No `Exception`, so that the agent does not write it up."""
+    """Proctor answered with an error: the trial is over. Not an `Exception`, so that the agent does not catch it."""
 
 
 def send(message):
@@ -91,7 +91,7 @@ class Environment:
         self.before = "".join(f"export {key}='{value}'; " for key, value in variables.items())
 
     def execute(self, action, cwd="", **_):
-        # One stream, as its own environments have it.
+        # Merge stderr into stdout, like mini-swe-agent's own environments.
         line = f"{self.before}exec 2>&1\n{action['command']}"
         done = call("sandbox/exec", command=line, **({"cwd": cwd} if cwd else {}))
         code = -1 if done["exit_status"] is None else done["exit_status"]

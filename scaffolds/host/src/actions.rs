@@ -1,5 +1,5 @@
-//! Commands and files of the task's sandbox, on behalf of the user's program: bounded, and recorded
-//! as tool calls.
+//! Runs commands and accesses files in the task's sandbox for the user's program. Sizes are
+//! limited, and each action is recorded as a tool call.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     rpc::{Error, PARAMS, REFUSED},
 };
 
-/// The mode of a program that is written.
+/// The mode of files written with `executable`.
 const EXECUTABLE: u32 = 0o755;
 
 #[derive(Debug, Deserialize)]
@@ -65,10 +65,10 @@ enum Encoding {
     Base64,
 }
 
-/// The result of a request: a response, an error, or the end of the trial.
+/// The result of a request: a response or an error, or a stop if the trial has ended.
 pub(crate) type Done = Result<Result<Value, Error>, Stop>;
 
-/// One request as it is recorded.
+/// A request that is being recorded as a tool call.
 pub(crate) struct Recorded<'a> {
     call_id: &'a str,
     name: &'a str,
@@ -86,12 +86,13 @@ impl<'a> Recorded<'a> {
         Ok(Self { call_id, name, begun: Instant::now() })
     }
 
-    /// One that started earlier and ends now.
+    /// Creates the record of a request that started earlier.
     pub(crate) fn since(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
         Self { call_id, name, begun }
     }
 
-    /// `shown` is the event's text, `full` the complete one if that is cut.
+    /// Records the result. `shown` is the text in the event, `full` the complete text if that is
+    /// truncated.
     pub(crate) async fn end(
         self,
         session: &mut dyn Session,
@@ -112,7 +113,7 @@ impl<'a> Recorded<'a> {
         session.tool_returned(done).await
     }
 
-    /// The sandbox rejected the request or is gone.
+    /// Records that the sandbox rejected the request. Fails if the sandbox is gone.
     pub(crate) async fn refused(
         self,
         session: &mut dyn Session,
@@ -268,7 +269,7 @@ pub(crate) fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
     Ok(resolve(brief, path))
 }
 
-/// Relative paths are resolved against the work directory.
+/// Resolves a path. Relative paths start at the work directory.
 pub(crate) fn resolve(brief: &Brief, path: &str) -> RawPath {
     let workdir = brief.workdir.trim_end_matches('/');
     match path {

@@ -1,4 +1,4 @@
-//! The user's program in its own sandbox, as a peer that sends lines.
+//! The user's program in its own sandbox, which exchanges lines with Proctor.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{
 
 /// The program's working directory.
 pub(crate) const WORKDIR: &str = "/work";
-/// Maximum bytes of responses that wait for it to read them.
+/// Maximum number of bytes of responses that the program has not read yet.
 const BACKLOG: usize = 1 << 20;
-/// Bytes kept from the end of standard error.
+/// Number of bytes kept from the end of stderr.
 const TAIL: usize = 64 << 10;
-/// At its end, output is read until it has been quiet for this long.
+/// After the program exits, stderr is read until nothing has arrived for this long.
 const QUIET: Duration = Duration::from_millis(100);
-/// And for at most this long in total.
+/// The maximum time spent reading stderr after the program exits.
 const LAST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Agent {
@@ -29,15 +29,15 @@ pub(crate) struct Agent {
     errors: Errors,
 }
 
-/// The next event.
-pub(crate) enum Heard {
+/// An event from the program.
+pub(crate) enum AgentEvent {
     Line(Vec<u8>),
-    /// A line that exceeds the limit.
+    /// The program wrote a line that exceeds the limit.
     TooLong,
     Exited(Exited),
 }
 
-/// The program's command line with its variables.
+/// Builds the program's command with its environment variables.
 pub(crate) fn command(words: &[String], env: &[(String, String)]) -> Command {
     let command = Command::new(words.iter().map(String::as_str)).cwd(WORKDIR).env("HOME", WORKDIR);
     env.iter().fold(command, |command, (key, value)| command.env(key, value.as_str()))
@@ -57,29 +57,30 @@ impl Agent {
         })
     }
 
-    /// Queues a message, which is sent while waiting for the next one.
+    /// Queues a message. It is sent while [`Self::next`] waits.
     pub(crate) fn send(&mut self, message: &Value) {
         self.running.say(format!("{message}\n").as_bytes());
     }
 
-    /// The next event. Lines from before its end come first.
+    /// Waits for the next event. Lines written before the exit are returned first.
     ///
-    /// An agent that does not read its responses is not read either: they would pile up here.
+    /// While the agent does not read its responses, its output is not read either, because more
+    /// responses would pile up here.
     ///
     /// Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Result<Heard, SandboxError> {
+    pub(crate) async fn next(&mut self) -> Result<AgentEvent, SandboxError> {
         self.running.drain(BACKLOG).await;
         loop {
             if let Some(line) = self.lines.next() {
-                return Ok(Heard::Line(line));
+                return Ok(AgentEvent::Line(line));
             }
             if let Some(exited) = &self.exited {
-                return Ok(Heard::Exited(exited.clone()));
+                return Ok(AgentEvent::Exited(exited.clone()));
             }
             match self.running.next().await? {
                 Said::Output(bytes) => {
                     if self.lines.take(&bytes) == Err(TooLong) {
-                        return Ok(Heard::TooLong);
+                        return Ok(AgentEvent::TooLong);
                     }
                 }
                 Said::Error(bytes) => self.errors.take(&bytes),
@@ -91,18 +92,18 @@ impl Agent {
         }
     }
 
-    /// Whether it has ended, although lines may be unread.
+    /// Returns whether the program has exited. Lines may still be unread.
     pub(crate) fn has_exited(&self) -> bool {
         self.exited.is_some()
     }
 
-    /// Its standard error so far.
+    /// Returns the stderr output so far.
     pub(crate) fn errors(&self) -> Vec<u8> {
         self.errors.text()
     }
 
-    /// The same at the end of the conversation. Its two outputs are two pipes: what it wrote to
-    /// this one before its last line may arrive later.
+    /// Returns the stderr output at the end of the conversation. Stdout and stderr are separate
+    /// pipes, so text written to stderr before the last line on stdout may arrive after it.
     pub(crate) async fn last_errors(&mut self) -> Vec<u8> {
         let listen = async {
             while self.exited.is_none() {
@@ -119,7 +120,7 @@ impl Agent {
     }
 }
 
-/// The start and the end of standard error.
+/// The start and the end of the stderr output.
 struct Errors {
     most: usize,
     head: Vec<u8>,
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_and_the_end_of_a_flood_are_kept() {
+    fn errors_keep_the_head_and_the_end_of_long_output() {
         let mut errors = Errors::new(4);
         errors.take(b"abc");
         errors.take(b"def");

@@ -1,4 +1,4 @@
-//! The one loop in which Proctor talks with a user's program, whatever the protocol, and what ends the
+//! The loop that handles a user's program for every protocol, and the conditions that end the
 //! conversation early.
 
 use async_trait::async_trait;
@@ -9,19 +9,19 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     ending::{ended, with_words},
     limits::Limits,
-    own::{End, Quiet},
+    own::{End, IdleTimer},
 };
 
-/// A protocol, with the program at its other end.
+/// A protocol and the program that speaks it.
 #[async_trait]
 pub(crate) trait Protocol: Send {
-    /// What the program does.
+    /// An event from the program.
     type Event: Send;
 
-    /// Waits for the program. Cancel-safe.
+    /// Waits for the next event. Cancel-safe.
     async fn next(&mut self) -> Result<Self::Event, End>;
 
-    /// Handles what the program did. Returns the end of the conversation, if this is it.
+    /// Handles an event. Returns a value if the event ends the conversation.
     async fn handle(
         &mut self,
         event: Self::Event,
@@ -29,26 +29,30 @@ pub(crate) trait Protocol: Send {
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, End>;
 
-    /// Whether the program is told when the trial is over. Otherwise its next request is.
+    /// Returns whether the program is notified as soon as the trial is over. Otherwise the
+    /// conversation ends with its next request.
     fn is_told_of_the_end(&self) -> bool {
         true
     }
 
-    /// The trial is over: tells the program, and gives it time to exit.
+    /// Ends the conversation when the trial is over: notifies the program and gives it time to
+    /// exit.
     async fn leave(&mut self) -> Finish {
         ended(ExitCause::Finished, "the trial had ended".into())
     }
 
-    /// Whether something runs that the program started, so that its silence is no idleness.
+    /// Returns whether something started by the program is running, in which case silence does not
+    /// mean idleness.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// The program's standard error so far.
+    /// Returns the program's stderr output so far.
     fn errors(&self) -> Vec<u8>;
 }
 
-/// Talks until the program ends, the trial is over, or the program is idle or loops.
+/// Runs the conversation until the program exits, the trial is over, or the program is idle or
+/// looping.
 pub(crate) async fn run<P: Protocol>(
     protocol: &mut P,
     watch: &mut Watch,
@@ -57,7 +61,7 @@ pub(crate) async fn run<P: Protocol>(
     let mut looked = Instant::now();
     loop {
         let is_told = protocol.is_told_of_the_end();
-        // A fixed moment: a program that only chatters is idle, too.
+        // A fixed point in time: a program that only sends notifications is idle too.
         let look = looked + watch.quiet.tick();
         let event = tokio::select! {
             event = protocol.next() => event?,
@@ -83,16 +87,16 @@ pub(crate) async fn run<P: Protocol>(
     }
 }
 
-/// Notices a program that is idle, loops, or writes what is no message.
+/// Detects a program that is idle, loops, or writes invalid messages.
 pub(crate) struct Watch {
     limits: &'static Limits,
-    quiet: Quiet,
+    quiet: IdleTimer,
     wrong_lines: u32,
-    /// Consecutive requests that were answered with an error.
+    /// Number of consecutive error responses.
     errors: u32,
-    /// Requests of the program since the model's last response.
+    /// Number of the program's requests since the model's last response.
     requests: u32,
-    /// Requests to the model endpoint so far.
+    /// Number of requests to the model endpoint so far.
     model_requests: u64,
 }
 
@@ -100,7 +104,7 @@ impl Watch {
     pub(crate) fn new(limits: &'static Limits, idle_seconds: f64) -> Self {
         Self {
             limits,
-            quiet: Quiet::new(idle_seconds),
+            quiet: IdleTimer::new(idle_seconds),
             wrong_lines: 0,
             errors: 0,
             requests: 0,
@@ -108,12 +112,12 @@ impl Watch {
         }
     }
 
-    /// The program did something useful, or something that it started ended.
+    /// Notes that the program did something useful or that something it started has exited.
     pub(crate) fn active(&mut self) {
         self.quiet.seen();
     }
 
-    /// The model responded, not over the model endpoint.
+    /// Notes a model response that did not come through the model endpoint.
     pub(crate) fn model_responded(&mut self) {
         self.requests = 0;
     }
@@ -127,7 +131,7 @@ impl Watch {
         self.requests += 1;
     }
 
-    /// Takes in how a request was answered.
+    /// Counts consecutive error responses. A success resets the count.
     pub(crate) fn answered(&mut self, is_error: bool) {
         if is_error {
             self.errors += 1;
@@ -137,8 +141,8 @@ impl Watch {
         }
     }
 
-    /// Returns the end of a program that loops. `noun` is what the program makes, `since` the moment
-    /// since when they are counted.
+    /// Returns the ending of a program that loops. `noun` names what is counted, and `since` names
+    /// the event at which counting started.
     pub(crate) fn loops(&self, noun: &str, since: &str) -> Option<Finish> {
         let why = if self.errors >= self.limits.errors_in_a_row {
             format!("{} in a row ended in an error", plural(self.errors, noun))
@@ -150,13 +154,13 @@ impl Watch {
         Some(ended(ExitCause::Loop, why))
     }
 
-    /// Returns the end of a program whose standard output has a line over the limit.
+    /// Returns the ending of a program that wrote a line over the limit.
     pub(crate) fn too_long(&self) -> Finish {
         let most = self.limits.line_bytes;
         ended(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
     }
 
-    /// Counts a line that is no message. Returns the end of a program that writes many.
+    /// Counts a line that is not a valid message. Returns the ending if there are too many.
     pub(crate) fn wrong_line(&mut self, line: &[u8]) -> Option<Finish> {
         self.wrong_lines += 1;
         if self.wrong_lines < self.limits.wrong_lines {
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_since_the_last_request_to_the_model() {
+    fn watch_counts_requests_since_the_last_model_request() {
         let limits = Limits::get().unwrap();
         let mut watch = Watch::new(limits, 600.0);
         let mut traffic = Traffic::default();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_count_in_a_row_and_wrong_lines_in_total() {
+    fn watch_counts_consecutive_errors_and_total_invalid_lines() {
         let limits = Limits::get().unwrap();
         let mut watch = Watch::new(limits, 600.0);
         for _ in 1..limits.errors_in_a_row {

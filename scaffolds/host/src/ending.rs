@@ -1,13 +1,13 @@
-//! Interprets the end of a user's program: the table of `docs/host.md`.
+//! Determines how a user's program ended (see the table in `docs/host.md`).
 
 use proctor_sandbox_api::{ending_of, wire::Exited};
 use proctor_scaffold_api::Finish;
 use proctor_types::{Answer, ExitCause};
 
-/// Maximum characters of its last output in a reason.
+/// Maximum number of characters of the last output quoted in a reason.
 const WORDS: usize = 300;
 
-/// For a program that ended by itself.
+/// Returns the ending of a program that exited without being stopped.
 pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> Finish {
     let status = ending_of(exited);
     let (cause, why) = match last {
@@ -26,8 +26,8 @@ pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> F
     ended(cause, with_words(why, errors))
 }
 
-/// The same for a program that can signal completion only by ending: a final text is its
-/// submission.
+/// Returns the ending of a program that can only signal completion by exiting. A final text
+/// response counts as its submission.
 pub(crate) fn handed_in(end: Finish, exited: &Exited, last: Option<&Answer>) -> Finish {
     let text =
         last.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
@@ -38,7 +38,7 @@ pub(crate) fn ended(cause: ExitCause, why: String) -> Finish {
     Finish::Exited { cause, why: format!("the agent: {why}") }
 }
 
-/// The reason with the last line of standard error.
+/// Appends the last line of stderr to the reason.
 pub(crate) fn with_words(why: String, errors: &[u8]) -> String {
     let text = String::from_utf8_lossy(errors);
     match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {

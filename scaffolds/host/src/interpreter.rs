@@ -1,5 +1,5 @@
-//! The interpreter of a Python scaffold: its identity, its installed packages, and its visibility
-//! in a sandbox.
+//! The interpreter of a Python scaffold: its identity, its installed packages, and the directories
+//! it needs in a sandbox.
 
 use std::{
     env, fs,
@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::Programs;
 
-/// What a program's sandbox shows of this machine in any case.
+/// Host directories that every program's sandbox contains.
 const SHOWN: [&str; 2] = ["/usr", "/opt"];
-/// The oldest version that the driver supports.
+/// The oldest Python version that the driver supports.
 const OLDEST: [u64; 2] = [3, 9];
-/// Set by the Python package: the interpreter that called Proctor.
+/// Environment variable that the Python package sets to the interpreter that started Proctor.
 const CALLER: &str = "PROCTOR_PYTHON";
 const PROBE: &str = include_str!("probe.py");
 
-/// The problem, and its fix.
+/// A problem and its fix.
 pub(crate) type Problem = (String, String);
 
-/// An interpreter with its packages. The version and the packages are factors of an arm, the paths
+/// An interpreter with its packages. The version and the packages are factors of an arm. The paths
 /// are not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Interpreter {
@@ -35,20 +35,21 @@ pub(crate) struct Interpreter {
     prefix: PathBuf,
     base_prefix: PathBuf,
     site: Vec<PathBuf>,
-    /// `name==version`, sorted.
+    /// Packages as `name==version`, sorted.
     pub packages: Vec<String>,
 }
 
 impl Interpreter {
-    /// Queries an interpreter. `named`: the one that the arm names. `file`: the agent's file.
+    /// Inspects an interpreter. `named` is the one set in the arm, `file` is the agent's file.
     pub(crate) fn find(named: Option<&str>, file: &Path) -> Result<Self, Problem> {
         let program = match named {
             Some(named) => PathBuf::from(named),
             None => default_interpreter(),
         };
         let shown = program.display();
-        let hint = "give a Python interpreter: interpreter = \"PATH\"";
-        // Isolated, as in the sandbox: variables and packages of the user's home are ignored.
+        let hint = "set the path of a Python interpreter: interpreter = \"PATH\"";
+        // Isolated, as in the sandbox: environment variables and packages in the user's home are
+        // ignored.
         let done = Command::new(&program)
             .args(["-I", "-c", PROBE])
             .stdin(Stdio::null())
@@ -63,7 +64,7 @@ impl Interpreter {
         let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
             (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
         })?;
-        // A link such as `~/.local/bin/python3` is outside its installation.
+        // A symlink such as `~/.local/bin/python3` is outside its installation.
         if !found.is_visible(&found.executable) {
             found.executable = fs::canonicalize(&found.executable)
                 .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
@@ -72,7 +73,7 @@ impl Interpreter {
         Ok(found)
     }
 
-    /// Whether the sandbox shows a path.
+    /// Returns whether the sandbox contains a path.
     fn is_visible(&self, path: &Path) -> bool {
         is_shown(path)
             || [&self.prefix, &self.base_prefix].iter().any(|root| path.starts_with(root))
@@ -100,11 +101,11 @@ impl Interpreter {
         Ok(())
     }
 
-    /// The directories to lend to a sandbox: the environment, and its base installation.
+    /// Returns the directories to mount in a sandbox: the environment and its base installation.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> = Vec::new();
         let mut folders = vec![self.base_prefix.clone(), self.prefix.clone()];
-        // A virtual environment's `bin/python` may point to the installation through several links.
+        // A virtual environment's `bin/python` may reach the installation through several symlinks.
         folders.extend(links(&self.executable).iter().filter_map(|link| {
             let bin = link.parent()?;
             (!self.is_visible(link)).then(|| bin.parent().unwrap_or(bin).to_owned())
@@ -118,20 +119,20 @@ impl Interpreter {
         roots
     }
 
-    /// A digest of version and packages: the factor.
+    /// Returns a digest of version and packages. It is a factor of the arm.
     pub(crate) fn digest(&self) -> String {
         let packages = self.packages.join("\n");
         sha256_hex(format!("{} {:?}\n{packages}", self.implementation, self.version).as_bytes())
     }
 
-    /// `cpython 3.12.1`.
+    /// Returns the name, for example `cpython 3.12.1`.
     pub(crate) fn name(&self) -> String {
         let [major, minor, patch] = self.version;
         format!("{} {major}.{minor}.{patch}", self.implementation)
     }
 
-    /// Changes when something is installed or removed: the leak check's findings are valid for one
-    /// state.
+    /// Returns a value that changes when something is installed or removed. The leak check's result
+    /// is valid only for one state.
     pub(crate) fn state(&self) -> String {
         let mut text = format!("{}\n", self.executable.display()).into_bytes();
         for site in &self.site {
@@ -147,7 +148,7 @@ impl Interpreter {
         sha256_hex(&text)
     }
 
-    /// Stores where this interpreter is, for trials that know only its digest.
+    /// Stores the interpreter's location, for trials that know only its digest.
     pub(crate) fn keep(&self, programs: &Programs) -> Result<String, Problem> {
         let digest = self.digest();
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -157,7 +158,7 @@ impl Interpreter {
         Ok(digest)
     }
 
-    /// The interpreter with this digest, if this machine knows it.
+    /// Returns the interpreter with this digest, if its location is stored on this machine.
     pub(crate) fn kept(programs: &Programs, digest: &str) -> Option<Self> {
         let text = programs.note(&note(digest))?;
         let found: Self = serde_json::from_str(&text).ok()?;
@@ -169,8 +170,8 @@ fn note(digest: &str) -> String {
     format!("interpreter-{digest}.json")
 }
 
-/// The interpreter that runs Proctor: the caller of the Python package, or the one beside the
-/// binary of a wheel. Else `python3` on the path.
+/// Returns the default interpreter: the one that started Proctor through the Python package, the
+/// one next to a wheel's binary, or `python3` on the path.
 fn default_interpreter() -> PathBuf {
     let caller = env::var_os(CALLER).map(PathBuf::from);
     let beside = || {
@@ -181,10 +182,10 @@ fn default_interpreter() -> PathBuf {
     caller.filter(|path| path.is_file()).or_else(beside).unwrap_or_else(|| "python3".into())
 }
 
-/// The targets of a path, link by link.
+/// Returns the targets of a symlink chain.
 fn links(path: &Path) -> Vec<PathBuf> {
     let (mut found, mut at) = (Vec::new(), path.to_owned());
-    // The kernel follows 40.
+    // The kernel follows at most 40 symlinks.
     while found.len() < 40
         && let Ok(target) = fs::read_link(&at)
     {
@@ -198,12 +199,12 @@ fn is_shown(path: &Path) -> bool {
     SHOWN.iter().any(|root| path.starts_with(root))
 }
 
-/// What an agent's sandbox never shows, with a description.
+/// Returns paths that an agent's sandbox must not contain, with descriptions.
 fn kept_out(file: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut all = vec![(file.to_owned(), "the agent's own file")];
     all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home folder")));
     all.extend(env::current_dir().ok().map(|here| (here, "the current folder")));
-    // `/` contains everything: two root directories are enough to detect it.
+    // `/` contains everything. Testing two of its directories is enough to detect it.
     all.push((PathBuf::from("/etc"), "this machine's root"));
     all
 }
@@ -238,7 +239,7 @@ mod tests {
         let both = roots("/p/.venv", "/root/.pyenv/versions/3.12.1");
         assert_eq!(both, ["/root/.pyenv/versions/3.12.1", "/p/.venv"]);
         assert_eq!(roots("/c/envs/x", "/c"), ["/c"]);
-        // A name with the same prefix is another directory.
+        // A directory whose name starts with the same characters is a different one.
         assert_eq!(roots("/usrlocal", "/usr"), ["/usrlocal"]);
     }
 

@@ -35,21 +35,21 @@ pub use program::{MOUNT, ProgramError, Programs};
 pub use python::{NAME as PYTHON, restore_python};
 pub use settings::{COMMAND, PROGRAM};
 
-/// The names that configurations use, sorted.
+/// Returns the names used in configurations, sorted.
 pub fn names() -> &'static [&'static str] {
     &["acp", "mcp", "process", python::NAME]
 }
 
-/// Whether a name in a configuration or a record belongs to a scaffold of this crate. That of a
-/// Python function contains its file and its name.
+/// Returns whether a name in a configuration or a record belongs to a scaffold of this crate. The
+/// name of a Python scaffold contains the file and the function.
 pub fn is_host(name: &str) -> bool {
     names().contains(&name) || python::is_named(name)
 }
 
-/// The scaffold with this name.
+/// Returns the scaffold with this name.
 ///
 /// # Errors
-/// The built-in data is invalid, which a test rules out.
+/// Returns an error if the built-in data is invalid, which a test rules out.
 pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffold>>, String> {
     Ok(Some(match name {
         "acp" => Arc::new(acp::Acp::new(programs)?),

@@ -1,11 +1,11 @@
-//! The limits of host scaffolds, as data: `configs/host-scaffolds.toml`.
+//! The limits of host scaffolds, read from `configs/host-scaffolds.toml`.
 
 use std::time::Duration;
 
 use proctor_types::{SandboxKind, SandboxSpec, ShippedTable};
 use serde::Deserialize;
 
-/// The text as written: a factor of every arm.
+/// The file's text. It is a factor of every arm.
 pub(crate) const TEXT: &str = include_str!("../../../configs/host-scaffolds.toml");
 
 #[derive(Debug, Clone, Deserialize)]
@@ -35,7 +35,7 @@ struct Resources {
 }
 
 impl Limits {
-    /// The built-in limits.
+    /// Returns the built-in limits.
     pub(crate) fn get() -> Result<&'static Self, String> {
         static LIMITS: ShippedTable<Limits> = ShippedTable::new("host-scaffolds.toml", TEXT);
         LIMITS.get()
@@ -45,7 +45,7 @@ impl Limits {
         Duration::from_secs_f64(self.leave_seconds)
     }
 
-    /// The limits of the agent's own sandbox.
+    /// Returns the resource limits of the agent's own sandbox.
     pub(crate) fn sandbox(&self) -> SandboxSpec {
         let Resources { cpus, memory_mb, processes, disk_mb } = self.sandbox;
         SandboxSpec { kind: SandboxKind::Native, cpus, memory_mb, processes, disk_mb, clock: None }

@@ -9,12 +9,12 @@ pub(crate) struct Lines {
     open: Vec<u8>,
 }
 
-/// A line exceeds the limit.
+/// Returned if a line exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl Lines {
-    /// `limit` includes the newline.
+    /// Creates a splitter. `limit` is in bytes and includes the newline.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, done: VecDeque::new(), open: Vec::new() }
     }
@@ -36,12 +36,12 @@ impl Lines {
         }
     }
 
-    /// The next complete line, without its newline.
+    /// Returns the next complete line without its newline.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         self.done.pop_front()
     }
 
-    /// Ends the stream: the rest counts as a line.
+    /// Ends the stream. Remaining bytes count as a line.
     pub(crate) fn end(&mut self) {
         if !self.open.is_empty() {
             self.done.push_back(std::mem::take(&mut self.open));
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_however_the_bytes_are_cut() {
+    fn lines_are_complete_however_the_bytes_are_split() {
         for cut in 1..8 {
             let mut lines = Lines::new(6);
             for piece in b"a\n\nlong!\nend".chunks(cut) {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_refused_before_it_ends() {
+    fn line_over_the_limit_is_rejected_before_it_ends() {
         let mut lines = Lines::new(6);
         assert_eq!(lines.take(b"longer\n"), Err(TooLong));
         let mut lines = Lines::new(6);

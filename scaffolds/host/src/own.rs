@@ -1,5 +1,5 @@
-//! The sandbox of a user's program: what it is opened from, what the program finds in it, and how
-//! its end is interpreted.
+//! The sandbox of a user's program: its specification, the environment it provides, and the
+//! interpretation of its end.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,7 @@ use crate::{
 /// Time limit of a small helper command.
 const OWN: Duration = Duration::from_secs(30);
 
-/// The result of [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox).
+/// Returns the value of [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox).
 pub(crate) fn sandbox(
     settings: &Map<String, Value>,
     programs: &Programs,
@@ -46,7 +46,7 @@ pub(crate) fn sandbox(
     }))
 }
 
-/// The open sandbox.
+/// Returns the session's own sandbox.
 pub(crate) fn of(session: &dyn Session) -> Result<Arc<SandboxHandle>, Stop> {
     session.own_sandbox().cloned().ok_or_else(|| setup("the agent has no sandbox of its own"))
 }
@@ -55,8 +55,8 @@ pub(crate) fn setup(what: impl Into<String>) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
-/// Variables for a program that calls the model itself, for any client library, and its own
-/// settings.
+/// Returns environment variables for a program that calls the model itself, with any client
+/// library, and for its own settings.
 pub(crate) fn variables(
     brief: &Brief,
     own: &Map<String, Value>,
@@ -81,7 +81,7 @@ pub(crate) fn variables(
     Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
 }
 
-/// Why a conversation ended without finishing.
+/// Why a conversation ended early.
 pub(crate) enum End {
     Stop(Stop),
     /// The agent's own sandbox is gone.
@@ -94,8 +94,8 @@ impl From<Stop> for End {
     }
 }
 
-/// Interprets the end of a conversation for the trial. The agent's last output is kept, unless a
-/// fault ended it.
+/// Converts the end of a conversation to the trial's ending. Stores the agent's last output, unless
+/// a fault ended the conversation.
 pub(crate) async fn close(
     end: Result<Finish, End>,
     place: &SandboxHandle,
@@ -103,8 +103,8 @@ pub(crate) async fn close(
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let end = match end {
-        // This would be in no journal otherwise: a sandbox that its own content ended is a normal
-        // ending.
+        // A sandbox ended by its own content is a normal ending, so no other event would record the
+        // error.
         Err(End::Broken(error)) => broken(place, error).await,
         Err(End::Stop(stop)) => Err(stop),
         Ok(finish) => Ok(finish),
@@ -115,7 +115,8 @@ pub(crate) async fn close(
     end
 }
 
-/// Interprets the end of the agent's own sandbox: within its limits the agent caused it.
+/// Interprets the loss of the agent's own sandbox. If a limit of the sandbox was exceeded, the
+/// agent caused it.
 pub(crate) async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<Finish, Stop> {
     let fault = error.fault("the agent's own sandbox");
     match own.exhausted(&fault).await {
@@ -124,23 +125,23 @@ pub(crate) async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<F
     }
 }
 
-/// Kills what the agent's commands have left running in the task's sandbox, which would write into
-/// the graded tree. An image without a shell had no such commands.
+/// Kills processes that the agent's commands left running in the task's sandbox, because they could
+/// write into the graded tree. In an image without a shell there are no such commands.
 pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
     let mut command = Command::shell(":").time_limit(OWN);
     command.reap_all = true;
-    // The last snapshot detects a sandbox that is gone.
+    // If the sandbox is gone, the last snapshot reports it.
     let _ = sandbox.run(command).await;
 }
 
-/// Since when an agent has made no request.
-pub(crate) struct Quiet {
+/// Tracks how long an agent has made no request.
+pub(crate) struct IdleTimer {
     limit: Duration,
     since: Instant,
     requests: u64,
 }
 
-impl Quiet {
+impl IdleTimer {
     pub(crate) fn new(seconds: f64) -> Self {
         Self { limit: Duration::from_secs_f64(seconds), since: Instant::now(), requests: 0 }
     }
@@ -149,12 +150,12 @@ impl Quiet {
         (self.limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15))
     }
 
-    /// It was active.
+    /// Notes that the agent was active.
     pub(crate) fn seen(&mut self) {
         self.since = Instant::now();
     }
 
-    /// How it ends if it has been quiet for too long, or its requests are refused.
+    /// Returns the ending if the agent has been quiet for too long or its requests are rejected.
     pub(crate) fn end(&mut self, traffic: &Traffic, limits: &Limits) -> Option<Finish> {
         if traffic.requests > self.requests || traffic.in_flight > 0 {
             self.seen();

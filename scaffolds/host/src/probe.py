@@ -1,4 +1,5 @@
-# Prints as JSON what an interpreter is and what is installed for it. Proctor runs it when a run is planned.
+# Prints an interpreter's version, paths and installed packages as JSON. Proctor runs it when it
+# plans a run.
 import json
 import os
 import re
@@ -11,7 +12,7 @@ def packages():
         from importlib import metadata
     except ImportError:
         return []
-    # A sandbox doesn't show the distribution's own packages.
+    # The sandbox does not contain the distribution's own packages.
     visible = [path for path in sys.path if path and "dist-packages" not in path.split(os.sep)]
     found = set()
     for one in metadata.distributions(path=visible):

@@ -1,4 +1,4 @@
-//! The scaffold `process`: what the user's program may request, and the limits of that.
+//! The scaffold `process`: the requests a user's program may send, and their limits.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use tokio::time::timeout;
 
 use crate::{
     actions::{self, Done},
-    agent::{self, Agent, Heard},
+    agent::{self, Agent, AgentEvent},
     conversation::{self, Protocol, Watch},
     ending::{ended, exited},
     limits::{self, Limits},
     own::{self, End},
     program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
-    settings::{self, Asks, Settings},
+    settings::{self, ModelAccess, Settings},
 };
 
-/// The protocol version: increased when a conforming program would have to be changed.
+/// The protocol version. Increased when conforming programs must be changed.
 pub(crate) const PROTOCOL: u64 = 1;
-/// The id of Proctor's only request.
+/// The id of the only request that Proctor sends.
 const FIRST: u64 = 0;
-/// The method that requests a response of the model.
+/// The method that requests a model response.
 const ASK: &str = "model/ask";
 
 /// A user's program that communicates over its standard input and output.
@@ -42,10 +42,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// `programs` is where programs are stored.
+    /// Creates the scaffold. `programs` stores the copies of users' programs.
     ///
     /// # Errors
-    /// The built-in data is invalid, which a test rules out.
+    /// Returns an error if the built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
@@ -63,7 +63,7 @@ impl Scaffold for Process {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), Asks::Proctor, given, &self.programs)
+        settings::resolve(self.name(), ModelAccess::Proctor, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -131,7 +131,7 @@ pub(crate) async fn converse(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handshake {
-    /// `initialize` has not been answered.
+    /// `initialize` has no response yet.
     Greeting,
     Open,
 }
@@ -143,7 +143,7 @@ struct Talk<'a> {
     specs: Vec<ToolSpec>,
     state: Handshake,
     last: Option<Answer>,
-    /// Number of calls in the trial, which names calls without an id.
+    /// Number of calls in the trial so far. Used to create ids for calls without one.
     calls: u64,
     logs: u32,
 }
@@ -151,7 +151,7 @@ struct Talk<'a> {
 /// The result of a request.
 enum Replied {
     With(Result<Value, Error>),
-    /// The response, and how the trial ends.
+    /// The response, after which the trial ends.
     Ends(Result<Value, Error>, Result<Finish, Stop>),
 }
 
@@ -188,31 +188,31 @@ fn yes() -> bool {
 
 #[async_trait]
 impl Protocol for Talk<'_> {
-    type Event = Heard;
+    type Event = AgentEvent;
 
-    async fn next(&mut self) -> Result<Heard, End> {
+    async fn next(&mut self) -> Result<AgentEvent, End> {
         self.agent.next().await.map_err(End::Broken)
     }
 
     async fn handle(
         &mut self,
-        heard: Heard,
+        heard: AgentEvent,
         watch: &mut Watch,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, End> {
         let line = match heard {
-            Heard::Line(line) => line,
-            Heard::TooLong => return Ok(Some(watch.too_long())),
-            Heard::Exited(status) => {
-                // Its own client may have received the last response.
+            AgentEvent::Line(line) => line,
+            AgentEvent::TooLong => return Ok(Some(watch.too_long())),
+            AgentEvent::Exited(status) => {
+                // The agent's own client may have received the last response.
                 let last = self.last.take().or_else(|| session.traffic().answer);
                 return Ok(Some(exited(&status, last.as_ref(), &self.agent.errors())));
             }
         };
         match Message::read(&line) {
             Ok(Message::Request { id, method, params }) => {
-                // Nothing would read the response to a request that costs money or changes the
-                // tree.
+                // If the agent has exited, do not run a request that costs money or changes the
+                // tree: nothing would read the response.
                 if self.agent.has_exited() && method != "finish" {
                     return Ok(None);
                 }
@@ -357,7 +357,7 @@ impl Talk<'_> {
                     "finish_reason": answer.finish_reason,
                     "usage": answer.usage,
                 });
-                // The turn in the endpoint's own format, for the agent to send back.
+                // The turn in the endpoint's own format, which the agent must send back.
                 if let Some(native) = &answer.native {
                     told["native"] = json!(native);
                 }
@@ -405,7 +405,7 @@ impl Talk<'_> {
         method: &str,
         params: &Value,
     ) -> Result<(), Stop> {
-        // Other methods are from a later protocol: no response is expected.
+        // Other notifications are from a later protocol version and need no response.
         if method != "log" || self.logs >= self.limits.log_texts {
             return Ok(());
         }
@@ -422,7 +422,7 @@ impl Talk<'_> {
     }
 }
 
-/// Converts a stop to a response and an end; a fault and an interrupted run have no response.
+/// Converts a stop to a response and an ending. Faults and interruptions have no response.
 fn stopped(done: Done) -> Result<Replied, Stop> {
     let stop = match done {
         Ok(reply) => return Ok(Replied::With(reply)),
@@ -458,7 +458,7 @@ fn finish(params: Value) -> Replied {
     }
 }
 
-/// Waits until the agent has exited or its time is over. Its requests are no longer performed.
+/// Waits until the agent has exited or its time is up. Its requests are no longer performed.
 async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let reason = match end {
         Ok(_) => json!({ "reason": "finished" }),
@@ -468,21 +468,21 @@ async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let refusing = async {
         loop {
             match agent.next().await {
-                Ok(Heard::Line(line)) => {
+                Ok(AgentEvent::Line(line)) => {
                     if let Ok(Message::Request { id, .. }) = Message::read(&line) {
                         let error = Error::new(OVER, "the trial is over").data(reason.clone());
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
-                // However it ends, it changes nothing any more.
-                Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
+                // However the agent exits, the result no longer changes.
+                Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
             }
         }
     };
     let _ = timeout(time, refusing).await;
 }
 
-/// Call arguments are text as the model wrote them; an agent may have parsed them.
+/// Converts call arguments to text, as the model wrote them, in case the agent parsed them.
 fn as_text(mut params: Value) -> Value {
     let messages = params.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {

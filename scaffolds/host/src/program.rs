@@ -1,4 +1,4 @@
-//! A user's program, copied by content when a run is planned: a trial runs what was planned.
+//! A user's program, copied when a run is planned, so that every trial runs the planned version.
 
 use std::{
     collections::BTreeMap,
@@ -11,15 +11,15 @@ use std::{
 
 use proctor_types::sha256_hex;
 
-/// Where the program's own sandbox mounts it.
+/// The mount point of the program in its own sandbox.
 pub const MOUNT: &str = "/agent";
 
-/// Not part of a program: it changes with every commit.
+/// Excluded from the copy: it changes with every commit.
 const LEFT_OUT: &str = ".git";
-/// Python's compiled code. Running changes it, so it is not part of the digest; without it a
-/// program would compile its libraries at each start.
+/// Python's compiled code. Running the program changes it, so it is not part of the digest. It is
+/// copied anyway: otherwise the program would compile its libraries at each start.
 const COMPILED: &str = "__pycache__";
-/// A larger tree cannot be meant as a program.
+/// A tree with more entries is rejected as a mistake.
 const MOST_ENTRIES: usize = 200_000;
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -33,21 +33,21 @@ impl std::fmt::Display for ProgramError {
     }
 }
 
-/// The copies, by digest.
+/// Stores copies of programs by digest.
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
-    /// What this process has already copied, by metadata: arms often share a program.
+    /// The programs that this process has already copied, by metadata: arms often share a program.
     known: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Relative to the program's directory.
+    /// Path relative to the program's directory.
     path: PathBuf,
     from: PathBuf,
     kind: Kind,
-    /// Compiled code, or its directory.
+    /// Whether this is compiled code or its directory.
     compiled: bool,
 }
 
@@ -59,21 +59,21 @@ enum Kind {
 }
 
 impl Programs {
-    /// Copies are stored below `folder`, which is created if missing.
+    /// Creates a store below `folder`, which is created if missing.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, known: Arc::default() }
     }
 
-    /// The copy with this digest, if it exists.
+    /// Returns the copy with this digest, if it exists.
     pub fn copy_of(&self, digest: &str) -> Option<PathBuf> {
         let plain = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
     }
 
-    /// Stores embedded files: paths below one directory, and their texts. Returns the directory.
+    /// Stores embedded files, given as relative paths and texts. Returns their directory.
     ///
     /// # Errors
-    /// The directory of copies can't be written.
+    /// Returns an error if the store cannot be written.
     pub(crate) fn keep_texts(&self, files: &[(&str, &str)]) -> Result<PathBuf, ProgramError> {
         let all: String = files.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
         let place = self.folder.join(sha256_hex(all.as_bytes()));
@@ -94,7 +94,7 @@ impl Programs {
         }
         match fs::rename(making.path(), &place) {
             Ok(()) => drop(making.keep()),
-            // Another process has written the same one.
+            // Another process has already stored the same files.
             Err(_) if place.is_dir() => {}
             Err(error) => return Err(io(error)),
         }
@@ -104,7 +104,7 @@ impl Programs {
     /// Stores a small text beside the copies, by name.
     ///
     /// # Errors
-    /// The directory of copies can't be written.
+    /// Returns an error if the store cannot be written.
     pub(crate) fn keep_note(&self, name: &str, text: &str) -> Result<(), ProgramError> {
         let io = |error: io::Error| ProgramError(format!("{}: {error}", self.folder.display()));
         fs::create_dir_all(&self.folder).map_err(io)?;
@@ -114,18 +114,18 @@ impl Programs {
         Ok(())
     }
 
-    /// The text with this name, if it exists.
+    /// Returns the text stored under this name, if it exists.
     pub(crate) fn note(&self, name: &str) -> Option<String> {
         let bytes = fs::read(self.folder.join(name)).ok()?;
         String::from_utf8(bytes).ok()
     }
 
-    /// Copies a file or a directory and returns its digest, over names, modes and contents. The
-    /// copy contains exactly what was hashed, whatever happens to the original meanwhile.
+    /// Copies a file or a directory and returns a digest of its names, modes and contents. The copy
+    /// contains exactly the bytes that were hashed, even if the original changes meanwhile.
     ///
     /// # Errors
-    /// It does not exist, cannot be read or copied, or contains something other than files,
-    /// directories and links.
+    /// Returns an error if the program does not exist, cannot be read or copied, or contains
+    /// something other than files, directories and symlinks.
     pub fn keep(&self, program: &Path) -> Result<String, ProgramError> {
         let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
         let entries = entries(program).map_err(problem)?;
@@ -152,9 +152,10 @@ impl Programs {
         let place = self.folder.join(&digest);
         let laid = fs::rename(making.path(), &place);
         match laid {
-            // The directory's own guard would remove a path that no longer exists.
+            // Otherwise the temporary directory's guard would try to remove a path that no longer
+            // exists.
             Ok(()) => drop(making.keep()),
-            // Another process has stored the same one.
+            // Another process has already stored the same program.
             Err(_) if place.is_dir() => {}
             Err(error) => return Err(io(error)),
         }
@@ -164,7 +165,7 @@ impl Programs {
 }
 
 impl Entry {
-    /// Copies it, and returns its part of the digest.
+    /// Copies the entry and returns its contribution to the digest.
     fn lay(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
         let path = self.path.to_str().ok_or("has a name that is not UTF-8")?;
         let to = copy.join(&self.path);
@@ -193,7 +194,8 @@ impl Entry {
                 }
                 fs::write(&to, &bytes).map_err(io)?;
                 fs::set_permissions(&to, fs::Permissions::from_mode(mode)).map_err(io)?;
-                // Compiled code is used only if its source has the time that it was compiled from.
+                // Python uses compiled code only if the source file has the recorded modification
+                // time.
                 let written = fs::File::options().append(true).open(&to);
                 written.and_then(|file| file.set_modified(modified?)).map_err(io)?;
                 format!("{path}\0{mode:o} {}\n", sha256_hex(&bytes))
@@ -202,14 +204,14 @@ impl Entry {
     }
 }
 
-/// Whether an interpreter compares compiled code with its source's time before using it. (The flags
-/// of PEP 552: code with a hash may be used unchecked, and would then run although no digest covers
-/// it.)
+/// Returns whether an interpreter checks compiled code against its source's time before using it.
+/// Code with a hash (flags of PEP 552) may be used unchecked, and would then run although no digest
+/// covers it.
 fn is_checked(compiled: &[u8]) -> bool {
     compiled.get(4..8) == Some(&[0; 4])
 }
 
-/// Changes whenever a file changes, judging by its metadata.
+/// Returns a value that changes whenever a file's metadata changes.
 fn looks(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
     for entry in entries.iter().filter(|entry| !entry.compiled) {
@@ -231,7 +233,7 @@ fn file(found: &fs::Metadata) -> Kind {
     }
 }
 
-/// Every entry of a program, directories before their content, in a fixed order.
+/// Returns every entry of a program in a fixed order, directories before their content.
 fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
@@ -275,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_of_the_content_and_the_copy_is_what_it_says() {
+    fn program_digest_covers_content_and_matches_the_copy() {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs::new(folder.path().join("programs"));
         let make = |name: &str| {
@@ -300,14 +302,14 @@ mod tests {
         let time = |root: &Path| fs::metadata(root.join("lib/a.py")).unwrap().modified().unwrap();
         assert_eq!(time(&copy), time(&one));
         assert_eq!(fs::read_link(copy.join("python")).unwrap(), Path::new("/usr/bin/python3"));
-        // Nothing partial is left, and no path leads out of the directory.
+        // No partial copy is left, and no path escapes the directory.
         let left = fs::read_dir(folder.path().join("programs")).unwrap().count();
         assert_eq!(left, 2);
         assert_eq!(programs.copy_of(".."), None);
     }
 
     #[test]
-    fn a_mode_is_part_of_it_and_a_missing_one_is_named() {
+    fn program_digest_covers_modes_and_missing_program_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs::new(folder.path().join("programs"));
         let file = folder.path().join("agent");

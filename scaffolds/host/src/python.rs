@@ -1,5 +1,4 @@
-//! The scaffold `python:FILE.py:FUNCTION`: a user's function, which Proctor's driver calls with a
-//! session.
+//! The scaffold `python:FILE.py:FUNCTION`: Proctor's driver calls a user's function with a session.
 
 use std::path::{Path, PathBuf};
 
@@ -22,18 +21,19 @@ use crate::{
 
 /// The name of the scaffold in records.
 pub const NAME: &str = "python";
-/// Its form in a configuration: `python:FILE.py:FUNCTION`.
+/// The prefix of its name in a configuration: `python:FILE.py:FUNCTION`.
 const PREFIX: &str = "python:";
-/// The key of the arm's interpreter: a path in a configuration, a digest in a record.
+/// The key of the arm's interpreter. Its value is a path in a configuration and a digest in a
+/// record.
 pub(crate) const INTERPRETER: &str = "interpreter";
-/// Whether the agent's own client may call the model over HTTP.
+/// The key that controls whether the agent's own client may call the model over HTTP.
 const ENDPOINT: &str = "endpoint";
 const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE, REQUESTS];
-/// Where the sandbox mounts the driver: the package `proctor`.
+/// Where the sandbox mounts the driver (the package `proctor`).
 const PACKAGE_MOUNT: &str = "/proctor";
 const START: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
 
-/// The Python package, without what needs the binary.
+/// The files of the Python package, without those that need the binary.
 const PACKAGE: [(&str, &str); 9] = [
     ("proctor/__init__.py", include_str!("../../python/src/proctor/__init__.py")),
     ("proctor/_binary.py", include_str!("../../python/src/proctor/_binary.py")),
@@ -45,7 +45,7 @@ const PACKAGE: [(&str, &str); 9] = [
     ("proctor/_run.py", include_str!("../../python/src/proctor/_run.py")),
     ("proctor/_session.py", include_str!("../../python/src/proctor/_session.py")),
 ];
-/// Modules of the package that agents import by name.
+/// Modules of the package that agents import directly.
 const MODULES: [(&str, &str); 1] =
     [("proctor/minisweagent.py", include_str!("../../python/src/proctor/minisweagent.py"))];
 
@@ -55,7 +55,7 @@ pub struct Python {
     programs: Programs,
     tools: ToolSet,
     limits: &'static Limits,
-    /// Absent: a recorded scaffold, whose settings are complete.
+    /// `None` for a recorded scaffold, whose settings are complete.
     source: Option<Source>,
 }
 
@@ -65,7 +65,7 @@ struct Source {
     function: String,
 }
 
-/// Whether a name in a configuration or a record belongs to this scaffold.
+/// Returns whether a name in a configuration or a record belongs to this scaffold.
 pub(crate) fn is_named(name: &str) -> bool {
     name == NAME || name.starts_with(PREFIX)
 }
@@ -79,7 +79,7 @@ impl Source {
             .then(|| Self { file: file.into(), function: function.to_owned() })
     }
 
-    /// The directory or file to copy, and the path of the agent's file in the copy.
+    /// Returns the directory or file to copy, and the path of the agent's file in the copy.
     fn program(&self, folder: Option<&str>) -> Result<(PathBuf, PathBuf), String> {
         let Some(folder) = folder else {
             let name = self.file.file_name().unwrap_or_default();
@@ -94,10 +94,10 @@ impl Source {
 }
 
 impl Python {
-    /// The scaffold with a name: `python`, or `python:FILE.py:FUNCTION`.
+    /// Creates the scaffold from its name: `python`, or `python:FILE.py:FUNCTION`.
     ///
     /// # Errors
-    /// The built-in data is invalid, which a test rules out.
+    /// Returns an error if the built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs, name: &str) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()?, source: Source::of(name) })
@@ -178,7 +178,7 @@ impl Scaffold for Python {
             false => Vec::new(),
         };
         let path = format!("{MOUNT}/{file}");
-        // Isolated from the environment's variables, without writing bytecode, in UTF-8.
+        // Isolated from environment variables, without writing bytecode, in UTF-8 mode.
         let executable = interpreter.executable.to_string_lossy();
         let words =
             [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
@@ -208,7 +208,7 @@ fn text<'a>(settings: &'a Map<String, Value>, key: &str) -> Result<&'a str, (Str
     found.ok_or_else(|| (format!("the arm has no `{key}`"), "start a new run".to_owned()))
 }
 
-/// Checks the settings, copies the program, and queries the interpreter's packages.
+/// Checks the settings, copies the program, and inspects the interpreter's packages.
 fn resolve(
     source: Option<&Source>,
     given: &Map<String, Value>,
@@ -227,7 +227,11 @@ fn resolve(
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => {
             let what = "is not the path of a folder".to_owned();
-            return Err(wrong(PROGRAM, what, "give the folder that contains the agent's file"));
+            return Err(wrong(
+                PROGRAM,
+                what,
+                "set it to the folder that contains the agent's file",
+            ));
         }
     };
     let interpreter = match &interpreter {
@@ -251,7 +255,7 @@ fn resolve(
         let what = "has no effect without the model endpoint".to_owned();
         return Err(wrong(REQUESTS, what, "remove it, or remove `endpoint = false`"));
     }
-    let hint = "give the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
+    let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
     let (copied, file) = source.program(folder).map_err(|what| wrong(PROGRAM, what, hint))?;
     let file = file.to_str().ok_or_else(|| {
         wrong(PROGRAM, format!("{} is not UTF-8", source.file.display()), "rename the file")
@@ -281,11 +285,12 @@ fn resolve(
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// Recreates the copies of a planned arm's program and interpreter if they are gone. `written` is
-/// the arm in the configuration.
+/// Recreates the copies of a planned arm's program and interpreter if they are missing. `written`
+/// is the arm in the configuration.
 ///
 /// # Errors
-/// They are gone or have changed: the trial would run something else than planned.
+/// Returns an error if the originals are missing or have changed, so that the trial would not run
+/// what was planned.
 pub fn restore_python(
     programs: &Programs,
     planned: &Map<String, Value>,
@@ -310,7 +315,7 @@ pub fn restore_python(
         if found.digest() != interpreter {
             let shown = found.executable.display();
             return Err(format!(
-                "{shown} is {}, or its packages differ from those of the plan",
+                "{shown} is {}, or its packages have changed since the run was planned",
                 found.name()
             ));
         }
@@ -344,7 +349,7 @@ mod tests {
         assert!(is_named("python") && is_named("python:a.py:f") && !is_named("pythonic"));
     }
 
-    /// A module that is missing here would be missing in the sandbox.
+    /// A module missing from this list would be missing in the sandbox.
     #[test]
     fn python_package_is_embedded_completely() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/src/proctor");
@@ -387,13 +392,13 @@ mod tests {
         assert_eq!((&one["file"], &one[OWN]["effort"]), (&json!("agent.py"), &json!("low")));
         assert!(one["packages"].is_array() && one["python"].as_str().unwrap().contains(" 3."));
         assert!(!serde_json::to_string(&one).unwrap().contains("/usr/bin"), "{one:?}");
-        // With a directory, its other files are factors, too.
+        // If a directory is the program, its other files are factors too.
         let two = folder.path().join("two");
         let whole = json!({"program": two.to_str().unwrap()});
         let before = of(&two.join("agent.py"), whole.clone());
         fs::write(two.join("helper.py"), "x = 1").unwrap();
         assert_ne!(before[PROGRAM], of(&two.join("agent.py"), whole)[PROGRAM]);
-        // Both are found again, unless they changed.
+        // Both are restored unless they have changed.
         let planned = of(&at("four", "text"), json!({}));
         let file = folder.path().join("four/agent.py");
         let written = RecordedArm {

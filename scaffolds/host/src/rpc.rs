@@ -7,12 +7,12 @@ pub(crate) const PARSE: i64 = -32700;
 pub(crate) const INVALID: i64 = -32600;
 pub(crate) const NO_METHOD: i64 = -32601;
 pub(crate) const PARAMS: i64 = -32602;
-/// The trial is over.
+/// Error code: the trial is over.
 pub(crate) const OVER: i64 = -32000;
-/// The sandbox rejected the request.
+/// Error code: the sandbox rejected the request.
 pub(crate) const REFUSED: i64 = -32001;
 
-/// What the other side sent.
+/// A message from the other side.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Message {
     Request {
@@ -24,14 +24,14 @@ pub(crate) enum Message {
         method: String,
         params: Value,
     },
-    /// A response to our request: its result, or the error.
+    /// A response to Proctor's request: its result or an error.
     Answer {
         id: Value,
         result: Result<Value, Value>,
     },
 }
 
-/// Why a request failed.
+/// The error object of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Error {
     pub code: i64,
@@ -50,7 +50,7 @@ impl Error {
 }
 
 impl Message {
-    /// Parses a line. The error is the response to it.
+    /// Parses a line. The error is the response to send.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Value> {
         let wrong = |id: &Value, code, what: &str| reply_error(id, &Error::new(code, what));
         let text = std::str::from_utf8(line)
@@ -96,7 +96,7 @@ impl Message {
     }
 }
 
-/// The parameters of a request, or an error that names the field.
+/// Parses the parameters of a request. Errors name the field.
 pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();

@@ -1,4 +1,4 @@
-//! `[arms.settings]` of a host scaffold: how the program is started, and the program's own keys.
+//! `[arms.settings]` of a host scaffold: how to start the program, and the program's own keys.
 
 use std::path::Path;
 
@@ -8,31 +8,33 @@ use serde_json::{Map, Value, json};
 
 use crate::program::Programs;
 
-/// The key of the program's file or directory; a path while planning, a digest afterwards.
+/// The key of the program's file or directory. Its value is a path while planning and a digest
+/// afterwards.
 pub const PROGRAM: &str = "program";
-/// The key of the command line.
+/// The key of the program's command line.
 pub const COMMAND: &str = "command";
 pub(crate) const IDLE: &str = "idle_seconds";
-/// The program's own keys in the resolved settings.
+/// The key of the program's own settings in the resolved settings.
 pub(crate) const OWN: &str = "settings";
-/// Which requests of an agent that calls the model itself belong to its main conversation.
+/// The key of the rules that decide which requests belong to the main conversation, for an agent
+/// that calls the model itself.
 pub(crate) const REQUESTS: &str = "requests";
 const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
 
 pub(crate) const IDLE_SECONDS: f64 = 600.0;
 const MOST_IDLE: f64 = 86_400.0;
 
-/// Who calls the model for the agent.
+/// How the agent's model requests are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum ModelAccess {
     Proctor,
     Itself,
 }
 
-/// The settings as a trial reads them.
+/// The resolved settings as a trial reads them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
-    /// The digest of the program, if the arm names one.
+    /// The program's digest, if the arm names a program.
     pub program: Option<String>,
     pub command: Vec<String>,
     pub idle_seconds: f64,
@@ -42,7 +44,7 @@ pub(crate) struct Settings {
 /// Checks the settings, copies the program, and replaces its path with its digest.
 pub(crate) fn resolve(
     scaffold: &str,
-    asks: Asks,
+    asks: ModelAccess,
     given: &Map<String, Value>,
     programs: &Programs,
 ) -> Result<Map<String, Value>, WrongSetting> {
@@ -63,7 +65,7 @@ pub(crate) fn resolve(
         return Err(wrong(COMMAND, what, example));
     };
     let idle_seconds = idle_seconds(idle.as_ref())?;
-    if requests.is_some() && asks == Asks::Proctor {
+    if requests.is_some() && asks == ModelAccess::Proctor {
         let what = format!(
             "not supported by the scaffold `{scaffold}`, in which each `model/ask` is a step"
         );
@@ -73,7 +75,7 @@ pub(crate) fn resolve(
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
-            let hint = "give the file or folder of your agent, relative to the configuration";
+            let hint = "set it to the file or folder of your agent, relative to the configuration";
             let keep = |path: &str| programs.keep(Path::new(path));
             Some(keep(path).map_err(|error| wrong(PROGRAM, error.to_string(), hint))?)
         }
@@ -83,14 +85,14 @@ pub(crate) fn resolve(
         }
     };
     let mut resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
-    // Without it the arm keeps the id that it always had.
+    // Default rules are omitted, so that existing arms keep their ids.
     if rules != RequestRules::default() {
         resolved[REQUESTS] = json!(rules);
     }
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// Rejects the agent's own keys that look like a typo of one of the scaffold's.
+/// Rejects the agent's own keys that look like a misspelled key of the scaffold.
 pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), WrongSetting> {
     for key in own.keys() {
         if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
@@ -104,7 +106,7 @@ pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), W
     Ok(())
 }
 
-/// The value of `idle_seconds`, or the default.
+/// Returns the value of `idle_seconds`, or the default.
 pub(crate) fn idle_seconds(given: Option<&Value>) -> Result<f64, WrongSetting> {
     let Some(value) = given else { return Ok(IDLE_SECONDS) };
     let seconds = value.as_f64().filter(|seconds| (1.0..=MOST_IDLE).contains(seconds));
@@ -115,7 +117,7 @@ pub(crate) fn idle_seconds(given: Option<&Value>) -> Result<f64, WrongSetting> {
     })
 }
 
-/// The table `requests`, or the default.
+/// Returns the table `requests`, or the default.
 pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongSetting> {
     let Some(table) = given else { return Ok(RequestRules::default()) };
     serde_path_to_error::deserialize(table).map_err(|error| WrongSetting {
@@ -125,13 +127,13 @@ pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongS
     })
 }
 
-/// The rules in resolved settings. By default, each request of the agent is a step.
+/// Returns the rules in resolved settings. By default, each of the agent's requests is a step.
 pub(crate) fn rules(resolved: &Map<String, Value>) -> Value {
     resolved.get(REQUESTS).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
-    /// Reads the output of [`resolve`].
+    /// Parses the output of [`resolve`].
     pub(crate) fn read(resolved: &Map<String, Value>) -> Result<Self, String> {
         let command = resolved.get(COMMAND).and_then(Value::as_array);
         let words = command.into_iter().flatten().filter_map(Value::as_str);
@@ -155,7 +157,8 @@ mod tests {
     fn resolved(given: Value) -> Result<Settings, WrongSetting> {
         let folder = tempfile::tempdir().unwrap();
         let given = given.as_object().unwrap().clone();
-        let settings = resolve("acp", Asks::Itself, &given, &Programs::new(folder.path().into()))?;
+        let settings =
+            resolve("acp", ModelAccess::Itself, &given, &Programs::new(folder.path().into()))?;
         Ok(Settings::read(&settings).unwrap())
     }
 
@@ -169,20 +172,20 @@ mod tests {
     #[test]
     fn host_requests_table_needs_an_endpoint() {
         let programs = Programs::new("/nowhere".into());
-        let with = |asks: Asks, requests: Value| {
+        let with = |asks: ModelAccess, requests: Value| {
             let given = json!({"command": ["x"], "requests": requests});
             resolve("acp", asks, given.as_object().unwrap(), &programs)
         };
         let side = json!({"default": "main", "rules": [{"class": "side", "tools": false}]});
-        let resolved = with(Asks::Itself, side.clone()).unwrap();
+        let resolved = with(ModelAccess::Itself, side.clone()).unwrap();
         assert_eq!(rules(&resolved), side);
         assert_eq!(Settings::read(&resolved).unwrap().own, Map::new());
-        let bare = with(Asks::Itself, json!({})).unwrap();
+        let bare = with(ModelAccess::Itself, json!({})).unwrap();
         assert!(!bare.contains_key("requests"), "{bare:?}");
         assert_eq!(rules(&bare)["default"], "main");
-        let wrong = with(Asks::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
+        let wrong = with(ModelAccess::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
         assert!(wrong.what.contains("rules[0].class"), "{}", wrong.what);
-        let wrong = with(Asks::Proctor, side).unwrap_err();
+        let wrong = with(ModelAccess::Proctor, side).unwrap_err();
         assert_eq!(wrong.key, "requests");
         assert!(wrong.what.contains("each `model/ask` is a step"), "{}", wrong.what);
     }

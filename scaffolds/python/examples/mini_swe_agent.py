@@ -20,7 +20,7 @@ def drive(session: proctor.Session) -> None:
         Environment(session),
         system_template=prompts["system_template"],
         instance_template=prompts["instance_template"],
-        # Proctor keeps the limits.
+        # Proctor enforces the limits.
         step_limit=0,
         cost_limit=0,
     )

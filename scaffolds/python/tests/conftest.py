@@ -15,7 +15,7 @@ DEBUG = ROOT / "target" / "debug" / "proctor"
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A clean home and a cache for all tests."""
+    """Provides a clean home directory and a cache shared by all tests."""
     binary = os.environ.get("PROCTOR_BINARY") or str(DEBUG)
     if not os.access(binary, os.X_OK):
         raise RuntimeError(f"{binary} is missing: cargo build -p proctor, or set PROCTOR_BINARY")
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def has(*words: str) -> bool:
-    """Whether the binary under test knows an option or a value. A build of this repository knows all."""
+    """Returns whether the binary under test supports an option or value. A build of this repository supports all."""
     command, *options = words
     binary = os.environ.get("PROCTOR_BINARY") or str(DEBUG)
     done = subprocess.run([binary, command, "--help"], capture_output=True, text=True, check=False)

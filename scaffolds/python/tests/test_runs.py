@@ -1,4 +1,4 @@
-"""Real runs with the binary, on scripted models."""
+"""Tests that run the binary with scripted models."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_an_endpoint_that_rejects_requests_is_an_endpoint_error(tmp_path: Path) 
     unfinished = error.value.run
     assert [trial.resolved for trial in unfinished.trials] == [None, False]
     assert not unfinished.complete
-    # Resumed with a model that answers.
+    # Resume with a model that responds.
     script = json.loads((tmp_path / "script.json").read_text())
     script["conversation"][0]["turn"] = [call("submit")]
     (tmp_path / "script.json").write_text(json.dumps(script))

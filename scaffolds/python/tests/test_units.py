@@ -1,4 +1,4 @@
-"""What needs no run: values, messages, the binary's version, progress, the session's protocol."""
+"""Tests that need no run: values, messages, the binary's version, progress and the session protocol."""
 
 from __future__ import annotations
 

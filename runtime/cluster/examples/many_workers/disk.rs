@@ -1,7 +1,7 @@
-//! The functions of `src/disk.rs` with the delays of a file server: each call waits for its turn at the server, and for the
-//! way there and back. Calls are counted.
+//! The functions of `src/disk.rs` with the delays of a file server. Each call waits for the network
+//! latency and for its turn at the server. Calls are counted.
 //!
-//! A client caches nothing here. A real NFS client saves some calls, and adds its own revalidation.
+//! Nothing is cached. A real NFS client saves some calls and adds revalidation calls.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions, Permissions, ReadDir},
@@ -18,13 +18,13 @@ use std::{
 
 use tempfile::TempPath;
 
-/// Calls in the order of [`Server::counts`].
+/// The kinds of calls, in the order of [`Server::counts`].
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Open,
     Create,
     Read,
-    /// Data that is sent on close or by a sync.
+    /// Data sent on close or by a sync.
     Write,
     Attributes,
     Link,
@@ -39,23 +39,23 @@ const NAMES: [&str; 10] =
 
 struct Server {
     latency: Duration,
-    /// Time that one call takes at the server, which works on one call at a time.
+    /// Service time of one call. The server handles one call at a time.
     each: Duration,
-    /// When the server is free.
+    /// When the server becomes free.
     free: Mutex<Instant>,
     counts: [AtomicU64; NAMES.len()],
 }
 
 static SERVER: OnceLock<Server> = OnceLock::new();
 
-/// Sets the server's latency and how many calls it handles in a second.
+/// Sets the server's latency and the number of calls it handles per second.
 pub(crate) fn serve(latency: Duration, calls_per_second: f64) {
     let each = Duration::from_secs_f64(1.0 / calls_per_second);
     let (free, counts) = (Mutex::new(Instant::now()), Default::default());
     SERVER.get_or_init(|| Server { latency, each, free, counts });
 }
 
-/// The calls so far, by kind. Starts the count again.
+/// Returns the number of calls by kind and resets the counts.
 pub(crate) fn counted() -> Vec<(&'static str, u64)> {
     let Some(server) = SERVER.get() else { return Vec::new() };
     let counts = server.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
@@ -107,7 +107,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
-    // The last worker's clean-up is not a part of what is measured.
+    // Not counted: the last worker's cleanup is not part of the measurement.
     fs::remove_dir_all(path)
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
     Ok((bytes, file))
 }
 
-/// The client has the attributes of a file that it just opened.
+/// No server call: the client already has the attributes of a file it just opened.
 pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
     file.metadata()?.modified()
 }

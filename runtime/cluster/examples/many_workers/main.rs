@@ -1,16 +1,18 @@
-//! Simulates many workers on one folder of a slow file server, with the code that real workers run.
+//! Simulates many workers that share one folder of a slow file server, using the workers' real
+//! code.
 //!
 //! `cargo run --release -p proctor-cluster --example many_workers -- [WORKERS] [TRIALS] [LATENCY_MS] [CALLS_PER_SECOND]
 //! [TRIAL_SECONDS] [SECONDS]`
 //!
-//! Prints how fast workers claim trials and take shares of one limit, and how many calls each needs. The modules of the
-//! crate are included by path, and `disk` takes the place of the one that calls the file system.
+//! Prints how fast workers claim trials and take shares of one limit, and how many calls each
+//! needs. The modules of the crate are included by path. `disk` replaces the module that calls the
+//! file system.
 
 #![expect(dead_code, reason = "the simulation uses a part of each module")]
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a simulation prints, and stops at the first thing that is not there"
+    reason = "a simulation prints, and stops at the first error"
 )]
 
 #[path = "../../src/claims.rs"]
@@ -49,32 +51,33 @@ const WORKERS: &str = "workers";
 const CLAIMS: &str = "claims";
 const SHARES: &str = "shares";
 
-/// As in `configs/cluster.toml`.
+/// Same value as in `configs/cluster.toml`.
 const LEASE: Duration = Duration::from_secs(90);
-/// As in the dispatcher: the interval between two looks at the trials of other workers.
+/// Same value as in the dispatcher: the interval between two checks of other workers' trials.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
-/// As in the dispatcher: trials in one look, and the age of the list of finished trials.
+/// Same values as in the dispatcher: the number of trials per check, and the age of the list of
+/// finished trials.
 const CHECKED: usize = 64;
 const LISTED: Duration = Duration::from_secs(30);
-/// How long shares of one limit are taken.
+/// How long workers take shares of one limit.
 const LIMITED: Duration = Duration::from_secs(20);
 
-/// What is simulated.
+/// The parameters of the simulation.
 struct Plan {
     workers: usize,
     trials: usize,
-    /// Of one trial.
+    /// Duration of one trial.
     seconds: f64,
     most: Duration,
 }
 
-/// Where a worker begins.
+/// The trial that a worker tries first.
 #[derive(Debug, Clone, Copy)]
 enum Order {
-    /// With the first trial of the plan.
+    /// The first trial of the plan.
     Plan,
-    /// With a random one.
+    /// A random trial.
     Random,
 }
 
@@ -99,7 +102,7 @@ fn main() {
     }
 }
 
-/// A folder in memory: the machine's own disk would add its time to the server's.
+/// Creates a folder in memory, so that the local disk adds no time to the server's.
 fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
@@ -117,7 +120,7 @@ fn joined(run: &Path) -> Arc<Membership> {
 struct Simulation<'a> {
     plan: &'a Plan,
     began: Instant,
-    /// When workers had their first trials.
+    /// When each worker started its first trial.
     first: Mutex<Vec<Duration>>,
     /// When each trial ended.
     ended: Mutex<Vec<Duration>>,
@@ -160,7 +163,7 @@ impl<'a> Simulation<'a> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).len() == self.plan.trials
     }
 
-    /// The dispatcher's loop, with one trial at a time.
+    /// Runs the dispatcher's loop with one trial at a time.
     fn work(&self, run: &Path, order: Order) {
         let membership = joined(run);
         let claims = Claims::of(&membership);
@@ -281,12 +284,12 @@ fn push(times: &Mutex<Vec<Duration>>, time: Duration) {
     times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
 }
 
-/// Keys spread over the folders like those of real trials.
+/// Returns a key. Keys are spread over the folders like those of real trials.
 fn key(trial: usize) -> String {
     format!("{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(trial))
 }
 
-/// Each worker takes shares of one limit, one after the other.
+/// Makes each worker repeatedly take shares of one limit.
 fn share_one_limit(workers: usize) {
     let run = folder();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -13,7 +13,7 @@ base = root / "src" / version
 SIMPLE = {"std::string::String": "string", "bool": "boolean", "i32": "integer", "i64": "integer", "f64": "number"}
 
 
-# The source of each type, by its path in Rust.
+# The source code of each type, by its Rust path.
 defined = {}
 for path in base.rglob("*.rs"):
     text = path.read_text()
@@ -32,7 +32,7 @@ def fields(text):
 
 
 def is_required(rust):
-    # The crate makes the optional metadata of objects a plain field.
+    # The crate makes the optional object metadata a non-optional field.
     return not re.match(r"Option<|std::vec::Vec<|std::collections::", rust) and not rust.endswith("::ObjectMeta")
 
 

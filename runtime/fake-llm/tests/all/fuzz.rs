@@ -1,10 +1,10 @@
-//! Scripts come from users, so they may be any text.
+//! Scripts come from users and may contain any text.
 
 use fake_llm::Script;
 use fuzz::{fuzz, told};
 
 #[test]
-fn scripts_are_read_or_named() {
+fn arbitrary_text_parses_or_returns_an_error() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/scripts");
     fuzz(seeds, |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return false };

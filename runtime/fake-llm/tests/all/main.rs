@@ -1,4 +1,4 @@
-//! The tests of the scripted model. One binary, because linking is the slow part.
+//! Integration tests of the scripted model, in one binary because linking is slow.
 
 mod fuzz;
 #[path = "../../../../tests/not_run.rs"]

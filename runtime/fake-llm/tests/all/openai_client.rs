@@ -1,4 +1,4 @@
-//! The official `openai` Python package against the `fake-llm` binary.
+//! Runs the official `openai` Python package against the `fake-llm` binary.
 
 use std::{
     io::{BufRead, BufReader},
@@ -8,14 +8,14 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// The variable that names a Python interpreter with the `openai` package.
+/// Environment variable with a Python interpreter that has the `openai` package.
 const PYTHON: &str = "PROCTOR_OPENAI_PYTHON";
 
 #[test]
-fn the_official_python_client_agrees() {
+fn official_python_client_accepts_the_wire_format() {
     let Some(python) = std::env::var_os(PYTHON) else {
         let why = format!("{PYTHON} is not set");
-        return not_run("the_official_python_client_agrees", "CLIENTS", why);
+        return not_run("official_python_client_accepts_the_wire_format", "CLIENTS", why);
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut server = Command::new(env!("CARGO_BIN_EXE_fake-llm"))

@@ -1,6 +1,6 @@
-//! What a client sees over real HTTP.
+//! Tests of the server over real HTTP.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "a failed step of a test is a failed test")]
 
 use std::sync::Once;
 
@@ -29,7 +29,7 @@ fn user(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_answer_depends_on_the_request_alone() {
+async fn response_depends_only_on_the_request() {
     let server = started().await;
     let ask = json!({"messages": [
         {"role": "user", "content": "react"},
@@ -46,7 +46,7 @@ async fn the_answer_depends_on_the_request_alone() {
 }
 
 #[tokio::test]
-async fn an_unknown_conversation_is_refused_by_name() {
+async fn unknown_conversation_is_rejected() {
     let server = started().await;
     let (status, body) = post(&server, user("nobody wrote this")).await.expect("an answer");
     assert_eq!(status, 422);
@@ -54,10 +54,10 @@ async fn an_unknown_conversation_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn faults_come_in_order_and_end() {
+async fn faults_occur_in_order_and_then_stop() {
     let server = started().await;
     let torn = post(&server, user("torn")).await;
-    assert!(torn.is_err(), "a truncated body must not read as whole: {torn:?}");
+    assert!(torn.is_err(), "a truncated body must not be read as complete: {torn:?}");
     let (status, half) = post(&server, user("torn")).await.expect("a whole body");
     assert_eq!(status, 200);
     assert!(serde_json::from_str::<Value>(&half).is_err(), "{half}");
@@ -65,12 +65,12 @@ async fn faults_come_in_order_and_end() {
     assert!(page.starts_with("<html>"), "{page}");
     let (_, whole) = post(&server, user("torn")).await.expect("a whole body");
     assert!(whole.contains("At last."), "{whole}");
-    // Another conversation has its own count.
+    // Faults are counted separately for another conversation.
     assert!(post(&server, user("torn, again")).await.is_err());
 }
 
 #[tokio::test]
-async fn what_was_sent_can_be_inspected() {
+async fn received_requests_can_be_inspected() {
     let server = started().await;
     post(&server, user("plain")).await.expect("an answer");
     let url = server.base_url().replace("/v1", "/requests");
@@ -83,7 +83,7 @@ async fn what_was_sent_can_be_inspected() {
 }
 
 #[tokio::test]
-async fn dropping_the_server_ends_it() {
+async fn dropping_the_server_stops_it() {
     let server = started().await;
     let address = server.base_url().replace("http://", "").replace("/v1", "");
     drop(server);
@@ -97,7 +97,7 @@ async fn dropping_the_server_ends_it() {
 }
 
 #[test]
-fn a_script_with_an_unknown_key_names_it() {
+fn script_error_names_an_unknown_key() {
     let error = Script::parse("[[rule]]\nwhn = 'x'\nanswer = {}").expect_err("a typo");
     assert!(error.to_string().contains("whn"), "{error}");
     let error = Script::parse("[default]\nfault = [{ kind = 'status' }]").expect_err("no status");

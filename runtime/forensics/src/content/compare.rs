@@ -1,4 +1,4 @@
-//! Goes through a trial's record and compares what reached the agent with the solution.
+//! Walks through a trial's record and compares everything that reached the agent with the solution.
 
 use std::cmp::Reverse;
 
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::finding::{Finding, Kind};
 
-/// Content that holds the hidden solution: a response through the egress proxy, the output of a
-/// tool, a text of the scaffold, a file that nobody wrote.
+/// Returns findings for content that contains the hidden solution: responses through the egress
+/// proxy, tool output, scaffold messages, and patch lines that the model never wrote.
 pub(crate) fn compare(
     task: &Task,
     events: &[Envelope],
@@ -37,7 +37,7 @@ pub(crate) fn compare(
         comparison.event(envelope)?;
     }
     comparison.answers_before(u64::MAX)?;
-    // Without a model's response, its lines cannot be distinguished from others.
+    // Without a model response, there are no lines of the model's to compare with.
     if comparison.answered {
         let how = comparison.how("the patch has lines that the model never wrote");
         let Comparison { known, tally, .. } = &mut comparison;
@@ -49,15 +49,15 @@ pub(crate) fn compare(
 struct Comparison<'a> {
     known: Known<'a>,
     tally: Tally,
-    /// Responses of the egress proxy, latest first. In the ledger, a response may come after the
+    /// Responses of the egress proxy, latest first. The ledger may record a response after the
     /// output that shows it.
     answers: Vec<(u64, &'a UrlRequest)>,
-    /// Something came over the network that could not be compared.
+    /// Whether something came over the network that could not be inspected.
     unread: bool,
     requests: Requests,
-    /// The main conversation has a response.
+    /// Whether the main conversation contains a response.
     answered: bool,
-    /// Outputs of tools are identified as such.
+    /// Whether the record identifies tool outputs as such.
     tools: bool,
     blobs: Option<&'a Blobs>,
 }
@@ -85,7 +85,7 @@ impl<'a> Comparison<'a> {
                 self.answered = true;
                 self.say(answer);
             }
-            // If a program calls tools on its own, they are its own commands.
+            // The arguments of a call count as the agent's own words, even if a program made the call.
             Event::ToolCalled { arguments, .. } => {
                 strings(arguments, &mut |text| self.known.say(text));
             }
@@ -123,7 +123,7 @@ impl<'a> Comparison<'a> {
         said(answer, &mut |text| self.known.say(text));
     }
 
-    /// Everything that had come through the proxy by the end of a step.
+    /// Adds every response that came through the proxy until the end of a step.
     fn answers_before(&mut self, step: u64) -> Result<(), Fault> {
         while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;
@@ -149,12 +149,12 @@ impl<'a> Comparison<'a> {
         for (writer, text) in texts {
             match writer {
                 Writer::Tool => self.tool(&text, step)?,
-                // A client without tool calls writes a command's output as a user message.
+                // A client without tool calls sends a command's output as a user message.
                 Writer::Scaffold { says_user: true } if self.answered && !self.tools => {
                     self.tool(&text, step)?;
                 }
-                // Before its first response the model has written nothing: the scaffold wrote what
-                // is attributed to it.
+                // Before its first response the model has written nothing, so text attributed to it
+                // comes from the scaffold.
                 Writer::Model if self.answered => {}
                 Writer::Model | Writer::Scaffold { .. } => {
                     let how = || "the scaffold showed the model hidden content".to_owned();

@@ -1,13 +1,13 @@
-//! The frames in which git sends a pack: four hexadecimal digits of length, a channel, a piece.
+//! Parses Git's pkt-line frames: a length of four hexadecimal digits, a channel, and data.
 
-/// The bytes of the first channel, if this is a response of git's smart protocol.
+/// Returns the data of the first channel if this is a response of Git's smart protocol.
 pub(super) fn content(answer: &[u8]) -> Option<Vec<u8>> {
     const PACK: u8 = 1;
     let (mut rest, mut content, mut any) = (answer, Vec::new(), false);
     while rest.len() >= 4 {
         let digits = std::str::from_utf8(&rest[..4]).ok()?;
         let length = usize::from_str_radix(digits, 16).ok()?;
-        // 0 to 3 have no content: the ends of a list and of a response.
+        // Lengths 0 to 3 have no data. They mark the end of a list or response.
         let end = length.max(4).min(rest.len());
         if let Some((&PACK, piece)) = rest[4..end].split_first() {
             content.extend_from_slice(piece);
@@ -28,7 +28,7 @@ mod tests {
             content(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"),
             Some(b"PACK!".to_vec())
         );
-        // Cut by a limit.
+        // Truncated by a size limit.
         assert_eq!(content(b"0009\x01PACK00ff\x01tail"), Some(b"PACKtail".to_vec()));
         for other in [&b"def f():\n    return 1\n"[..], b"", b"0008NAK\n0000", b"{\"a\": 1}"] {
             assert_eq!(content(other), None);

@@ -1,4 +1,4 @@
-//! Lines that are no secret: they are in the tree, or the model wrote them.
+//! Lines that are not secret because the tree contains them or the model wrote them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,22 +8,22 @@ use proctor_wire::{EntryKind, WINDOW_LINES, print};
 
 use super::solution::Solution;
 
-/// What is known of a solution's lines at one moment of a trial.
+/// What is known about a solution's lines at one point of a trial.
 pub(super) struct Known<'a> {
     pub solution: &'a Solution,
-    /// By line: whether the row or the tree has it.
+    /// Per line: whether the task row or the tree contains it.
     common: Vec<bool>,
-    /// By line: whether the model wrote it.
+    /// Per line: whether the model wrote it.
     wrote: Vec<bool>,
-    /// By line: how much of `said` has been searched for it.
+    /// Per line: how much of `said` has already been searched.
     searched: Vec<usize>,
-    /// The normalized text of everything that the model wrote.
+    /// The normalized text of everything the model wrote.
     said: Vec<u8>,
-    /// Runs that the model wrote in an encoded form, such as base64.
+    /// Runs that the model wrote in an encoded form such as base64.
     packed: BTreeSet<u32>,
-    /// Words that the model wrote.
+    /// The words that the model wrote.
     vocabulary: HashSet<String>,
-    /// The tree that the agent started with, and whether it has been read for common lines.
+    /// The tree that the agent started with, and whether it was already searched for common lines.
     base: Option<(&'a Blobs, &'a str)>,
     is_read: bool,
 }
@@ -44,12 +44,13 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The tree is only read when the first run is found, because reading it is expensive.
+    /// Sets the initial tree. It is read only when the first run is found, because reading it is
+    /// expensive.
     pub(super) fn begin_with(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
         self.base = blobs.map(|blobs| (blobs, snapshot));
     }
 
-    /// The model wrote this text.
+    /// Adds text that the model wrote.
     pub(super) fn say(&mut self, text: &str) {
         self.packed.extend(self.solution.held(text.as_bytes()));
         for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>()
@@ -57,11 +58,11 @@ impl<'a> Known<'a> {
             self.vocabulary.insert(word.to_owned());
         }
         self.said.extend(print::left(text.as_bytes()));
-        // Prevents a match from one text into the next.
+        // A separator, so that no match spans two texts.
         self.said.push(0);
     }
 
-    /// The runs among these that were not known.
+    /// Returns the runs that were not already known.
     pub(super) fn news(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         if runs.is_empty() {
             return Ok(runs);
@@ -76,21 +77,22 @@ impl<'a> Known<'a> {
         Ok(news)
     }
 
-    /// Whether it occurs in the tree or in what the model wrote, ignoring line breaks.
+    /// Returns whether a line occurs in the tree or in text that the model wrote, ignoring line
+    /// breaks.
     fn knows(&mut self, line: usize) -> bool {
         if self.common[line] || self.wrote[line] {
             return true;
         }
         let left = &self.solution.lines[line].left;
-        // Starts slightly earlier, where a match may begin.
+        // Start slightly earlier, because a match may begin in the part already searched.
         let from = self.searched[line].saturating_sub(left.len());
         self.wrote[line] = super::solution::holds(&self.said[from..], left);
         self.searched[line] = self.said.len();
         self.wrote[line]
     }
 
-    /// The runs among these that were not known and that no program of the model made, by replacing
-    /// text that was there or by composing words that the model wrote.
+    /// Returns the runs that were not known and that no program written by the model could have
+    /// produced by replacing existing text or combining words.
     pub(super) fn not_made(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         let mut news = self.news(runs)?;
         let lines: BTreeSet<usize> =
@@ -105,10 +107,10 @@ impl<'a> Known<'a> {
         Ok(news)
     }
 
-    /// The lines among these that contain a word which neither the model wrote nor a line of the
-    /// tree has in the same place.
+    /// Returns the lines that contain a foreign word: one that the model did not write and that no
+    /// line of the tree has in the same position.
     fn foreign(&self, lines: BTreeSet<usize>) -> Result<BTreeSet<usize>, Fault> {
-        // A word that the model wrote may be used in any place.
+        // A word that the model wrote may appear in any position.
         let own = |word: &'a str| (!self.vocabulary.contains(word)).then_some(word);
         let pattern = |line: usize| words(&self.solution.lines[line].text).map(own);
         let mut foreign: Vec<(usize, Vec<Option<&str>>)> =
@@ -130,7 +132,8 @@ impl<'a> Known<'a> {
         Ok(foreign.into_iter().map(|(line, _)| line).collect())
     }
 
-    /// The number of all runs that are rare in the row and the tree: what there is to find.
+    /// Returns the number of runs that occur in neither the task row nor the tree, and so can be
+    /// found.
     pub(super) fn all(&self) -> usize {
         let rare = |run: &&[usize; WINDOW_LINES]| {
             let rare = run.iter().filter(|line| !self.common[**line]).count();
@@ -139,7 +142,7 @@ impl<'a> Known<'a> {
         self.solution.runs.iter().filter(rare).count()
     }
 
-    /// The first rare line of these runs, for people.
+    /// Returns the first uncommon line of these runs, for display.
     pub(super) fn shown(&self, runs: &BTreeSet<u32>) -> &'a str {
         let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
         let rare = lines.filter(|line| !self.common[*line]).min();
@@ -159,12 +162,13 @@ impl<'a> Known<'a> {
         read
     }
 
-    /// Calls `look` with each source file of the tree.
+    /// Calls `look` with the content of each source file in the tree.
     fn each_file(&self, look: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
         let Some((blobs, snapshot)) = self.base else { return Ok(()) };
         for entry in Tree::load(blobs, snapshot).map_err(lost)?.entries.values() {
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
-            // Content that was not stored was too large, or is the environment's and unchanged.
+            // Content that was not stored was too large, or belongs to the environment and is
+            // unchanged.
             if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
                 look(&blobs.get(hash).map_err(lost)?);
             }

@@ -1,4 +1,4 @@
-//! Content match: finds runs of lines of the hidden solution in what reached the agent.
+//! Content match: finds runs of lines from the hidden solution in content that reached the agent.
 
 mod compare;
 mod frames;

@@ -1,5 +1,5 @@
-//! Lines of the solution that are in the patch but that the model never wrote: a copy that no tool
-//! showed.
+//! Finds solution lines in the patch that the model never wrote. They were copied without being
+//! shown by any tool.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::finding::Kind;
 
-/// Compares what each file of the patch adds.
+/// Compares the lines that the patch adds to each file.
 pub(super) fn compare(
     (patch, events, blobs): (&[u8], &[Envelope], Option<&Blobs>),
     how: &dyn Fn() -> String,
@@ -27,7 +27,7 @@ pub(super) fn compare(
             if side == Side::New {
                 lines.iter().for_each(|line| added.extend(format!("{}\n", line.text()).bytes()));
             }
-            // Lines between two of them existed before.
+            // The added lines on both sides of an unchanged line are not consecutive.
             added.extend(b"\x01\n");
         }
         let held = known.solution.held(&added);
@@ -41,7 +41,7 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// The first step after which the file contained all of them.
+/// Returns the first step after which the file contained all of these lines.
 fn step_of(
     path: &RawPath,
     runs: &BTreeSet<u32>,

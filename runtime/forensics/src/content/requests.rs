@@ -1,4 +1,4 @@
-//! What a request adds to the conversation, and who wrote it, in any wire format.
+//! Extracts what each request adds to the conversation, and who wrote it, in any wire format.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -8,10 +8,10 @@ use std::{
 use proctor_types::Answer;
 use serde_json::{Value, value::RawValue};
 
-/// Who wrote a text of a request.
+/// The author of a text in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
-    /// A prompt, a reminder, a tool description, or words put into a user's mouth.
+    /// The scaffold: a prompt, a reminder, a tool description, or a message in the user's name.
     Scaffold {
         says_user: bool,
     },
@@ -21,7 +21,7 @@ pub(super) enum Writer {
 
 const MODELS: &[&str] = &["assistant", "model"];
 const TOOLS: &[&str] = &["tool", "function"];
-/// Parts that the model wrote, and those that a tool wrote: values of `type`, or keys.
+/// Parts written by the model and parts written by tools, identified by their `type` or key.
 const MODEL_PARTS: &[&str] = &[
     "tool_calls",
     "functionCall",
@@ -34,13 +34,13 @@ const MODEL_PARTS: &[&str] = &[
 const TOOL_PARTS: &[&str] =
     &["functionResponse", "function_call_output", "tool_result", "custom_tool_call_output"];
 
-/// The parts of requests that have been read. A conversation is repeated with every request, so
-/// known parts are skipped without parsing.
+/// The parts of requests that have been read. Every request repeats the conversation, so known
+/// parts are skipped without parsing.
 #[derive(Default)]
 pub(super) struct Requests(HashSet<u64>);
 
 impl Requests {
-    /// Calls `text` with each text of the body that is in a part no earlier body had.
+    /// Calls `text` with each text in parts that no earlier body contained.
     pub(super) fn added(&mut self, body: &[u8], text: &mut impl FnMut(Writer, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
             return text(Writer::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
@@ -63,7 +63,7 @@ impl Requests {
     }
 }
 
-/// The texts of a part of a request, each with its writer.
+/// Calls `text` with the texts of a part and the author of each.
 pub(super) fn written(value: &Value, writer: Writer, text: &mut impl FnMut(Writer, &str)) {
     match value {
         Value::String(one) => text(writer, one),
@@ -94,7 +94,7 @@ pub(super) fn written(value: &Value, writer: Writer, text: &mut impl FnMut(Write
     }
 }
 
-/// The texts of a response, including the strings in its calls' arguments.
+/// Calls `text` with the texts of a response, including the strings in its call arguments.
 pub(super) fn said(answer: &Answer, text: &mut impl FnMut(&str)) {
     text(&answer.content);
     strings(&serde_json::to_value(&answer.extra).unwrap_or_default(), text);
@@ -103,8 +103,8 @@ pub(super) fn said(answer: &Answer, text: &mut impl FnMut(&str)) {
     }
 }
 
-/// Every text of a value; a text that is JSON itself, such as the arguments of a call, is parsed
-/// too.
+/// Calls `text` with every string of a value. Strings that contain JSON, such as call arguments,
+/// are parsed as well.
 pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => {
@@ -122,7 +122,7 @@ pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
     }
 }
 
-/// One level is enough: a text within such a text is used as it is.
+/// Parses JSON inside a string, one level deep. Strings inside it are used as they are.
 fn inside(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => text(one),

@@ -1,10 +1,10 @@
-//! Thresholds, read from `configs/content-match.toml`.
+//! Thresholds from `configs/content-match.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use proctor_wire::ScanLimits;
 use serde::Deserialize;
 
-/// The file explains the keys.
+/// The content of the file, which explains the keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
@@ -38,7 +38,7 @@ impl Settings {
         SETTINGS.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// How many different runs must be found of a solution that has `all` runs.
+    /// Returns how many different runs must be found if the solution has `all` runs.
     pub(super) fn need(&self, all: usize) -> usize {
         let share = (all as f64 * self.share).ceil() as usize;
         share.max(self.few_runs).min(self.enough_runs).min(all)

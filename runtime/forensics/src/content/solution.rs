@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::{frames, settings::Settings};
 
-/// The runs of three consecutive lines that a task's gold and test patch add, as hashes. They stay
-/// on the host.
+/// The runs of three consecutive lines that a task's gold and test patches add, as hashes. They
+/// never leave the host.
 pub struct Solution {
     pub(super) settings: &'static Settings,
     pub(super) lines: Vec<Line>,
-    /// The three lines of each run, as positions in `lines`.
+    /// The three lines of each run, as indexes into `lines`.
     pub(super) runs: Vec<[usize; WINDOW_LINES]>,
     by_hash: HashMap<u64, usize>,
     windows: Windows,
@@ -24,21 +24,21 @@ pub struct Solution {
 /// One line of the solution.
 pub(super) struct Line {
     pub text: String,
-    /// The normalized text that the fingerprint is made of.
+    /// The normalized text from which the fingerprint is computed.
     pub left: Vec<u8>,
-    /// Short, part of an interface, or contained in the task's row.
+    /// Whether the line is short, part of an interface, or contained in the task row.
     pub is_common: bool,
 }
 
 impl Solution {
-    /// `None` if the task has no known gold patch, or one that is too short to be distinguished
-    /// from chance.
+    /// Returns the solution of a task. Returns `None` if the gold patch is unknown, or too short
+    /// for a match to be significant.
     ///
     /// # Errors
-    /// The built-in thresholds cannot be read.
+    /// Returns an error if the built-in thresholds cannot be read.
     pub fn of(task: &Task) -> Result<Option<Self>, Fault> {
         let settings = Settings::get()?;
-        // Setup reports a gold patch that cannot be read.
+        // Task setup reports a gold patch that cannot be read.
         let gold = gold_of(task).ok().flatten();
         let tests = task.test_patch.as_ref().map(|text| text.as_bytes().to_vec());
         let (mut lines, mut runs) = (Vec::<Line>::new(), Vec::new());
@@ -89,38 +89,38 @@ impl Solution {
         Ok(Some(Self { settings, lines, runs, by_hash, windows }))
     }
 
-    /// The position of an equal line in the solution.
+    /// Returns the index of an equal line in the solution.
     pub(super) fn line(&self, line: &[u8]) -> Option<usize> {
         let (hash, _) = print::line(line)?;
         self.by_hash.get(&hash).copied()
     }
 
-    /// The runs that some content contains, with archives opened and encodings undone.
+    /// Returns the runs that the content contains, after opening archives and decoding encodings.
     pub(super) fn held(&self, content: &[u8]) -> BTreeSet<u32> {
         let mut held = self.windows.held(content);
-        // Git's frames break up the streams in a response.
+        // Git's frames split the streams in a response.
         if let Some(bytes) = frames::content(content) {
             held.extend(self.windows.held(&bytes));
         }
         held
     }
 
-    /// Whether a response through the egress proxy contains enough to be kept for closer
+    /// Returns whether a response through the egress proxy contains enough to be kept for closer
     /// inspection.
     pub fn is_in(&self, answer: &[u8]) -> bool {
         self.held(answer).len() >= self.settings.least_runs
     }
 
-    /// Limits of the comparison: bytes of one response, bytes of all responses in transit, and
-    /// responses per trial.
+    /// Returns the limits of the comparison: bytes per response, bytes of all responses in transit,
+    /// and responses per trial.
     pub fn limits(&self) -> (usize, usize, usize) {
         let limits = self.settings.limits;
         (limits.answer_bytes, limits.answers_bytes, limits.answers_kept)
     }
 }
 
-/// The normalized text of the statement and of everything else in the row that the agent sees, such
-/// as interfaces.
+/// Returns the normalized text of the statement and of everything else in the task row that the
+/// agent sees, such as interfaces.
 fn row(task: &Task) -> Vec<u8> {
     let Ok(Value::Object(mut row)) = serde_json::to_value(task) else { return Vec::new() };
     for key in ["mask", "gold", "test_patch", "cheats"] {

@@ -1,4 +1,4 @@
-//! What was found, by its source.
+//! Collects what was found, by source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use proctor_wire::WINDOW_LINES;
 use super::known::Known;
 use crate::finding::{Finding, Kind};
 
-/// Where a run of the solution was first seen. A run that came over the network is not attributed
-/// to the environment, even if a tool shows it later.
+/// The source in which each run of the solution first appeared. A run that came over the network is
+/// not attributed to the environment even if a tool shows it later.
 #[derive(Default)]
 pub(super) struct Tally {
     first: BTreeMap<u32, Kind>,
@@ -19,13 +19,13 @@ pub(super) struct Tally {
 #[derive(Default)]
 struct Source {
     runs: BTreeSet<u32>,
-    /// How the first of them came.
+    /// A description of how the first run arrived.
     how: String,
     steps: BTreeSet<Option<u64>>,
 }
 
 impl Tally {
-    /// Content reached the agent from a source.
+    /// Records content that reached the agent from a source.
     pub(super) fn came(
         &mut self,
         (kind, how): (Kind, &dyn Fn() -> String),
@@ -34,7 +34,7 @@ impl Tally {
     ) -> Result<(), Fault> {
         let mut held = known.solution.held(content);
         held.retain(|run| self.first.get(run).is_none_or(|first| *first == kind));
-        // What tools show may be the agent's own work.
+        // Tool output may show the agent's own work.
         let news = match kind {
             Kind::AnswerInEnvironment => known.not_made(held)?,
             _ => known.news(held)?,
@@ -43,7 +43,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Whether a run came from elsewhere.
+    /// Returns whether a run already came from another source.
     pub(super) fn has(&self, run: u32) -> bool {
         self.first.contains_key(&run)
     }
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// The sources that brought enough of the solution.
+    /// Returns a finding for each source that supplied enough of the solution.
     pub(super) fn findings(self, known: &Known<'_>) -> Vec<Finding> {
         let settings = known.solution.settings;
         let all = known.all();

@@ -1,4 +1,4 @@
-//! Tests content match on made-up records.
+//! Tests content match on constructed records.
 
 use proctor_record::{Blobs, Tree};
 use proctor_types::{Envelope, Task};
@@ -13,7 +13,7 @@ use crate::{
 const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
                     \x20       yield visit(item)\n        stack.extend(item.children)\n";
 
-/// A record under construction, of a task whose solution is [`CODE`].
+/// A record under construction, for a task whose solution is [`CODE`].
 struct Record {
     _dir: tempfile::TempDir,
     blobs: Blobs,
@@ -36,7 +36,7 @@ impl Record {
         Self { _dir: dir, blobs, task }
     }
 
-    /// Kinds and steps of the content match's findings.
+    /// Returns kinds and steps of the content match findings.
     fn found_with(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
         let (names, blobs) = (names(), Some(&self.blobs));
         let patch = patch.as_bytes();
@@ -102,7 +102,7 @@ fn one(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
     vec![(kind.to_owned(), steps.to_vec())]
 }
 
-/// In any wire format, a text is attributed to the scaffold, a tool or the model.
+/// In every wire format, a text is attributed to the scaffold, a tool or the model.
 #[test]
 fn content_match_covers_scaffold_messages() {
     let record = Record::new();
@@ -132,7 +132,7 @@ fn content_match_covers_scaffold_messages() {
     let says = record.asked(3, &json!({"messages": [{"role": "user", "content": CODE}]}));
     let first = wrote(1, "ls");
     let found = record.found(&[first.clone(), says.clone()]);
-    assert_eq!(found, one("answer_in_environment", &[3]), "a client without calls of tools");
+    assert_eq!(found, one("answer_in_environment", &[3]), "a client without tool calls");
     let [called, returned] = ran(2, "ls", "a.py");
     let found = record.found(&[first, called, returned, says]);
     assert_eq!(found, one("answer_in_scaffold", &[3]));
@@ -148,7 +148,7 @@ fn content_match_blames_the_first_source() {
     let fetched = record.fetched(1, "GET", Some(format!("<pre>\n{CODE}</pre>").as_bytes()));
     let late = [shown.as_slice(), &[fetched]].concat();
     assert_eq!(record.found(&late), one("answer_upstream", &[1]));
-    // Nothing read the response.
+    // The response could not be inspected.
     let unread = [&[record.fetched(1, "CONNECT", None)], shown.as_slice()].concat();
     let names = names();
     let look = Examiner {
@@ -172,13 +172,13 @@ fn content_match_ignores_the_models_own_work() {
     let pieces: Vec<&str> = CODE.lines().collect();
     let ways = [
         vec![wrote(1, CODE)],
-        // In pieces that only come together in the file.
+        // The model wrote the lines in pieces that come together only in the file.
         vec![
             wrote(1, &pieces[..2].join("\n")),
             wrote(1, &pieces[4..].join("\n")),
             wrote(1, &pieces[2..4].join("\n")),
         ],
-        // A formatter broke the lines.
+        // A formatter split the lines.
         vec![wrote(1, &CODE.replace('\n', " "))],
         vec![wrote(1, &format!("printf {CODE:?} > a.py"))],
         vec![wrote(
@@ -191,7 +191,7 @@ fn content_match_ignores_the_models_own_work() {
         assert_eq!(record.found_with(&events, &patch_of(CODE)), [], "{way:?}");
     }
     assert_eq!(record.found(&shown), one("answer_in_environment", &[2]), "the control");
-    // Three consecutive lines of six are not a copy.
+    // Three consecutive lines out of six are not a copy.
     let [called, part] = ran(2, "cat b.py", &pieces[1..4].join("\n"));
     assert_eq!(record.found(&[called, part]), []);
 }
@@ -217,10 +217,10 @@ fn content_match_ignores_text_of_the_task_and_repository() {
     let long = "def remap(root, visit, enter):\n    return 1\n";
     signed.task.gold = Some(patch_of(long));
     let [called, shown] = ran(1, "cat", long);
-    assert_eq!(signed.found(&[called, shown]), [], "an interface is no solution");
+    assert_eq!(signed.found(&[called, shown]), [], "an interface is not the solution");
 }
 
-/// A copy that no tool showed is still in the patch, and the model never wrote it.
+/// A copy that no tool showed is still found in the patch, because the model never wrote it.
 #[test]
 fn content_match_finds_copies_in_the_patch() {
     let record = Record::new();
@@ -239,8 +239,12 @@ fn content_match_finds_copies_in_the_patch() {
     ];
     let patch = patch_of(CODE);
     assert_eq!(record.found_with(&events, &patch), one("answer_in_environment", &[2]));
-    assert_eq!(record.found_with(&events[1..2], &patch), [], "no model, as of the scaffold `gold`");
-    // A program of the model composed its words, or replaced some in existing text.
+    assert_eq!(
+        record.found_with(&events[1..2], &patch),
+        [],
+        "no model, as with the scaffold `gold`"
+    );
+    // A program written by the model combined its words, or replaced some in existing text.
     let program = wrote(
         2,
         "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)",

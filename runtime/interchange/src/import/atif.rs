@@ -1,4 +1,4 @@
-//! Reads ATIF, up to version 1.8.
+//! Imports ATIF up to version 1.8.
 
 use proctor_types::{Answer, TokenClasses, ToolCall, ToolSpec, Usage};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::{
 const VERSIONS: &str = "supported: ATIF-v1.0 to ATIF-v1.8";
 const STEPS: &str = "ATIF numbers its steps 1, 2, 3, ... without gaps";
 const CALLS: &str = "a result must refer to a call of the same step";
-/// The newest minor version that is supported.
+/// The newest supported minor version.
 const NEWEST: u32 = 8;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ struct Step {
     source: Source,
     message: Content,
     reasoning_content: Option<String>,
-    tool_calls: Option<Vec<Called>>,
+    tool_calls: Option<Vec<CallEntry>>,
     observation: Option<Observation>,
     metrics: Option<Metrics>,
     #[serde(default)]
@@ -66,7 +66,7 @@ enum Source {
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct CallEntry {
     tool_call_id: String,
     function_name: String,
     arguments: Map<String, Value>,
@@ -74,11 +74,11 @@ struct Called {
 
 #[derive(Deserialize)]
 struct Observation {
-    results: Vec<Returned>,
+    results: Vec<ResultEntry>,
 }
 
 #[derive(Deserialize)]
-struct Returned {
+struct ResultEntry {
     source_call_id: Option<String>,
     content: Option<Content>,
     #[serde(default)]
@@ -111,7 +111,7 @@ enum Content {
 }
 
 impl Content {
-    /// Its text; images and sounds are counted.
+    /// Returns the text and counts the images and audio that are left out.
     fn text(self, fidelity: &mut Fidelity) -> String {
         let parts = match self {
             Self::Text(text) => return text,
@@ -247,10 +247,10 @@ fn add(
     told(turns, of_none, at, fidelity)
 }
 
-/// Results without a call: what the agent saw of them becomes a message to it.
+/// Converts results without a call: the text that the agent saw becomes a message to it.
 fn told(
     turns: &mut Vec<Turn>,
-    results: Vec<Returned>,
+    results: Vec<ResultEntry>,
     at: f64,
     fidelity: &mut Fidelity,
 ) -> Result<(), BadSource> {
@@ -262,7 +262,7 @@ fn told(
     Ok(())
 }
 
-fn output(result: Returned, fidelity: &mut Fidelity) -> Output {
+fn output(result: ResultEntry, fidelity: &mut Fidelity) -> Output {
     let extra = result.extra.unwrap_or_default();
     let shown = result.content.map(|content| content.text(fidelity)).unwrap_or_default();
     let exit_status = extra["exit_status"].as_i64().and_then(|status| i32::try_from(status).ok());
@@ -283,7 +283,7 @@ fn usage(metrics: Metrics) -> (Usage, Option<f64>) {
     (usage, metrics.cost_usd)
 }
 
-/// A function in chat format.
+/// Parses a function in chat format.
 pub(super) fn tool(definition: &Value) -> Option<ToolSpec> {
     let function = &definition["function"];
     Some(ToolSpec {

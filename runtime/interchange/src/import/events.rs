@@ -1,4 +1,4 @@
-//! Turns a conversation into the events of a record, the reverse of `conversation.rs`.
+//! Converts a conversation to the events of a record. The reverse of `conversation.rs`.
 
 use proctor_types::{
     Ask, AskRecord, EVENT_VERSION, Envelope, Event, Message, Outcome, RequestClass, Spent,
@@ -37,7 +37,7 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
     let outcome = Outcome {
         spent,
         tool_calls: Some(writer.calls),
-        // If the source has no times, only the durations of tools are known, which are not wall
+        // If the source has no times, only the durations of tools are known. They are not wall
         // time.
         wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
         tool_seconds: writer.tool_seconds,
@@ -50,15 +50,15 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
 struct Writer<'a> {
     events: Vec<Envelope>,
     step: u64,
-    /// The first time in the source, and the latest; 0 if it has none.
+    /// The first and the latest time in the source; 0 if it has none.
     first: f64,
     at: f64,
     tools: &'a [ToolSpec],
-    /// The number of messages sent, and those that the next request adds.
+    /// The number of messages already sent, and the messages that the next request adds.
     sent: usize,
     new: Vec<Message>,
     as_returned: Vec<usize>,
-    /// Whether a message has no response yet, and its time.
+    /// Whether the last message has no response yet, and its time.
     is_told: bool,
     told_at: f64,
     spent: Spent,
@@ -75,7 +75,7 @@ impl Writer<'_> {
     }
 
     fn told(&mut self, told: &Told) {
-        // A request has one time: messages with another time are a request of their own.
+        // A request has one time, so messages with a different time start a new request.
         if self.is_told && told.at != self.told_at {
             self.ask();
         }
@@ -131,7 +131,7 @@ impl Writer<'_> {
                 edited: None,
             };
             self.write(now, returned);
-            // The output of a command within a response's text is sent as a message.
+            // The output of a command in a response's text is sent as a message.
             if answer.tool_calls.iter().any(|one| one.id == call.id) {
                 self.as_returned.push(self.new.len());
                 self.new.push(Message::Tool { call_id: call.id.clone(), content: String::new() });

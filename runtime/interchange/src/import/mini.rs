@@ -1,5 +1,5 @@
-//! Reads trajectories of mini-swe-agent: chat with tool calls and the items of the Responses API
-//! (1.1), and older ones whose commands are part of the text.
+//! Imports mini-swe-agent trajectories. Supports format 1.1, with chat tool calls or Responses API
+//! items, and older formats with commands in the text.
 
 use proctor_types::{Answer, ToolCall, Usage};
 use serde::Deserialize;
@@ -30,8 +30,7 @@ struct Info {
     proctor: Own,
 }
 
-/// A chat message, which has a role, or an item of the Responses API, which has a type. A whole
-/// response is stored as one of these.
+/// A chat message (with a role), a Responses API item (with a type), or a whole response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Message {
@@ -39,13 +38,13 @@ struct Message {
     object: Option<String>,
     r#type: Option<String>,
     call_id: Option<String>,
-    /// The items of a response, or the text of a result.
+    /// The items of a response, or the text of a call result.
     output: Value,
     usage: Value,
     status: Option<String>,
     model: Option<String>,
     incomplete_details: Value,
-    /// For an item.
+    /// The name of the called function, for a call item.
     name: Value,
     arguments: Value,
     content: Value,
@@ -72,7 +71,7 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
                 let (id, text) = (message.call_id.as_deref(), words(&message.output));
                 returned(&mut turns, id, &text, &message.extra);
             }
-            // An item of a response that was not stored whole.
+            // An item that was stored without its response.
             "function_call" => {
                 let call = item_call(message.call_id, &message.name, &message.arguments);
                 item(&mut turns, call, at);
@@ -80,13 +79,13 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
             "reasoning" => {}
             "system" | "developer" => turns.push(Turn::Told(Told { is_system: true, text, at })),
             "user" => {
-                // In the older format, the next message contains the result of a command.
+                // In the older format, the next message contains the command's result.
                 returned(&mut turns, None, &text, &message.extra);
                 turns.push(Turn::Told(Told { is_system: false, text, at }));
             }
             "tool" => returned(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra),
             "assistant" => turns.push(answered(message, text, turns.len(), at)),
-            // Repeats the submission.
+            // The exit message repeats the submission.
             "exit" => {}
             other => {
                 let place = format!("messages[{index}].role");
@@ -113,7 +112,7 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
     })
 }
 
-/// The content of one response, from either API.
+/// The content of one response from either API.
 #[derive(Default)]
 struct Response {
     content: String,
@@ -125,7 +124,7 @@ struct Response {
 }
 
 impl Response {
-    /// From a response of the Responses API.
+    /// Parses a response of the Responses API.
     fn of(message: &Message) -> Self {
         let items = message.output.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut this = Self::default();
@@ -142,7 +141,7 @@ impl Response {
                     let id = item["call_id"].as_str().map(str::to_owned);
                     this.tool_calls.push(item_call(id, &item["name"], &item["arguments"]));
                 }
-                // Reasoning, and anything that a later version of the API adds.
+                // Reasoning, or an item type from a later version of the API.
                 _ => reasoning.push(item.clone()),
             }
         }
@@ -162,8 +161,8 @@ impl Response {
         this
     }
 
-    /// The response as a turn. Commands that are not calls are mini-swe-agent's own interpretation
-    /// of the text.
+    /// Converts the response to a turn. mini-swe-agent itself parses commands in the text that are
+    /// not tool calls.
     fn answered(self, extra: Value, number: usize, at: f64) -> Turn {
         let mut calls: Vec<Call> = self.tool_calls.iter().map(call_of).collect();
         if calls.is_empty() {
@@ -202,7 +201,7 @@ fn call_of(call: &ToolCall) -> Call {
     }
 }
 
-/// A call as sent, with its arguments as a string.
+/// Builds a call as sent, with its arguments as a string.
 fn item_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     ToolCall {
@@ -216,8 +215,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Adds a call to the last response, which it belongs to as long as no other call of that response
-/// has a result.
+/// Adds a call to the last response. It belongs there as long as no other call of that response has
+/// a result.
 fn item(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
     if let Some(Turn::Answered(last)) = turns.last_mut()
         && last.calls.iter().all(|call| call.output.is_none())
@@ -230,7 +229,7 @@ fn item(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
     turns.push(response.answered(Value::Null, turns.len(), at));
 }
 
-/// A chat message.
+/// Converts a chat message to a turn.
 fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -> Turn {
     let extra = message.extra;
     let calls = message.tool_calls.unwrap_or_default();
@@ -262,7 +261,8 @@ fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -
     response.answered(extra, number_of_turn, at)
 }
 
-/// The result of a call of the last response: the named one, or else the first without a result.
+/// Adds a result to a call of the last response: the call with this id, or the first without a
+/// result.
 fn returned(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
     let Some(Turn::Answered(last)) =
         turns.iter_mut().rfind(|turn| matches!(turn, Turn::Answered(_)))
@@ -276,7 +276,7 @@ fn returned(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
     }
 }
 
-/// A text, or the texts of a list of parts.
+/// Returns the text of a message, joining the text parts of a list.
 pub(super) fn words(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Imports trajectories of other tools as trials. Everything outside this directory exports.
+//! Imports other tools' trajectories as trials. The code outside this directory exports.
 
 mod atif;
 mod events;

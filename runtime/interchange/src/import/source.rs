@@ -1,4 +1,4 @@
-//! Detects the format of another tool's file, and reads it.
+//! Detects the format of another tool's file and parses it.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use serde_json::Value;
 use super::{atif, events, mini, swe_agent};
 use crate::{Fidelity, Format, conversation::Conversation};
 
-/// A trial as described by another tool's file.
+/// A trial parsed from another tool's file.
 #[derive(Debug, Clone)]
 pub struct Imported {
-    /// Absent if the file does not name it.
+    /// The task's id. `None` if the file has none.
     pub task: Option<String>,
-    /// The name of the arm, if Proctor wrote the file.
+    /// The arm's name if Proctor wrote the file.
     pub arm: Option<String>,
     pub attempt: Option<u32>,
     pub agent: String,
     pub version: Option<String>,
     pub model: Option<String>,
-    /// The submitted patch. Absent if the file has none.
+    /// The submitted patch. `None` if the file has none.
     pub patch: Option<String>,
-    /// The file's own claim about its result. Proctor's verdicts come from grading alone.
+    /// The result claimed by the file. Proctor's verdicts come only from grading.
     pub claim: Option<Value>,
     pub(crate) conversation: Conversation,
     pub(crate) ending: Ending,
-    /// Total input, output and cached tokens, and dollars, if the file has totals.
+    /// Total input, output and cached tokens and the cost in US dollars, if the file has totals.
     pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
 }
 
-/// The trial's identity, if Proctor wrote the file in a format that has no keys for it.
+/// The trial's identity, for files written by Proctor in a format without keys for it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Own {
@@ -41,10 +41,10 @@ pub(super) struct Own {
     pub(super) attempt: Option<u32>,
 }
 
-/// A file that is not a valid trajectory: the place and the reason.
+/// An error about an invalid trajectory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadSource {
-    /// `steps[3].source`, or a line and a column.
+    /// The location, such as `steps[3].source`, or a line and column.
     pub place: String,
     pub why: String,
     pub hint: &'static str,
@@ -62,15 +62,16 @@ impl fmt::Display for BadSource {
     }
 }
 
-/// Maximum number of characters quoted of an error about a value.
+/// Maximum number of characters of an error message that quotes a value.
 const QUOTED: usize = 300;
 const NO_JSON: &str = "the file may be truncated: download it again, or leave it out";
 const OTHER_SHAPE: &str =
-    "correct the file, or leave it out; docs/import.md lists what each format may contain";
+    "fix the file, or leave it out; docs/import.md lists what each format may contain";
 
-/// The format of a file, judged by its content. `None` if it is not a known trajectory.
+/// Detects a file's format from its content. Returns `None` if it is not a known trajectory format.
 pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
-    // A truncated file should be reported as truncated, not as something else.
+    // Match on the start of the text, so that a truncated file is still recognized and reported as
+    // truncated.
     let from_start = |words: &str| text.get(..4096).unwrap_or(text).contains(words);
     let Ok(value) = python_json(text.as_bytes()) else {
         return match name {
@@ -92,11 +93,11 @@ pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
     }
 }
 
-/// Reads a trajectory. `fidelity` counts what the record of a trial would have but the file lacks,
-/// and what the file has but a record has no place for.
+/// Parses a trajectory. `fidelity` counts data that the file lacks and data that a record cannot
+/// represent.
 ///
 /// # Errors
-/// The file is damaged, or has another format.
+/// Returns an error if the file is damaged or in another format.
 pub fn read_trajectory(
     format: Format,
     text: &str,
@@ -122,18 +123,19 @@ pub fn read_trajectory(
 }
 
 impl Imported {
-    /// Its events and its outcome, as in a record. The last event, with the outcome, is left to the
-    /// code that stores the patch.
+    /// Returns the events and the outcome for a record. The caller stores the patch and adds the
+    /// last event, which contains the outcome.
     pub fn record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
         events::of(self, id)
     }
 
-    /// The first message to the agent; serves as the task's statement if no dataset has the task.
+    /// Returns the first message to the agent. It is used as the task's statement if no dataset
+    /// contains the task.
     pub fn statement(&self) -> &str {
         self.conversation.first_words().unwrap_or_default()
     }
 
-    /// `AGENT/MODEL`, or the name that Proctor wrote.
+    /// Returns `AGENT/MODEL`, or the name that Proctor wrote.
     pub fn arm_name(&self) -> String {
         let (agent, model) = (&self.agent, self.model.as_deref());
         match (&self.arm, model) {
@@ -144,7 +146,7 @@ impl Imported {
     }
 }
 
-/// Parses JSON as `T`, or returns the place where it does not fit.
+/// Parses JSON as `T`. Errors contain the location.
 pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
     let value = python_json(text.as_bytes()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
@@ -156,7 +158,7 @@ pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
     })
 }
 
-/// A sentence that quotes a value of the file, with the middle of a long one removed.
+/// Shortens the middle of an error message that quotes a long value.
 fn shortened(why: &str) -> String {
     let count = why.chars().count();
     if count <= QUOTED {
@@ -167,7 +169,7 @@ fn shortened(why: &str) -> String {
     format!("{head}\u{2026}{tail}")
 }
 
-/// How a trial ended, in the terms of Proctor or of other tools.
+/// Parses how a trial ended, in Proctor's or other tools' terms.
 pub(super) fn ending(said: Option<&str>) -> Ending {
     let said = said.unwrap_or_default().trim();
     let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };

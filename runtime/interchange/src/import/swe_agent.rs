@@ -1,4 +1,4 @@
-//! Reads trajectories of SWE-agent (`.traj`).
+//! Imports SWE-agent trajectories (`.traj`).
 
 use proctor_types::{Answer, Usage};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
 struct Document {
     trajectory: Vec<Entry>,
     #[serde(default)]
-    history: Vec<Said>,
+    history: Vec<HistoryMessage>,
     #[serde(default)]
     info: Info,
     environment: Option<String>,
@@ -38,7 +38,7 @@ struct Entry {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct HistoryMessage {
     role: String,
     #[serde(default)]
     content: Value,
@@ -58,7 +58,7 @@ struct Info {
 pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
     let Document { trajectory, history, info, environment } = shaped(text)?;
     let mut turns = Vec::new();
-    // Later messages repeat what the entries have.
+    // Later messages are repeated in the trajectory's entries.
     for said in history.iter().take_while(|said| said.role != "assistant") {
         let is_system = said.role == "system";
         turns.push(Turn::Told(Told { is_system, text: words(&said.content), at: 0.0 }));

@@ -1,17 +1,17 @@
-//! Patches come from models, so they may be any bytes.
+//! Patches come from models and may contain any bytes.
 
 use fuzz::{fuzz, told};
 use proctor_patch::{Current, Patch, RawPath};
 
 #[test]
-fn patches_are_read_or_named() {
+fn arbitrary_bytes_parse_or_return_an_error() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/patches");
     fuzz(seeds, |bytes| {
         let patch = Patch::read(bytes);
         patch.names();
         patch.added_and_removed();
         for file in &patch.files {
-            assert!(bytes.get(file.text.clone()).is_some(), "{:?} stands nowhere", file.text);
+            assert!(bytes.get(file.text.clone()).is_some(), "{:?} is out of range", file.text);
         }
         let resolved = patch.resolve(&tree);
         if let Err(error) = &resolved {
@@ -21,7 +21,7 @@ fn patches_are_read_or_named() {
             told(&error.to_string(), "");
             return false;
         }
-        // Written in git's form, it is the same patch.
+        // Writing and parsing it again yields the same patch.
         let written = patch.to_bytes();
         let again = Patch::read(&written);
         assert_eq!(again.touched(), patch.touched(), "{}", written.escape_ascii());
@@ -36,7 +36,7 @@ fn patches_are_read_or_named() {
     });
 }
 
-/// The tree that the seeds apply to.
+/// Returns the tree that the seed patches apply to.
 fn tree(path: &RawPath) -> Option<Current> {
     let file = |text: &str| Some(Current::File { bytes: text.into(), mode: 0o644 });
     match path.as_bytes() {

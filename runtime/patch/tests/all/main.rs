@@ -1,4 +1,4 @@
-//! The tests of patches. One binary, because linking is the slow part.
+//! Integration tests of the patch crate, in one binary because linking is slow.
 
 mod common;
 mod fuzz;

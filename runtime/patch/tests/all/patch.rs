@@ -1,4 +1,4 @@
-//! What a patch may not do, what the errors say, and what a partly unreadable patch still reveals.
+//! Tests forbidden operations, error messages, and partly unreadable patches.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -95,21 +95,21 @@ fn text_without_a_patch_is_rejected() {
 }
 
 #[test]
-fn sloppy_patches_of_models_are_read() {
+fn sloppy_patches_from_models_are_parsed() {
     let base = nodes(&[("x.py", file("a\n\nc\n"))]);
     let end = nodes(&[("x.py", file("a\n\nC\n"))]);
-    // No git header, a mail's head, an empty context line without its space, no final newline.
+    // No Git header, a mail header, an empty context line without its space, no final newline.
     let text = "Here is it:\n\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n\n-c\n+C";
     assert_eq!(resolved(&base, text.as_bytes()).unwrap(), end);
     let crlf = "--- a/x.py\r\n+++ b/x.py\r\n@@ -1,3 +1,3 @@\r\n a\n\n-c\n+C\n";
     assert_eq!(resolved(&base, crlf.as_bytes()).unwrap(), end);
-    // The same file twice: the second entry continues from the first.
+    // The same file twice: the second entry applies to the result of the first.
     let twice = format!(
         "{text}\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n-a\n+A\n \n C\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n"
     );
     let end = nodes(&[("x.py", file("A\n\nC\n")), ("n", file("n\n"))]);
     assert_eq!(resolved(&base, twice.as_bytes()).unwrap(), end);
-    // `new file mode` forgotten.
+    // `new file mode` is missing.
     let forgot = "diff --git a/n b/n\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n";
     assert!(resolved(&base, forgot.as_bytes()).unwrap().contains_key(&b"n"[..]));
 }
@@ -142,14 +142,14 @@ fn missing_binary_content_is_reported() {
 }
 
 #[test]
-fn fuzzing_finds_round_trip() {
+fn inputs_found_by_fuzzing_round_trip() {
     let base = nodes(&[("x", Node::File(b"1\n".to_vec(), false))]);
     let body = "--- a/x\n+++ b/x\n@@ -1 +1 @@ f\r\r\n-1\n+2\n";
     for text in [
         // Invalid ids, and lines that end in several carriage returns.
         format!("diff --git a/x b/x\r\r\nindex 1..2\r\r\n{body}"),
         format!("diff --git a/x b/x\nindex one..two 100755\n{body}"),
-        // A mode that is given alone, or twice.
+        // Only one mode line, or two with the same mode.
         "diff --git a/x b/x\nnew mode 100755\n".into(),
         "diff --git a/x b/x\nold mode 100755\nnew mode 100755\n".into(),
     ] {
@@ -178,8 +178,8 @@ fn new_deleted_renamed_and_odd_names_are_found() {
     assert_eq!(names(&dated), ["x.py"]);
 }
 
-/// Code that only inspects a patch (what to hide, what to count) sees what could be parsed; code
-/// that needs the whole patch gets the error.
+/// Code that only inspects a patch (what to hide, what to count) uses the parsed parts. Code that
+/// needs the whole patch gets the error.
 #[test]
 fn readable_patches_need_not_apply() {
     for (text, names, lines) in [
@@ -212,12 +212,12 @@ fn readable_patches_need_not_apply() {
     }
 }
 
-/// Found by fuzzing: written with a header, `b.py` had to be there already.
+/// Regression test, found by fuzzing: written with a header, the patch required `b.py` to exist.
 #[test]
 fn headerless_patch_is_written_headerless() {
     let base = nodes(&[("a.py", file("a\n"))]);
-    // The header before it changes nothing; without a line between them it would become the header
-    // of `b.py`.
+    // The header before it changes nothing. Without a separating line it would become the header of
+    // `b.py`.
     for before in
         ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
     {
@@ -230,10 +230,10 @@ fn headerless_patch_is_written_headerless() {
     }
 }
 
-/// The files of a patch with their new text, and the parts that were left out.
+/// The patched files with their new text, and the parts that were skipped.
 type Parts = (Vec<(String, String)>, Vec<String>);
 
-/// The result of `resolve_parts`, and the parts that it reports.
+/// Returns the result of `resolve_parts` and the reported parts.
 fn parts(base: &[(&str, &str)], patch: &str) -> Result<Parts, String> {
     let current = |path: &RawPath| {
         let found = base.iter().find(|(name, _)| name.as_bytes() == path.as_bytes());
@@ -294,7 +294,7 @@ fn inapplicable_parts_are_reported_and_skipped() {
             assert!(resolved(&strict, patch.as_bytes()).is_err(), "{patch}");
         }
     }
-    // Everything else still voids the patch.
+    // All other errors still reject the whole patch.
     let conflict = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-y\n+z\n";
     assert!(parts(&[("g", "g\n"), ("x", "x\n")], &format!("{GOOD}{conflict}")).is_err());
     let hostile = "diff --git a/../v b/../v\nnew file mode 160000\n--- /dev/null\n+++ b/../v\n@@ -0,0 +1 @@\n+x\n";
@@ -310,11 +310,11 @@ fn trailing_blank_context_may_be_stripped() {
         assert_eq!(changes[1], ("x".to_owned(), "a\nB\nc\n\n\n".to_owned()), "{patch}");
         assert!(left_out.len() == 1 && left_out[0].starts_with("x: hunk 1 lacks"), "{left_out:?}");
     }
-    // There were only blank lines below the change.
+    // Only blank lines follow the change.
     let added = "--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n a\n+b\n";
     let (changes, _) = parts(&[("x", "a\n\n\nz\n")], added).unwrap();
     assert_eq!(changes, [("x".to_owned(), "a\nb\n\n\nz\n".to_owned())]);
-    // More than `patch` allows, before another file, or on one side only.
+    // More lines than GNU `patch` allows, before another file, or on one side only.
     for bad in [
         "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n-b\n+B\n c\n".to_owned(),
         format!("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n{GOOD}"),
@@ -332,10 +332,10 @@ fn patch_with_carriage_returns_applies_to_a_file_without() {
     let (changes, left_out) = parts(&[("x", "a\nb\nc\n")], &crlf).unwrap();
     assert_eq!(changes, written("a\nB\nc\n"));
     assert!(left_out.len() == 1 && left_out[0].contains("carriage returns"), "{left_out:?}");
-    // If the file has them too, nothing is changed.
+    // If the file has carriage returns too, no part is reported.
     let same = parts(&[("x", "a\r\nb\r\nc\r\n")], &crlf).unwrap();
     assert_eq!(same, (written("a\r\nB\r\nc\r\n"), Vec::new()));
-    // No tool applies the opposite case, nor a body that differs from its own header.
+    // No tool applies the opposite case, or a body that disagrees with its header.
     assert!(parts(&[("x", "a\r\nb\r\nc\r\n")], lf).is_err());
     let body = lf.replace(" a\n", " a\r\n");
     assert!(parts(&[("x", "a\nb\nc\n")], &body).is_err());

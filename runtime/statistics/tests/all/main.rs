@@ -1,4 +1,4 @@
-//! The tests of statistics. One binary, because linking is the slow part.
+//! Integration tests of the statistics crate, in one binary because linking is slow.
 
 mod properties;
 mod reference;

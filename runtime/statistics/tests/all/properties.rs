@@ -6,14 +6,14 @@ use proctor_statistics::{
     paired_bootstrap, ratio, tasks_for_mean_difference, wilson,
 };
 
-/// Differences of single tasks: so many of 1, of -1 and of 0.
+/// Builds one-task differences: this many of 1, of -1 and of 0.
 fn differences(plus: usize, minus: usize, same: usize) -> Vec<Vec<f64>> {
     let all = [vec![1.0; plus], vec![-1.0; minus], vec![0.0; same]].concat();
     all.into_iter().map(|one| vec![one]).collect()
 }
 
 #[test]
-fn the_bootstrap_of_one_attempt_is_mcnemars_exact_test() {
+fn paired_bootstrap_of_one_attempt_equals_mcnemars_exact_test() {
     for (plus, minus) in [(6, 0), (0, 1), (5, 4), (9, 2), (7, 7)] {
         let found = paired_bootstrap(&differences(plus, minus, 11), Scale::Share, 0.95).unwrap();
         let exact = mcnemar_exact(plus as u64, minus as u64);
@@ -24,13 +24,13 @@ fn the_bootstrap_of_one_attempt_is_mcnemars_exact_test() {
         let exact = mcnemar_exact(plus as u64, minus as u64);
         assert!((found.p_value / exact - 1.0).abs() < 1e-9, "{plus} {minus}: {found:?}");
     }
-    // Far below what any number of draws could show, but never 0.
+    // Far below what random draws could resolve, but never 0.
     let found = paired_bootstrap(&differences(1500, 0, 0), Scale::Share, 0.95).unwrap();
     assert!(found.p_value > 0.0 && found.p_value < 1e-300, "{found:?}");
 }
 
 #[test]
-fn the_order_of_the_tasks_changes_no_digit() {
+fn results_do_not_depend_on_task_order() {
     let tasks: Vec<Vec<f64>> = (0..40)
         .map(|i| (0..1 + i % 3).map(|j| f64::from(i * 7 + j) * 0.1 - 9.0).collect())
         .collect();
@@ -47,8 +47,8 @@ fn the_order_of_the_tasks_changes_no_digit() {
 }
 
 #[test]
-fn whole_repositories_tell_less_than_as_many_tasks() {
-    // Four repositories of ten tasks each, alike within.
+fn clustering_by_repository_widens_the_interval() {
+    // Twelve repositories of ten tasks each, with equal rates within a repository.
     let rates = [0.4, -0.1, 0.5, 0.2, 0.3, -0.2, 0.1, 0.6, 0.0, 0.3, 0.2, 0.4];
     let tasks: Vec<Vec<f64>> = rates.iter().flat_map(|d| vec![vec![*d]; 10]).collect();
     let repositories: Vec<Vec<f64>> = rates.iter().map(|d| vec![*d; 10]).collect();
@@ -61,12 +61,12 @@ fn whole_repositories_tell_less_than_as_many_tasks() {
 }
 
 #[test]
-fn attempts_at_one_task_are_no_further_tasks() {
+fn attempts_at_one_task_do_not_count_as_tasks() {
     let alike: Vec<(f64, f64)> = (0..20).map(|i| (if i < 8 { 5.0 } else { 0.0 }, 5.0)).collect();
     assert_eq!(clustered_wilson(&alike, 0.95), wilson(8.0, 20.0, 0.95));
     let single: Vec<(f64, f64)> = (0..20).map(|i| (f64::from(u8::from(i < 8)), 1.0)).collect();
     assert_eq!(clustered_wilson(&single, 0.95), wilson(8.0, 20.0, 0.95));
-    // Tasks that are all equally hard: every attempt counts.
+    // All tasks are equally hard, so every attempt counts.
     let spread: Vec<(f64, f64)> = (0..20).map(|_| (2.0, 5.0)).collect();
     let [lower, upper] = clustered_wilson(&spread, 0.95).unwrap();
     let [low, high] = clustered_wilson(&alike, 0.95).unwrap();
@@ -75,7 +75,7 @@ fn attempts_at_one_task_are_no_further_tasks() {
 }
 
 #[test]
-fn no_interval_of_a_share_has_no_width() {
+fn intervals_of_shares_never_have_zero_width() {
     for values in [vec![1.0], vec![0.0; 3], vec![1.0; 12], vec![0.5; 40]] {
         let [lower, upper] = mean_interval(&values, Scale::Share, 0.95).unwrap();
         assert!(lower < upper && lower >= 0.0 && upper <= 1.0, "{values:?}");
@@ -84,28 +84,29 @@ fn no_interval_of_a_share_has_no_width() {
     }
     let one = paired_bootstrap(&[vec![1.0, 1.0]], Scale::Share, 0.95).unwrap();
     assert!(one.interval.unwrap()[0] < 0.0 && one.p_value == 1.0, "{one:?}");
-    // One task says nothing about an amount.
+    // One task carries no information about an amount.
     let one = paired_bootstrap(&[vec![900.0]], Scale::Amount, 0.95).unwrap();
     assert_eq!((one.interval, one.p_value), (None, 1.0));
 }
 
 #[test]
-fn float_noise_is_no_difference() {
+fn float_noise_does_not_count_as_a_difference() {
     let third = 1.0 / 3.0;
-    // Three tasks are a third better and one is entirely worse: their sum is a rounding error.
+    // Three tasks are better by a third and one is entirely worse: their sum is only a rounding
+    // error.
     let tasks = [third, third, third, -1.0].map(|one| vec![one]);
     let found = paired_bootstrap(&tasks, Scale::Share, LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value), (0.0, 1.0));
     let needed = tasks_for_mean_difference(found.difference, found.deviation, 1.0, Wanted::of(1));
     assert_eq!(needed, None);
-    // Within one cluster, too.
+    // The same within one cluster.
     let found = paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Share, LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value, found.differing), (0.0, 1.0, 0.0));
-    // The mean cost of the same responses in another order.
+    // The mean cost of the same responses, summed in another order.
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
     assert!(one != other && difference(one, other) == 0.0);
     assert_eq!(difference(1e-12, 0.0), 1e-12, "small is not noise");
-    // A draw that equals the estimate with its terms in another order counts half to each side.
+    // A draw that equals the estimate up to the order of its terms counts half to each side.
     let sorted = [vec![0.0; 20], vec![1.0; 60], vec![2.0; 20]].concat();
     let mut noisy = sorted.clone();
     noisy[20..50].fill(1.0 - 1e-15);
@@ -117,23 +118,23 @@ fn float_noise_is_no_difference() {
 }
 
 #[test]
-fn two_tasks_have_no_interval_without_width() {
+fn interval_of_two_tasks_has_nonzero_width() {
     for scale in [Scale::Share, Scale::Amount] {
         for values in [[1.0, 1.0], [0.25, 0.25], [-0.5, -0.5]] {
             let clusters = values.map(|one| vec![one]);
             let found = paired_bootstrap(&clusters, scale, LEVEL).unwrap();
             let [lower, upper] = found.interval.unwrap();
-            assert!(lower < 0.0 && upper > 0.0, "two tasks show nothing: {found:?}");
+            assert!(lower < 0.0 && upper > 0.0, "two tasks cannot show a difference: {found:?}");
         }
     }
-    // If all amounts are equal, nothing is known about their variation.
+    // If all amounts are equal, their variation is unknown.
     let none = paired_bootstrap(&[vec![0.0], vec![0.0]], Scale::Amount, LEVEL).unwrap();
     assert_eq!((none.interval, none.p_value), (None, 1.0));
 }
 
 #[test]
-fn sixteen_tasks_tell_one_arm_of_thirty_three_apart() {
-    // As many pairs as 33 arms have; 32 of them with a difference on every task.
+fn sixteen_tasks_distinguish_one_arm_of_thirty_three() {
+    // The number of pairs of 33 arms. 32 of them differ on every task.
     let clusters: Vec<Vec<f64>> = vec![vec![1.0]; 16];
     let found = paired_bootstrap(&clusters, Scale::Share, LEVEL).unwrap();
     assert_eq!(found.p_value, 2.0 / 65536.0);
@@ -147,7 +148,7 @@ fn sixteen_tasks_tell_one_arm_of_thirty_three_apart() {
 }
 
 #[test]
-fn an_interval_leaves_zero_out_where_its_test_does() {
+fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
     let mut rng = fastrand::Rng::with_seed(9);
     for round in 0..400 {
         let tasks = rng.usize(1..40);
@@ -185,8 +186,8 @@ fn an_interval_leaves_zero_out_where_its_test_does() {
 }
 
 #[test]
-fn a_ratio_is_bounded_by_as_much_as_the_tasks_show() {
-    // Nothing in the denominator, one task, and tasks that do not differ.
+fn ratio_interval_is_bounded_only_if_the_data_bound_it() {
+    // A zero denominator, a single task, and tasks with equal ratios.
     assert_eq!(ratio(&[(1.0, 0.0), (2.0, 0.0)], LEVEL), None);
     assert_eq!(ratio(&[], LEVEL), None);
     for tasks in [vec![(3.0, 2.0)], vec![(0.3, 0.1); 7]] {
@@ -209,7 +210,7 @@ fn a_ratio_is_bounded_by_as_much_as_the_tasks_show() {
         let wider = ratio(&tasks, 0.99).unwrap();
         assert!(wider.lower.unwrap() <= lower + 1e-12, "{found:?} {wider:?}");
         assert!(wider.upper.is_none() || wider.upper >= found.upper, "{found:?} {wider:?}");
-        // Ten times the dollars are ten times the ratio, in any order.
+        // Ten times the dollars give ten times the ratio, in any order.
         let mut tenfold: Vec<_> = tasks.iter().map(|task| (task.0 * 10.0, task.1)).collect();
         tenfold.reverse();
         let tenfold = ratio(&tenfold, LEVEL).unwrap();
@@ -218,10 +219,10 @@ fn a_ratio_is_bounded_by_as_much_as_the_tasks_show() {
     }
 }
 
-/// How often the interval contains the true ratio: dollars are log-normal, and a task that costs
-/// more is resolved less often.
+/// Checks how often the interval contains the true ratio. Dollars are log-normal, and expensive
+/// tasks are resolved less often.
 #[test]
-fn the_interval_of_a_ratio_covers_it() {
+fn ratio_interval_covers_the_true_ratio() {
     let mut rng = fastrand::Rng::with_seed(17);
     let (rounds, mut covered) = (1500, 0);
     for _ in 0..rounds {
@@ -232,7 +233,7 @@ fn the_interval_of_a_ratio_covers_it() {
                 (dollars, f64::from(u8::from(rng.f64() > hard)))
             })
             .collect();
-        // 1.2 dollars a trial, and half of the trials are resolved.
+        // 1.2 dollars per trial, and half of the trials are resolved.
         let found = ratio(&tasks, LEVEL).unwrap();
         let is_in = found.lower.is_some_and(|lower| lower <= 2.4)
             && found.upper.is_none_or(|upper| 2.4 <= upper);

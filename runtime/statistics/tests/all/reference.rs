@@ -1,5 +1,5 @@
-//! Compares with SciPy, statsmodels and NumPy: `reference.py` made `reference.json` and says how.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+//! Compares results with SciPy, statsmodels and NumPy. `reference.py` creates `reference.json`.
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use proctor_statistics::{
     Scale, Wanted, bca, difference_interval, discordant_difference, discordant_power,
@@ -33,7 +33,7 @@ fn near(found: f64, wanted: &Value, row: &Value) {
     let wanted = number(wanted);
     let off = (found - wanted).abs();
     assert!(off <= 1e-9 * wanted.abs().max(1.0), "{found} is not {wanted}: {row}");
-    // For a small probability the leading digits matter, too.
+    // For a small probability, the leading digits must match too.
     assert!(wanted == 0.0 || off <= 1e-9 * wanted.abs() || off < 1e-15, "{found}: {row}");
 }
 
@@ -45,7 +45,7 @@ fn near_interval(found: Option<[f64; 2]>, row: &Value) {
 }
 
 #[test]
-fn mcnemar_is_scipys() {
+fn mcnemar_matches_scipy() {
     for row in reference("mcnemar") {
         let (a, b) = (count(&row["a"]), count(&row["b"]));
         near(mcnemar_exact(a, b), &row["exact"], &row);
@@ -56,7 +56,7 @@ fn mcnemar_is_scipys() {
 }
 
 #[test]
-fn intervals_of_shares_are_statsmodels() {
+fn proportion_intervals_match_statsmodels() {
     for row in reference("wilson") {
         let (successes, trials) = (number(&row["successes"]), number(&row["trials"]));
         near_interval(wilson(successes, trials, number(&row["level"])), &row);
@@ -70,7 +70,7 @@ fn intervals_of_shares_are_statsmodels() {
 }
 
 #[test]
-fn holm_is_statsmodels() {
+fn holm_matches_statsmodels() {
     for row in reference("holm") {
         let found = holm(&numbers(&row["values"]));
         for (found, wanted) in found.iter().zip(row["adjusted"].as_array().unwrap()) {
@@ -81,7 +81,7 @@ fn holm_is_statsmodels() {
 }
 
 #[test]
-fn pass_at_k_and_pass_hat_k_are_quotients_of_binomials() {
+fn pass_at_k_and_pass_hat_k_match_quotients_of_binomials() {
     for row in reference("pass_k") {
         let (n, c, k) = (count(&row["n"]), count(&row["c"]), count(&row["k"]));
         near(pass_at_k(n, c, k).unwrap(), &row["at"], &row);
@@ -91,7 +91,7 @@ fn pass_at_k_and_pass_hat_k_are_quotients_of_binomials() {
 }
 
 #[test]
-fn the_split_of_the_variance_is_that_of_the_analysis_of_variance() {
+fn variance_components_match_the_analysis_of_variance() {
     for row in reference("variance") {
         let tasks: Vec<Vec<f64>> = row["tasks"].as_array().unwrap().iter().map(numbers).collect();
         let found = variance(&tasks).unwrap();
@@ -103,7 +103,7 @@ fn the_split_of_the_variance_is_that_of_the_analysis_of_variance() {
 }
 
 #[test]
-fn kendalls_tau_is_scipys() {
+fn kendall_tau_matches_scipy() {
     for row in reference("kendall") {
         let (a, b) = (numbers(&row["a"]), numbers(&row["b"]));
         near(kendall_tau(&a, &b).unwrap(), &row["tau"], &row);
@@ -111,7 +111,7 @@ fn kendalls_tau_is_scipys() {
 }
 
 #[test]
-fn the_agreement_of_two_sets_of_tasks_is_scipys() {
+fn rank_agreement_matches_scipy() {
     for row in reference("rank_agreement") {
         let scores = |name: &str| -> Vec<Vec<f64>> {
             let rows = row[name].as_array().unwrap().iter();
@@ -129,7 +129,7 @@ fn the_agreement_of_two_sets_of_tasks_is_scipys() {
 }
 
 #[test]
-fn bca_is_scipys() {
+fn bca_matches_scipy() {
     for row in reference("bca") {
         let (draws, jackknife) = (numbers(&row["distribution"]), numbers(&row["jackknife"]));
         near_interval(bca(&draws, number(&row["estimate"]), &jackknife, 0.95), &row);
@@ -138,7 +138,7 @@ fn bca_is_scipys() {
 }
 
 #[test]
-fn signs_in_all_combinations_are_scipys_permutations() {
+fn sign_flip_matches_scipy_permutation_test() {
     for row in reference("signs") {
         let clusters: Vec<Vec<f64>> =
             numbers(&row["values"]).into_iter().map(|value| vec![value]).collect();
@@ -149,14 +149,14 @@ fn signs_in_all_combinations_are_scipys_permutations() {
 }
 
 #[test]
-fn a_few_amounts_have_students_interval() {
+fn few_amounts_use_students_interval() {
     for row in reference("student") {
         near_interval(mean_interval(&numbers(&row["values"]), Scale::Amount, 0.95), &row);
     }
 }
 
 #[test]
-fn power_is_that_of_the_exact_test() {
+fn power_matches_the_exact_test() {
     for row in reference("power") {
         let (d, psi) = (number(&row["difference"]), number(&row["discordant"]));
         let (tasks, alpha) = (count(&row["tasks"]), number(&row["alpha"]));
@@ -165,7 +165,7 @@ fn power_is_that_of_the_exact_test() {
         let needed = discordant_tasks(d, psi, wanted).unwrap();
         assert!(discordant_power(needed, d, psi, alpha) >= 0.8, "{needed}: {row}");
         assert!(discordant_power(needed - 1, d, psi, alpha) < 0.8, "{needed}: {row}");
-        // One is the inverse of the other, up to whole tasks.
+        // The two functions are inverse, up to whole tasks.
         let seen = discordant_difference(needed, psi, wanted).unwrap();
         assert!(seen <= d + 1e-5, "{seen}: {row}");
     }
@@ -180,25 +180,25 @@ fn power_is_that_of_the_exact_test() {
     let wanted = Wanted::of(1);
     assert_eq!(discordant_tasks(0.0, 0.1, wanted), None);
     assert_eq!(discordant_difference(3, 0.1, wanted), None);
-    // A plan of few tasks shows only differences that are larger than the usual disagreement, and
-    // one of five tasks shows none.
+    // A plan of few tasks can detect only differences larger than the usual disagreement. A plan of
+    // five tasks can detect none.
     let seen = visible_difference(20, 0.2, wanted).unwrap();
     assert!((discordant_power(20, seen, seen, 0.05) - 0.8).abs() < 1e-3 && seen > 0.2, "{seen}");
     assert_eq!(visible_difference(6, 0.2, wanted).map(|seen| seen > 0.9), Some(true));
     assert_eq!(visible_difference(5, 0.2, wanted), None);
-    // Above the number of tasks for which the power is summed, the formula is as good.
+    // Above the number of tasks for which the power is summed, the formula is accurate enough.
     let large = discordant_tasks(0.02, 0.1, wanted).unwrap();
     assert!((discordant_power(large, 0.02, 0.1, 0.05) - 0.8).abs() < 0.01, "{large}");
-    // No result is larger than any realistic number of tasks.
+    // Results never exceed a realistic number of tasks.
     assert_eq!(tasks_for_mean_difference(1e-12, 0.4, 1.0, wanted), None);
     assert_eq!(tasks_for_mean_difference(0.0, 0.4, 1.0, wanted), None);
-    // Six tasks that all agree are the fewest for which a difference is called.
+    // At least six tasks, all in favor of one arm, are needed to call a difference.
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 1.0, wanted), Some(6));
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 0.5, wanted), Some(12));
 }
 
 #[test]
-fn the_interval_of_a_ratio_is_fiellers() {
+fn ratio_interval_matches_fieller() {
     let mut unbounded = 0;
     for row in reference("ratio") {
         let tasks = numbers(&row["numerators"]).into_iter().zip(numbers(&row["denominators"]));

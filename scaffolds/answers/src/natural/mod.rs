@@ -10,12 +10,12 @@
 //! snippet = { line } [ "\ No newline at end of file" ]
 //! ```
 //!
-//! Each marker is on its own line; white space around it does not count. An empty old snippet means
-//! a missing or empty file. The optional last line of a snippet means, as in a diff, that the file
-//! ends without a line feed; if neither snippet has it, the file's ending does not change.
+//! Each marker is on its own line, ignoring surrounding white space. An empty old snippet means
+//! that the file is missing or empty. As in a diff, the optional last line of a snippet means that
+//! the file ends without a line feed. If neither snippet has it, the file's ending does not change.
 //!
-//! The form cannot express a link, a file that is not text, or a line that equals a marker.
-//! [`write()`] rejects those.
+//! The format cannot express a symlink, a binary file, or a line that equals a marker. [`write()`]
+//! rejects those.
 
 mod read;
 mod write;
@@ -23,10 +23,10 @@ mod write;
 pub use read::{Edit, Natural, Problem, Snippet, read};
 pub use write::{Unwritable, write};
 
-/// As in a diff.
+/// The same marker that diffs use.
 pub(crate) const NO_NEWLINE: &str = "\\ No newline at end of file";
 
-/// Which of the two snippets.
+/// Selects the old or the new snippet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {
     Before,

@@ -3,21 +3,21 @@ use serde::Serialize;
 use super::{NO_NEWLINE, Time};
 use crate::thinking;
 
-/// Lines of a file in an answer.
+/// A snippet of a file in an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// Without line breaks.
+    /// Lines without line breaks.
     pub lines: Vec<String>,
-    /// The file ends after it, without a line feed.
+    /// The file ends with this snippet and has no trailing line feed.
     pub unended: bool,
 }
 
-/// One edit, as written.
+/// An edit as written in the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// Replaces one snippet with another.
     Replace {
-        /// Relative to the repository.
+        /// Path relative to the repository root.
         file: String,
         /// The old lines.
         before: Snippet,
@@ -26,12 +26,12 @@ pub enum Edit {
     },
     /// Deletes the file.
     Delete {
-        /// Relative to the repository.
+        /// Path relative to the repository root.
         file: String,
     },
     /// Sets the file's Git mode.
     Mode {
-        /// Relative to the repository.
+        /// Path relative to the repository root.
         file: String,
         /// `0o100644` or `0o100755`.
         mode: u32,
@@ -39,7 +39,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// The file that it changes.
+    /// Returns the path of the file this edit changes.
     pub fn file(&self) -> &str {
         match self {
             Self::Replace { file, .. } | Self::Delete { file } | Self::Mode { file, .. } => file,
@@ -47,29 +47,29 @@ impl Edit {
     }
 }
 
-/// A part of an answer that is not a valid edit.
+/// A part of an answer that could not be parsed as an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "problem", content = "file", rename_all = "snake_case")]
 pub enum Problem {
-    /// The answer ends within a snippet, or between the old and the new one.
+    /// The answer ends inside a snippet, or between the old and the new one.
     Cut(String),
     /// A new snippet without an old one.
     NoBefore(String),
-    /// The new snippet names another file than the old one.
+    /// The new snippet names a different file than the old one.
     NamesDiffer(String),
 }
 
 /// A parsed natural answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Natural {
-    /// In order.
+    /// The edits in answer order.
     pub edits: Vec<Edit>,
-    /// What could not be parsed. The edits still count.
+    /// The parts that could not be parsed. The parsed edits are still used.
     pub problems: Vec<Problem>,
 }
 
-/// Parses an answer as far as possible: an incomplete edit at the end does not affect those before
-/// it.
+/// Parses as much of an answer as possible. An incomplete edit at the end does not invalidate
+/// earlier edits.
 pub fn read(answer: &str) -> Natural {
     let mut natural = Natural::default();
     let mut lines = thinking::without(answer).split('\n');
@@ -113,7 +113,7 @@ fn start(line: &str) -> Option<(Time, &str)> {
     })
 }
 
-/// The lines up to the end marker with the same file and time. `None`: there is no such marker.
+/// Returns the lines up to the matching end marker, or `None` if there is no such marker.
 fn snippet<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
     time: Time,
@@ -148,7 +148,7 @@ fn single(line: &str) -> Option<Edit> {
     Some(Edit::Mode { file: clean(file), mode })
 }
 
-/// A path relative to the repository.
+/// Normalizes a path relative to the repository root.
 fn clean(file: &str) -> String {
     let file = file.trim();
     file.strip_prefix("./").unwrap_or(file).to_owned()
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn natural_incomplete_edit_keeps_the_others() {
+    fn natural_incomplete_edit_keeps_earlier_edits() {
         let whole = pair("a.py", "a\n", "b\n");
         let cut = &pair("b.py", "a\n", "b\n");
         for end in [60, 100, 180] {

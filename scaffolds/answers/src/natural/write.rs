@@ -8,28 +8,28 @@ use crate::{
     lines::Lines,
 };
 
-/// A change that the form cannot express.
+/// A change that the format cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unwritable {
-    /// The file.
+    /// The file's path.
     pub file: String,
-    /// Why.
+    /// The construct that cannot be expressed.
     pub why: &'static str,
 }
 
 impl fmt::Display for Unwritable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: a natural answer cannot express {}", self.file, self.why)
+        write!(f, "{}: natural answers cannot express {}", self.file, self.why)
     }
 }
 
-/// A natural answer for these changes: each path's content before and after.
+/// Formats changes as a natural answer. Each path maps to its old and new content.
 ///
-/// Every file's edits are parsed and applied again as a check. If the result differs, as when a
-/// file repeats itself, one edit replaces the whole file.
+/// As a check, the edits of every file are parsed and applied again. If the result differs, for
+/// example because the file contains repeated sections, one edit replaces the whole file.
 ///
 /// # Errors
-/// The form cannot express one of them.
+/// Returns an error if the format cannot express a change.
 pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritable> {
     let mut out = String::new();
     for (file, (before, after)) in files {
@@ -77,7 +77,7 @@ pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritabl
     Ok(out)
 }
 
-/// Both sides as lines: without carriage returns if both have them at every line end.
+/// Splits both sides into lines. Carriage returns are removed if every line on both sides has one.
 fn sides(old: &str, new: &str) -> (Lines, Lines) {
     let (before, after) = (Lines::of(old), Lines::of(new));
     match before.crlf && after.crlf {
@@ -129,7 +129,7 @@ fn edits(file: &str, old: &str, new: &str) -> String {
     out
 }
 
-/// Whether lines occur in a file exactly once.
+/// Returns whether these lines occur in a file exactly once.
 fn once(lines: &[String], from: usize, to: usize) -> bool {
     to > from
         && lines.windows(to - from).filter(|window| *window == &lines[from..to]).nth(1).is_none()

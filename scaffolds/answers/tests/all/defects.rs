@@ -1,4 +1,4 @@
-//! Answers that the reference's own code drops or corrupts.
+//! Answers that FEA-Bench's own code drops or corrupts.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use proctor_answers::{Applied, Matching, Status, apply, natural};
@@ -12,7 +12,7 @@ fn pair(file: &str, before: &str, after: &str) -> String {
     )
 }
 
-/// Applies an answer to files of a tree.
+/// Applies an answer to a set of files.
 fn answer(files: &[(&str, &str)], answer: &str, matching: Matching) -> Applied {
     let current = |path: &str| {
         let found = files.iter().find(|(name, _)| *name == path)?;
@@ -30,7 +30,7 @@ fn status(applied: &Applied) -> Vec<Status> {
 }
 
 #[test]
-fn an_edit_that_only_appends_or_cuts_the_tail_counts() {
+fn edit_that_only_appends_or_truncates_is_applied() {
     let file = [("a.py", "x = 1\ny = 2\n")];
     let grown = answer(&file, &pair("a.py", "y = 2\n", "y = 2\nz = 3\n"), Matching::Exact);
     assert_eq!(text(&grown, "a.py"), "x = 1\ny = 2\nz = 3\n");
@@ -41,7 +41,7 @@ fn an_edit_that_only_appends_or_cuts_the_tail_counts() {
 }
 
 #[test]
-fn an_empty_file_is_filled_and_not_made_again() {
+fn edit_of_empty_file_fills_it() {
     let filled =
         answer(&[("p/__init__.py", "")], &pair("p/__init__.py", "", "x = 1\n"), Matching::Exact);
     assert_eq!(status(&filled), [Status::Applied]);
@@ -51,7 +51,7 @@ fn an_empty_file_is_filled_and_not_made_again() {
 }
 
 #[test]
-fn a_missing_final_newline_stays_or_is_said() {
+fn missing_final_newline_is_kept_unless_the_answer_changes_it() {
     let file = [("a.py", "x = 1\ny = 2")];
     let kept = answer(&file, &pair("a.py", "x = 1\n", "x = 5\n"), Matching::Exact);
     assert_eq!(text(&kept, "a.py"), "x = 5\ny = 2");
@@ -69,7 +69,7 @@ fn a_missing_final_newline_stays_or_is_said() {
 }
 
 #[test]
-fn a_form_feed_ends_no_line_and_carriage_returns_stay() {
+fn form_feed_does_not_end_a_line_and_carriage_returns_are_kept() {
     let feed = answer(&[("a.py", "a\x0cb\nc\n")], &pair("a.py", "c\n", "d\n"), Matching::Exact);
     assert_eq!(text(&feed, "a.py"), "a\x0cb\nd\n");
     let dos = answer(&[("a.py", "a\r\nb\r\n")], &pair("a.py", "b\n", "b\nc\n"), Matching::Exact);
@@ -77,7 +77,7 @@ fn a_form_feed_ends_no_line_and_carriage_returns_stay() {
 }
 
 #[test]
-fn files_that_only_sound_like_tests_are_edited() {
+fn files_with_test_like_names_are_edited() {
     for path in ["checkpointing.py", "contest/latest.py", "p/check.py"] {
         let edited = answer(&[(path, "a\n")], &pair(path, "a\n", "b\n"), Matching::Exact);
         assert_eq!(text(&edited, path), "b\n");
@@ -85,7 +85,7 @@ fn files_that_only_sound_like_tests_are_edited() {
 }
 
 #[test]
-fn one_edit_that_names_two_files_costs_only_itself() {
+fn edit_with_two_file_names_does_not_affect_other_edits() {
     let mixed =
         pair("a.py", "a\n", "b\n").replacen("a.py", "c.py", 2) + &pair("a.py", "a\n", "b\n");
     let read = natural::read(&mixed);
@@ -95,7 +95,7 @@ fn one_edit_that_names_two_files_costs_only_itself() {
 }
 
 #[test]
-fn a_snippet_matches_exactly_and_once() {
+fn snippet_must_match_exactly_and_once() {
     let file = [("a.py", "a\nb \na\n")];
     let one = |before: &str, matching| {
         status(&answer(&file, &pair("a.py", before, "z\n"), matching)).remove(0)
@@ -116,7 +116,7 @@ fn a_snippet_matches_exactly_and_once() {
 }
 
 #[test]
-fn edits_of_one_file_share_context_and_no_changed_line() {
+fn edits_of_one_file_may_share_context_but_not_changed_lines() {
     let file = [("a.py", "1\n2\n3\n4\n5\n")];
     let two = pair("a.py", "1\n2\n3\n", "1\ntwo\n3\n") + &pair("a.py", "3\n4\n5\n", "3\nfour\n5\n");
     assert_eq!(text(&answer(&file, &two, Matching::Exact), "a.py"), "1\ntwo\n3\nfour\n5\n");

@@ -1,4 +1,4 @@
-//! The tests of answers. They form one binary, because linking is slow.
+//! Integration tests of the answers crate, in one binary because linking is slow.
 
 mod defects;
 #[path = "../../../../tests/not_run.rs"]

@@ -1,4 +1,4 @@
-//! Any change -> a natural answer -> the same change.
+//! Round trips: change -> natural answer -> same change.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test is a failed test")]
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command};
@@ -18,7 +18,7 @@ fn sides(before: &Tree, after: &Tree) -> Sides {
         .collect()
 }
 
-/// Writes the change, parses and applies it; `Err` if the form cannot express it.
+/// Writes the change, then parses and applies it. `Err` if the format cannot express it.
 fn there_and_back(sides: &Sides) -> Result<(), String> {
     let answer = natural::write(sides).map_err(|error| error.to_string())?;
     let read = natural::read(&answer);
@@ -34,7 +34,7 @@ fn there_and_back(sides: &Sides) -> Result<(), String> {
     Ok(())
 }
 
-/// Few different lines, so that files repeat themselves.
+/// Draws from few distinct lines, so that files contain repeated sections.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line =
         prop::sample::select(vec!["", "a", "b", "    return x", "\x0c", "```", "\ta ", "é", "a\r"]);
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// This repository, or the clone that `PROCTOR_CLONE` names.
+/// This repository, or the clone named by `PROCTOR_CLONE`.
 fn clone() -> PathBuf {
     std::env::var_os("PROCTOR_CLONE")
         .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
@@ -77,7 +77,7 @@ fn git(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// A commit's changes of each file, as far as the form can express them.
+/// Returns a commit's changes to each file, omitting those the format cannot express.
 fn of_commit(commit: &str) -> Sides {
     let raw = git(&["diff-tree", "-r", "-z", "--root", "--no-commit-id", "--no-renames", commit]);
     let raw = String::from_utf8(raw).unwrap();
@@ -94,15 +94,15 @@ fn of_commit(commit: &str) -> Sides {
     sides
 }
 
-/// The newest commits of a clone: 25, or 500 in the full tier. `PROCTOR_COMMITS` overrides the
-/// number.
+/// Checks the newest 25 commits of a clone, or 500 in the full tier. `PROCTOR_COMMITS` overrides
+/// the number.
 #[test]
 fn natural_round_trips_real_commits() {
     let default = if is_full() { "500" } else { "25" };
     let wanted = std::env::var("PROCTOR_COMMITS").unwrap_or_else(|_| default.to_owned());
     let inside = Command::new("git").args(["rev-parse", "--git-dir"]).current_dir(clone()).output();
     if !inside.is_ok_and(|output| output.status.success()) {
-        not_run("natural_round_trips_real_commits", "CLONE", "this is no clone");
+        not_run("natural_round_trips_real_commits", "CLONE", "not a Git clone");
         return;
     }
     let commits =
@@ -119,11 +119,11 @@ fn natural_round_trips_real_commits() {
         }
     }
     eprintln!(
-        "{count} commits, {files} files came back; {} cannot be said: {unsaid:?}",
+        "{count} commits, {files} files round-tripped; {} cannot be expressed: {unsaid:?}",
         unsaid.len()
     );
     assert!(files > 0);
-    // Only what the grammar excludes may fail.
+    // Only changes that the grammar excludes may fail.
     let known = ["bytes that are not UTF-8", "a link", "its markers"];
     assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
 }

@@ -1,4 +1,4 @@
-/// What a response asks for.
+/// The action that a response requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     Run(String),
@@ -7,7 +7,7 @@ pub(super) enum Action {
 
 const SUBMIT_LINE: &str = "proctor-submit";
 
-/// Parses a response by the module's grammar; the error completes "Nothing was run: ...".
+/// Parses a response by the module's grammar. The error text completes "Nothing was run: ...".
 pub(super) fn parse(answer: &str) -> Result<Action, String> {
     let mut blocks = Vec::new();
     let mut lines = answer.lines();
@@ -47,11 +47,11 @@ fn action(body: &[&str]) -> Result<Action, String> {
     }
 }
 
-/// The number of backticks and the info string, if the line opens a fenced block.
+/// Returns the number of backticks and the info string if the line opens a fenced block.
 fn opening(line: &str) -> Option<(usize, &str)> {
     let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
     let info = line.get(ticks..)?.trim();
-    // More backticks after the first run: a code span, not a fence.
+    // More backticks after the first run mean an inline code span, not a fence.
     (ticks >= 3 && !info.contains('`')).then_some((ticks, info))
 }
 

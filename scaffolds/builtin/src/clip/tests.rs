@@ -8,14 +8,14 @@ fn cut(raw: &Raw, cap: usize) -> (String, Cut, String) {
 }
 
 #[test]
-fn what_fits_is_not_touched() {
+fn clip_leaves_text_that_fits_unchanged() {
     let text = "word ".repeat(90);
     assert_eq!(clip_now(&Raw::whole(text.as_str()), 100), Clipped::Whole(text));
     assert_eq!(clip_now(&Raw::default(), 1), Clipped::Whole(String::new()));
 }
 
 #[test]
-fn head_and_tail_are_kept_at_whole_lines_and_the_cut_is_counted() {
+fn clip_keeps_head_and_tail_at_whole_lines_and_counts_the_rest() {
     let text: String = (0..5000).map(|n| format!("line number {n}\n")).collect();
     let (head, cut, tail) = cut(&Raw::whole(text.as_str()), 400);
     assert!(head.starts_with("line number 0\n") && head.ends_with('\n'));
@@ -29,7 +29,7 @@ fn head_and_tail_are_kept_at_whole_lines_and_the_cut_is_counted() {
 }
 
 #[test]
-fn one_line_without_end_is_cut_within() {
+fn clip_cuts_inside_an_endless_line() {
     let text = "abcdefg ".repeat(50_000);
     let (head, cut, tail) = cut(&Raw::whole(text.as_str()), 100);
     assert!(tokens(&head) <= 50 && tokens(&tail) <= 51);
@@ -39,7 +39,7 @@ fn one_line_without_end_is_cut_within() {
 }
 
 #[test]
-fn characters_are_never_split_and_bytes_that_are_no_text_survive_as_marks() {
+fn clip_never_splits_characters_and_marks_invalid_utf8() {
     let text = "漢字かな🎉".repeat(2000);
     for cap in [1, 2, 3, 7, 100] {
         let (head, _, tail) = cut(&Raw::whole(text.as_str()), cap);
@@ -52,7 +52,7 @@ fn characters_are_never_split_and_bytes_that_are_no_text_survive_as_marks() {
 }
 
 #[test]
-fn long_runs_of_one_character_end_in_time() {
+fn clip_is_fast_on_long_runs_of_one_character() {
     let start = std::time::Instant::now();
     let raw = Raw::whole("x".repeat(1 << 20));
     let (_, cut, _) = cut(&raw, 8000);
@@ -61,7 +61,7 @@ fn long_runs_of_one_character_end_in_time() {
 }
 
 #[test]
-fn a_capture_with_missing_bytes_shows_both_ends() {
+fn capture_with_missing_bytes_shows_both_ends() {
     let captured = |total, tail: &[u8]| Captured {
         head: b"0123456789".to_vec(),
         total,

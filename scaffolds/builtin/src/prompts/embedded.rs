@@ -41,7 +41,7 @@ const SINGLE_SHOT: &[(&str, &str)] = folder!("single-shot":
     "file.md.j2",
 );
 
-/// File names and texts of one scaffold; empty for a scaffold without prompts.
+/// Returns file names and texts of one scaffold; empty for a scaffold without prompts.
 pub(super) fn files(folder: &str) -> &'static [(&'static str, &'static str)] {
     match folder {
         "tools" => TOOLS,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_folder_is_carried() {
+    fn every_prompt_file_is_embedded() {
         for folder in ["tools", "bash", "single-shot"] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../prompts").join(folder);
             let there: BTreeSet<String> = std::fs::read_dir(path)

@@ -4,19 +4,19 @@ use proctor_scaffold_api::Stop;
 use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, standing};
 use serde_json::Value;
 
-/// The parts of a trajectory to run again, in order.
+/// The parts of a trajectory to re-run, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recording {
     pub(super) acts: Vec<Act>,
-    /// The ending's name, if the trial ended.
+    /// The name of the recorded ending, if the trial ended.
     pub(super) ending: Option<String>,
-    /// Number of lines that are not events, except an incomplete last one.
+    /// Number of lines that are not events. An incomplete last line is not counted.
     pub(super) unreadable: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Act {
-    /// A response: a new step starts.
+    /// A response. It starts a new step.
     Answered,
     Called(Recorded),
 }
@@ -33,7 +33,8 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// The call as the model wrote it: text that was not JSON was recorded as a string.
+    /// Returns the call as the model wrote it. Arguments that were not JSON are recorded as a
+    /// string.
     pub(super) fn call(&self) -> ToolCall {
         let arguments = match &self.arguments {
             Value::String(text) => text.clone(),
@@ -47,20 +48,20 @@ impl Recording {
     /// Reads a trajectory file.
     ///
     /// # Errors
-    /// A fault if the file cannot be read or contains no event.
+    /// Returns a fault if the file cannot be read or contains no event.
     pub(super) async fn read(path: &Path) -> Result<Self, Stop> {
         let fault = |what: String| {
             let what = format!("replay of {}: {what}", path.display());
             Stop::Fault(
-                Fault::new(Layer::Record, what).hint("give the path of a `trajectory.jsonl`"),
+                Fault::new(Layer::Record, what).hint("pass the path of a `trajectory.jsonl`"),
             )
         };
         let bytes = tokio::fs::read(path).await.map_err(|error| fault(error.to_string()))?;
         Self::parse(&bytes).ok_or_else(|| fault("the file has no events".into()))
     }
 
-    /// The last try's events. Kinds of a later version are skipped, an incomplete last line is
-    /// dropped, and other unreadable lines are counted. The record crate checks checksums.
+    /// Parses the last try's events. Skips event kinds of a later version, drops an incomplete last
+    /// line and counts other unreadable lines. Checksums are verified by the record crate.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let whole = bytes.ends_with(b"\n");
         let lines: Vec<_> = bytes
@@ -98,7 +99,7 @@ impl Recording {
                 }));
             }
             Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
-                // The last call: models assign ids, and some repeat them.
+                // Only the last call is compared: models assign the ids, and some repeat them.
                 if let Some(Act::Called(called)) = self.acts.last_mut()
                     && called.call_id == call_id
                 {

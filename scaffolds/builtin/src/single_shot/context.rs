@@ -1,13 +1,13 @@
-//! Chooses the files that the model sees.
+//! Selects the files shown to the model.
 //!
 //! ```text
 //! readmes + files with new components + files to be created   always
 //! oracle: every other file of the gold patch     bm25: the best hits, each tried once, in ranking order
 //! ```
 //!
-//! As in FEA-Bench, the available space is counted with the natural, detailed prompt and with line
-//! numbers, whatever the arm's own form, so that all forms get the same files. A file that does not
-//! fit is skipped and the next one is tried.
+//! As in FEA-Bench, the space for files is always computed with the natural, detailed prompt and
+//! with line numbers, so that every prompt format gets the same files. A file that does not fit is
+//! skipped and the next one is tried.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,17 +24,17 @@ use super::{
 };
 use crate::prompts::Prompts;
 
-/// Number of trees whose index is in memory: trials of one task run close together.
+/// Number of indexes kept in memory, one per tree. Trials of one task run close together.
 const KEPT: usize = 4;
 
-/// Indexes by the digest of their tree.
+/// Indexes by the digest of the indexed tree.
 #[derive(Debug, Default)]
 pub(super) struct Indexes(Mutex<VecDeque<(String, Arc<Index>)>>);
 
-/// Files with their content; `None` for one that is to be created.
+/// Files with their content, or `None` for a file that the patch creates.
 pub(super) type Files = BTreeMap<String, Option<String>>;
 
-/// What is shown, and how it was chosen.
+/// The selected files and how they were chosen.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pub(super) readmes: Files,
@@ -42,7 +42,7 @@ pub(super) struct Context {
     pub(super) record: ContextRecord,
 }
 
-/// The input of the choice.
+/// The inputs of the selection.
 pub(super) struct Choice<'a> {
     pub(super) settings: &'a Settings,
     pub(super) material: &'a Material,
@@ -54,7 +54,7 @@ pub(super) struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// The files that are always shown. The prompt's tokens with them are counted next.
+    /// Adds the files that are always shown. The caller counts the prompt's tokens with them next.
     pub(super) fn always(&self) -> Result<Context, Stop> {
         let mut context = Context::default();
         for (path, _) in self.tree.files() {
@@ -64,7 +64,7 @@ impl Choice<'_> {
         }
         let components = &self.material.components;
         let mut paths: BTreeSet<&str> = components.iter().map(|one| one.file.as_str()).collect();
-        // A benchmark without definitions does not reveal files either.
+        // A benchmark that reveals no definitions reveals no files either.
         if !components.is_empty() {
             let made = self.material.gold.files.iter().filter(|file| file.created);
             paths.extend(made.map(|file| file.path.as_str()));
@@ -79,7 +79,7 @@ impl Choice<'_> {
         Ok(context)
     }
 
-    /// Adds retrieved files.
+    /// Adds retrieved files while they fit.
     pub(super) fn fill(
         &self,
         context: &mut Context,
@@ -121,13 +121,15 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// Tests are hidden, and a text file without content would show nothing.
+    /// Returns whether a file may be shown. Tests are hidden, and an empty text file would show
+    /// nothing.
     fn is_shown(&self, path: &str) -> bool {
         let text = path.ends_with(".md") || path.ends_with(".rst");
         !(is_test(path) || (text && self.tree.mode(path).is_none()))
     }
 
-    /// A file's text; `None` if there is no such file. Invalid UTF-8 is marked.
+    /// Returns a file's text, or `None` if there is no such file. Invalid UTF-8 is replaced with
+    /// U+FFFD.
     fn text(&self, path: &str) -> Result<Option<String>, Stop> {
         let bytes = self.tree.read(path)?;
         Ok(bytes
@@ -135,7 +137,7 @@ impl Choice<'_> {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Sets of Python files, as in the paper.
+    /// Compares the shown Python files with those of the gold patch, as in the paper.
     fn quality(&self, context: &Context) -> Option<Quality> {
         let python = |path: &&str| path.ends_with(".py") && !is_test(path);
         let gold: BTreeSet<&str> =
@@ -163,7 +165,7 @@ impl Indexes {
         }
         let mut index = Index::default();
         let files = choice.tree.files();
-        // FEA-Bench ranks Python files. In a repository without any, all text files are ranked.
+        // FEA-Bench ranks Python files only. If the repository has none, all text files are ranked.
         let python = files.iter().any(|(path, _)| path.ends_with(".py"));
         for (path, size) in files {
             if size > choice.file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
@@ -221,7 +223,7 @@ mod tests {
         ("docs/readme.md", "parser"),
     ];
 
-    /// Counts characters; `room` is the space above the base.
+    /// Counts characters instead of tokens. `room` is the space on top of the base prompt.
     fn chosen(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
         let settings = Settings {
             hints: Hints::Detailed,
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_shown_is_and_a_file_too_large_is_passed_over() {
+    fn required_files_are_shown_and_too_large_files_are_skipped() {
         let none = chosen(Retrieval::None, None);
         assert_eq!(none.readmes, ["README.rst"]);
         assert_eq!(none.files, ["p/a.py", "p/new.py"]);

@@ -1,14 +1,14 @@
-//! What is stored for a trial beside its trajectory: `single-shot.json`.
+//! `single-shot.json`, the evidence stored beside a trial's trajectory.
 
 use proctor_answers::{EditReport, natural::Problem};
 use serde::Serialize;
 
 use super::settings::Settings;
 
-/// The name of the file.
+/// The name of the evidence file.
 pub(super) const FILE: &str = "single-shot.json";
 
-/// The prompt's content, the response, and the result.
+/// The content of the prompt, the response and the result.
 #[derive(Debug, Serialize)]
 pub(super) struct Evidence<'a> {
     pub(super) schema_version: u32,
@@ -16,7 +16,7 @@ pub(super) struct Evidence<'a> {
     /// The token counter: `o200k_base`, `cl100k_base`, or the digest of the model's own tokenizer.
     pub(super) tokenizer: String,
     pub(super) prompt_tokens: u64,
-    /// The prompt does not fit the model's context window, and no request was sent.
+    /// Whether the prompt exceeds the model's context window, in which case no request was sent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) beyond_window: bool,
     pub(super) context: ContextRecord,
@@ -28,15 +28,16 @@ pub(super) struct Evidence<'a> {
 #[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct ContextRecord {
     pub(super) readmes: Vec<String>,
-    /// Shown whatever is retrieved: files with new components, and files to be created.
+    /// Files shown regardless of retrieval: files with new components, and files that the patch
+    /// creates.
     pub(super) always: Vec<String>,
-    /// Tokens before retrieval.
+    /// Tokens of the prompt before retrieval.
     pub(super) base_tokens: u64,
-    /// Best first.
+    /// Retrieved files, best first.
     pub(super) retrieved: Vec<Retrieved>,
     /// All code files of the prompt, sorted.
     pub(super) files: Vec<String>,
-    /// For Python files, compared with those of the gold patch. Absent: the gold patch has none.
+    /// Quality of the selection of Python files. Absent if the gold patch changes no Python file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quality: Option<Quality>,
 }
@@ -48,16 +49,16 @@ pub(super) struct Retrieved {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score: Option<f64>,
     pub(super) tokens: u64,
-    /// False: it did not fit, and the next one was tried.
+    /// Whether the file is shown. False if it did not fit.
     pub(super) shown: bool,
 }
 
-/// As in the paper's Table 3.
+/// Precision and recall of the shown files, as in the paper's Table 3.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Quality {
     pub(super) precision: f64,
     pub(super) recall: f64,
-    /// Every file of the gold patch is present.
+    /// Whether every file of the gold patch is shown.
     pub(super) recall_all: bool,
 }
 
@@ -69,36 +70,36 @@ pub(super) struct AnswerRecord {
     pub(super) edits: Vec<EditReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) problems: Vec<Problem>,
-    /// The commands tried for a patch response, in order, and the result of each.
+    /// The commands tried for a patch response, in order, with their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) applied_by: Vec<Tried>,
-    /// Something was applied.
+    pub(super) applied_by: Vec<CommandAttempt>,
+    /// Whether any part of the response was applied.
     pub(super) applied: bool,
-    /// Everything was applied.
+    /// Whether the whole response was applied.
     pub(super) whole: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probe: Option<ProbeRecord>,
 }
 
-/// One command of a benchmark's chain.
+/// One command of the benchmark's apply chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Tried {
+pub(super) struct CommandAttempt {
     pub(super) command: String,
-    /// Empty: it applied the patch.
+    /// The error; empty if the command applied the patch.
     pub(super) why: String,
 }
 
-/// What a model knew without being told.
+/// What a model knew about the gold patch without seeing it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ProbeRecord {
-    /// Definitions that the response names.
+    /// Number of definitions named in the response.
     pub(super) named: usize,
-    /// Definitions in the gold patch.
+    /// Number of definitions in the gold patch.
     pub(super) gold: usize,
-    /// Files of the gold patch's definitions that the response names.
+    /// Number of files with gold definitions that the response names.
     pub(super) files: usize,
-    /// Names in the right file.
+    /// Number of correct names in the correct file.
     pub(super) names: usize,
-    /// Exact signatures in the right file.
+    /// Number of exact signatures in the correct file.
     pub(super) signatures: usize,
 }

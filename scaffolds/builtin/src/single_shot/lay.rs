@@ -9,14 +9,14 @@ use proctor_scaffold_api::{Brief, Material, Session, StartTree, Stop};
 use proctor_types::Fault;
 
 use super::{
-    evidence::{AnswerRecord, Tried},
+    evidence::{AnswerRecord, CommandAttempt},
     settings::Settings,
 };
 
-/// The patch's path for a command, outside the work directory.
+/// Path of the patch file for apply commands, outside the work directory.
 const PATCH_FILE: &str = "/tmp/answer.diff";
 
-/// Parses the edits of a natural response and applies those that can be.
+/// Parses the edits of a natural response and applies those that match.
 pub(super) async fn lay_natural(
     session: &mut dyn Session,
     settings: &Settings,
@@ -37,12 +37,14 @@ pub(super) async fn lay_natural(
             record.whole = record.problems.is_empty()
                 && record.edits.iter().all(|edit| edit.status == proctor_answers::Status::Applied);
         }
-        Err(why) => record.applied_by.push(Tried { command: "write the files".into(), why }),
+        Err(why) => {
+            record.applied_by.push(CommandAttempt { command: "write the files".into(), why })
+        }
     }
     Ok(())
 }
 
-/// The result of edits, and the same as a patch.
+/// Returns the result of the edits and the equivalent patch.
 fn made_of(
     edits: &[natural::Edit],
     settings: &Settings,
@@ -68,8 +70,8 @@ fn made_of(
     }
 }
 
-/// Applies a response's patch as the benchmark's harness does: its commands in order, until one
-/// succeeds. The first is `git apply`, which Proctor's own parser does on the host.
+/// Applies a response's patch like the benchmark's harness: tries its commands in order until one
+/// succeeds. The first is `git apply`, for which Proctor uses its own parser on the host.
 pub(super) async fn lay_patch(
     session: &mut dyn Session,
     material: &Material,
@@ -84,7 +86,7 @@ pub(super) async fn lay_patch(
         Err(why) => why,
     };
     record.applied = why.is_empty();
-    record.applied_by.push(Tried { command: first, why });
+    record.applied_by.push(CommandAttempt { command: first, why });
     let (handle, brief) = (Arc::clone(session.handle()), session.brief().clone());
     for command in material.apply.iter().skip(1) {
         if record.applied {
@@ -92,7 +94,7 @@ pub(super) async fn lay_patch(
         }
         let why = in_sandbox(&handle, &brief, command, patch.as_bytes()).await?;
         record.applied = why.is_empty();
-        record.applied_by.push(Tried { command: command.clone(), why });
+        record.applied_by.push(CommandAttempt { command: command.clone(), why });
     }
     record.whole = record.applied;
     if record.applied_by.len() > 1 {
@@ -101,7 +103,7 @@ pub(super) async fn lay_patch(
     Ok(())
 }
 
-/// Why a command did not apply the patch; empty if it did.
+/// Returns the command's error, or an empty string if it applied the patch.
 async fn in_sandbox(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -127,7 +129,7 @@ async fn in_sandbox(
     Ok(last.chars().take(300).collect())
 }
 
-/// Removes files that the commands leave behind, and reverts what a failed command changed.
+/// Removes files left behind by the commands and reverts the changes of a failed command.
 async fn clean(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -152,7 +154,7 @@ async fn clean(
                 Some(mode) => tree.read(&path)?.map(|bytes| (mode, bytes)),
                 None => None,
             };
-            // A rejected path is the patch's fault: nothing can have been written there.
+            // A rejected path comes from the patch itself, so nothing can have been written there.
             let done = match before {
                 Some((mode, bytes)) => {
                     handle.write_beneath(&root, &full(&path), &bytes, Some(mode & 0o777)).await

@@ -1,12 +1,12 @@
-//! `single-shot`: the request and some files of the repository, one response.
+//! `single-shot`: sends the request with some files of the repository and uses the one response.
 //!
 //! ```text
 //! material + tree at the start -> context -> prompt -> one response -> edits or a patch -> the work directory
 //! ```
 //!
-//! FEA-Bench's own setting (docs/single-shot.md). The host knows which files the gold patch
-//! changes, for `oracle` and for scores. The prompt contains none of its content, except what the
-//! benchmark itself reveals.
+//! Reproduces FEA-Bench's own setting (docs/single-shot.md). The host uses the gold patch's file
+//! names for `oracle` and for scores. The prompt contains no content of the gold patch except what
+//! the benchmark itself reveals.
 
 mod context;
 mod evidence;
@@ -35,9 +35,9 @@ use context::{Choice, Context, Indexes};
 use evidence::{AnswerRecord, Evidence};
 use settings::{Format, Hints, Settings};
 
-/// Increased when the parsing of responses or the choice of files changes: a factor of the arm.
+/// Increased when the parsing of responses or the selection of files changes. A factor of the arm.
 const REVISION: u32 = 1;
-/// The folder of its prompts, and its name.
+/// The scaffold's name, and its folder in `prompts/`.
 const NAME: &str = "single-shot";
 
 /// `prompts/single-shot/manifest.toml`.
@@ -51,7 +51,7 @@ struct Manifest {
     file_bytes: u64,
 }
 
-/// Counts tokens.
+/// Counts tokens with a built-in table or the model's own tokenizer.
 enum Counter {
     Carried(Encoding),
     Own(Arc<Tokenizer>),
@@ -71,12 +71,12 @@ impl Counter {
     }
 }
 
-/// The scaffold with a single response.
+/// The scaffold that requests a single response.
 #[derive(Debug)]
 pub struct SingleShot {
     prompts: Prompts,
     manifest: Manifest,
-    /// Shared between trials: neither is state of a trial, and both are keyed by content.
+    /// Shared between trials. Safe because both are keyed by content and hold no trial state.
     indexes: Indexes,
     tokenizers: Mutex<BTreeMap<String, Arc<Tokenizer>>>,
 }
@@ -90,7 +90,7 @@ impl SingleShot {
         Ok(Self { prompts, manifest, indexes: Indexes::default(), tokenizers: Mutex::default() })
     }
 
-    /// The counter that the arm names, and its name.
+    /// Returns the counter for the arm's tokenizer, and its name.
     fn counter(&self, file: Option<&TokenizerFile>) -> Result<(Counter, String), Stop> {
         let Some(file) = file else { return Ok(Counter::carried(Encoding::default())) };
         if file.sha256.is_empty()
@@ -106,7 +106,7 @@ impl SingleShot {
         let fault = |what: String| {
             Fault::new(Layer::Setup, what)
                 .cause(Cause::Invalid)
-                .hint("restore the tokenizer of the plan, or start a new run")
+                .hint("restore the tokenizer file used for the plan, or start a new run")
         };
         let bytes = std::fs::read(&file.path)
             .map_err(|error| fault(format!("cannot read {shown}: {error}")))?;
@@ -119,7 +119,7 @@ impl SingleShot {
         Ok((Counter::Own(tokenizer), file.sha256.clone()))
     }
 
-    /// Builds the files and the prompt.
+    /// Selects the files and renders the prompt.
     async fn prompt(
         &self,
         session: &mut dyn Session,
@@ -200,7 +200,7 @@ impl Scaffold for SingleShot {
         };
         keep(session, &evidence).await?;
         let tokens = evidence.prompt_tokens;
-        // The model's own tokenizer counts like its endpoint.
+        // Only the model's own tokenizer counts exactly like its endpoint.
         let is_own = session.brief().tokenizer.as_ref().is_some_and(|file| !file.sha256.is_empty());
         let (counted, estimated) = if is_own { (tokens, 0) } else { (0, tokens) };
         if let Some(window) = session.brief().context_window
@@ -209,7 +209,7 @@ impl Scaffold for SingleShot {
             evidence.beyond_window = true;
             keep(session, &evidence).await?;
             return Ok(Finish::exited(format!(
-                "the prompt has {tokens} tokens, but the context window only {window}"
+                "the prompt has {tokens} tokens, but the context window holds only {window}"
             )));
         }
         let ask = Ask { messages: prompt::messages(&text), tools: Vec::new() };
@@ -238,7 +238,7 @@ impl Scaffold for SingleShot {
     }
 }
 
-/// How the trial ended by itself.
+/// Returns how the trial ended.
 fn finish(record: &AnswerRecord, cut: bool) -> Finish {
     let exited = |cause, why: &str| Finish::Exited { cause, why: why.to_owned() };
     if record.probe.is_some() {
@@ -265,7 +265,7 @@ fn finish(record: &AnswerRecord, cut: bool) -> Finish {
     }
 }
 
-/// Records what is known so far, in the journal and beside it.
+/// Writes the evidence so far to the journal and to its file.
 async fn keep(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
     let value = serde_json::to_value(evidence).map_err(|error| {
         Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))

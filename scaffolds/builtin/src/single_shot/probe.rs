@@ -1,4 +1,4 @@
-//! Scores the contamination probe: what a model names without being told.
+//! Scores the contamination probe: which definitions a model can name without seeing them.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use proctor_scaffold_api::Gold;
 
 use super::evidence::ProbeRecord;
 
-/// Compares the response with the gold patch's definitions. Each definition counts once, however
-/// often it is named.
+/// Compares the response with the gold patch's definitions. Each definition counts once, even if it
+/// is named repeatedly.
 pub(super) fn score(answer: &str, gold: &Gold) -> ProbeRecord {
     let said = named(answer);
     let files = |all: Vec<&str>| all.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_names_and_signatures_count_apart() {
+    fn score_counts_files_names_and_signatures_separately() {
         let defined = [("a.py", "def f(x, y=1):"), ("a.py", "def g():"), ("b.py", "class C:")];
         let defined =
             defined.map(|(file, signature)| (file.to_owned(), signature.to_owned())).to_vec();

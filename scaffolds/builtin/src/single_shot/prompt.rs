@@ -1,4 +1,4 @@
-//! The prompt, section by section like FEA-Bench's.
+//! Builds the prompt from the same sections as FEA-Bench's.
 
 use proctor_scaffold_api::{Material, Stop};
 use proctor_types::{Message, NewComponent};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::prompts::Prompts;
 
-/// A file between its markers, with a number before each line.
+/// Formats a file between its markers, with a number before each line.
 pub(super) fn numbered_block(prompts: &Prompts, path: &str, text: &str) -> Result<String, Stop> {
     block(prompts, path, Some(text), true)
 }
@@ -31,7 +31,7 @@ fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Sto
     files.iter().map(|(path, text)| block(prompts, path, text.as_deref(), numbers)).collect()
 }
 
-/// The whole text in one of the forms.
+/// Renders the whole prompt in one of the formats.
 pub(super) fn text(
     prompts: &Prompts,
     material: &Material,
@@ -75,7 +75,8 @@ fn definitions(
     prompts.render("definitions", json!({ "files": files, "detailed": detailed }))
 }
 
-/// As FEA-Bench sends it: the first line as the system message, the rest as the user message.
+/// Splits the prompt as FEA-Bench does: the first line is the system message, the rest the user
+/// message.
 pub(super) fn messages(text: &str) -> Vec<Message> {
     let (system, user) = text.split_once('\n').unwrap_or(("", text));
     vec![
@@ -88,8 +89,8 @@ pub(super) fn messages(text: &str) -> Vec<Message> {
 mod tests {
     use super::*;
 
-    /// Created with FEA-Bench's own functions (`collect/make_instructions.py` at cb5f4ac) from the
-    /// same parts.
+    /// Created from the same parts with FEA-Bench's own functions (`collect/make_instructions.py`
+    /// at cb5f4ac).
     const EXPECTED: [(Format, Hints, &str); 4] = [
         (
             Format::Natural,
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_are_the_references_to_the_letter() {
+    fn prompts_equal_the_reference_exactly() {
         let prompts = Prompts::load("single-shot", None).unwrap();
         let material = Material {
             request: "<request>\nAdd f\nIt adds f.\n----------\n</request>".into(),
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_without_definitions_names_none() {
+    fn prompt_without_definitions_mentions_none() {
         let prompts = Prompts::load("single-shot", None).unwrap();
         let material =
             Material { request: "<request>\nDo it.\n</request>".into(), ..Material::default() };

@@ -1,4 +1,4 @@
-//! `[arms.settings]` of `single-shot`, each key a factor.
+//! `[arms.settings]` of `single-shot`. Each key is a factor.
 
 use proctor_answers::Matching;
 use proctor_scaffold_api::WrongSetting;
@@ -22,7 +22,7 @@ pub(super) enum Hints {
     Brief,
 }
 
-/// Which files are shown besides those that always are.
+/// Which files are shown besides those that are always shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Retrieval {
@@ -31,7 +31,7 @@ pub(super) enum Retrieval {
     None,
 }
 
-/// The complete settings.
+/// The settings with all defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) hints: Hints,
@@ -42,7 +42,7 @@ pub(super) struct Settings {
     pub(super) matching: Matching,
 }
 
-/// Keys and their allowed words.
+/// Keys and their allowed values.
 const WORDS: [(&str, &[&str]); 4] = [
     ("hints", &["detailed", "brief"]),
     ("retrieval", &["oracle", "bm25", "none"]),
@@ -52,7 +52,7 @@ const WORDS: [(&str, &[&str]); 4] = [
 const TOKENS: &str = "context_tokens";
 const MOST_TOKENS: u64 = 1_000_000_000;
 
-/// The settings with their defaults, or an error about a key.
+/// Merges the settings with their defaults, or returns an error about a key.
 pub(super) fn resolve(
     given: &Map<String, Value>,
     bm25_tokens: u64,
@@ -91,7 +91,7 @@ pub(super) fn resolve(
     for (key, words) in WORDS {
         settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
-    // A probe shows no files, and a setting without effect must not distinguish two arms.
+    // A probe shows no files. A setting without effect must not make two arms different.
     if settings["format"] == "probe" {
         for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
             if given.get(key).is_some_and(|value| value != plain) {

@@ -1,16 +1,17 @@
-//! Reads the arguments of calls as servers write them.
+//! Parses tool call arguments the way servers encode them.
 //!
-//! Some servers encode the object twice, leave line ends unescaped within its strings, or write each value of a nullable
-//! type as a string. None of this is the model's mistake. What a strict reader accepts is never changed.
+//! Some servers encode the object twice, leave line breaks unescaped within strings, or send each
+//! value of a nullable type as a string. None of these is the model's mistake. Arguments that a
+//! strict parser accepts are never changed.
 
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
 
-/// The arguments as JSON. No text at all is an empty object: several endpoints write the arguments
-/// of a tool that takes none so.
+/// Parses the arguments as JSON. Empty text means an empty object: several endpoints send it for a
+/// tool without parameters.
 ///
 /// # Errors
-/// The error of the strict reader.
+/// Returns the error of the strict parser.
 pub(super) fn read(call: &ToolCall) -> serde_json::Result<Value> {
     let text = call.arguments.as_str();
     if text.trim().is_empty() {
@@ -26,7 +27,7 @@ pub(super) fn read(call: &ToolCall) -> serde_json::Result<Value> {
     Ok(inner.map_or(value, Value::Object))
 }
 
-/// Escapes control characters within the strings of JSON text.
+/// Escapes control characters inside the strings of JSON text.
 fn with_escaped_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let (mut in_string, mut is_escaped) = (false, false);
@@ -45,7 +46,7 @@ fn with_escaped_controls(text: &str) -> String {
     out
 }
 
-/// Arguments with the types that the schema names, for values that came as strings. `None`: nothing to change.
+/// Converts string values to the types in the schema. Returns `None` if nothing changes.
 pub(super) fn typed(schema: &Value, arguments: &Value) -> Option<Value> {
     let mut fields = arguments.as_object()?.clone();
     let mut changed = false;
@@ -60,7 +61,7 @@ pub(super) fn typed(schema: &Value, arguments: &Value) -> Option<Value> {
             continue;
         }
         let plain = text.trim();
-        // Python's words are those of JSON in another case.
+        // Some servers write Python's `True`, `False` and `None`.
         let read = match plain.to_lowercase().as_str() {
             "none" | "null" => Some(Value::Null),
             "true" => Some(Value::Bool(true)),
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_read_as_servers_write_them() {
+    fn read_accepts_arguments_as_servers_encode_them() {
         let wanted = json!({"command": "a\n\t\"b\" \\"});
         let sound = wanted.to_string();
         let raw = "{\"command\": \"a\n\t\\\"b\\\" \\\\\"}";
@@ -96,12 +97,12 @@ mod tests {
             assert_eq!(of(text), Some(wanted.clone()), "{text}");
         }
         assert_eq!(of(" "), Some(json!({})));
-        assert_eq!(of("\"ls\""), Some(json!("ls")), "a string that holds no object stays one");
+        assert_eq!(of("\"ls\""), Some(json!("ls")), "a string without an object stays a string");
         assert_eq!((of("not JSON"), of("{\"a\": \"\n")), (None, None));
     }
 
     #[test]
-    fn values_that_came_as_strings_get_their_types() {
+    fn typed_converts_string_values() {
         let schema = json!({"properties": {"command": {"type": "string"}, "timeout": {"type": ["integer", "null"]},
             "lines": {"type": ["array", "null"]}, "ignore_case": {"type": "boolean"}}});
         let came =

@@ -12,8 +12,8 @@ use crate::{
     talk::{Talk, is_paused, was_cut},
 };
 
-/// Increased when this crate's tool message texts change. It is part of the arm's factors, because
-/// the model reads these texts like the prompts.
+/// Increased when this crate's tool message texts change. A factor of the arm, because the model
+/// reads these texts like prompts.
 pub(crate) const REVISION: u32 = 1;
 
 /// The scaffold for models with function calling.
@@ -40,8 +40,8 @@ impl Tools {
         Toolbox::new(ToolContext::of(session), &self.prompts, &self.settings)
     }
 
-    /// Runs the calls of one response in order. Returns `true` if one of them submitted the work;
-    /// later calls are then answered without being run.
+    /// Runs the calls of one response in order. Returns `true` if one of them submitted the work.
+    /// Calls after it are answered but not run.
     async fn act(
         &self,
         session: &mut dyn Session,
@@ -94,7 +94,7 @@ impl Scaffold for Tools {
         true
     }
 
-    /// Call the model, act, observe, repeat.
+    /// Loops: calls the model, runs the tool calls, returns their results.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let mut talk = Talk::open(&self.prompts, session.brief(), specs(&self.prompts))?;
         let mut toolbox = self.toolbox(session);

@@ -24,17 +24,18 @@ use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditSettings {
-    /// Maximum tokens per view.
+    /// Maximum number of tokens per view.
     pub(crate) view_tokens: usize,
-    /// Larger files can be neither viewed nor edited, in bytes.
+    /// Maximum file size in bytes for viewing and editing.
     pub(crate) file_bytes: u64,
-    /// Maximum entries of a folder listing.
+    /// Maximum number of entries in a folder listing.
     pub(crate) folder_entries: usize,
     /// Number of edits remembered per file.
     pub(crate) undo_depth: usize,
 }
 
-/// Views and edits files through the sandbox agent: byte-exact, and without an editor in the image.
+/// Views and edits files through the sandbox agent. It works on exact bytes and needs no editor in
+/// the image.
 pub(crate) struct Edit {
     prompts: Arc<Prompts>,
     settings: EditSettings,
@@ -95,7 +96,7 @@ fn needed<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolErro
     })
 }
 
-/// A file or folder: its path, and the model's name for it.
+/// A file or folder: its resolved path and the path as the model wrote it.
 #[derive(Debug)]
 struct Target {
     path: RawPath,
@@ -191,7 +192,7 @@ impl Edit {
             };
             head.extend(next);
         }
-        // The last line of a file may lack a line break; inserted text must not be appended to it.
+        // The last line of a file may lack a line break; inserted text must not continue that line.
         if !head.is_empty() && !head.ends_with(b"\n") {
             head.push(b'\n');
         }
@@ -261,7 +262,7 @@ impl Edit {
         self.read(context, path).await
     }
 
-    /// Writes first, then remembers: a failed edit cannot be undone.
+    /// Writes the file first and then stores the undo entry: a failed edit cannot be undone.
     async fn write(
         &mut self,
         context: &ToolContext,
@@ -276,7 +277,7 @@ impl Edit {
     }
 }
 
-/// For the record. The model gave the path as text, so it is valid text.
+/// Converts an edit for the record. The path came from the model as text, so it is valid UTF-8.
 fn edited(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
     let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
     EditedFile { path, before, after }

@@ -1,17 +1,17 @@
-//! Finds the only place that `replace` can mean, or explains why it cannot.
+//! Finds the single occurrence that `replace` refers to, or explains why there is none.
 
-/// Maximum number of lines in a message.
+/// Maximum number of line numbers in a message.
 const NAMED: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The offset at which the text starts.
+    /// The text occurs once, at this offset.
     Once(usize),
-    /// For the model: what was found instead.
+    /// A message for the model about what was found instead.
     Not(String),
 }
 
-/// Requires an exact and unique match: silently editing a near match is a wrong edit.
+/// Requires an exact and unique match: replacing a near match silently would be a wrong edit.
 pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     if old.is_empty() {
         return Found::Not("old_str is empty; use insert, or create for a whole file.".into());
@@ -33,7 +33,7 @@ pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     }
 }
 
-/// Overlapping occurrences count, because either could be meant.
+/// Returns all occurrences. Overlapping ones count too, because either could be meant.
 fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -48,7 +48,7 @@ fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
     places
 }
 
-/// The most helpful message for a text that does not occur.
+/// Returns the most helpful message for text that does not occur.
 fn near(bytes: &[u8], old: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains("\r\n") && !old.contains('\r') && text.replace("\r\n", "\n").contains(old) {
@@ -94,7 +94,7 @@ fn collapsed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Counted from 1.
+/// Returns the line number of an offset, counted from 1.
 pub(super) fn line_of(bytes: &[u8], at: usize) -> usize {
     1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_and_unique_or_not_at_all() {
+    fn find_once_requires_an_exact_unique_match() {
         assert_eq!(find_once(b"a = 1\nb = 2\n", "b = 2"), Found::Once(6));
         assert_eq!(find_once(b"\xff\xfe b", "b"), Found::Once(3));
         assert!(why(b"x\ny\nx\n", "x").contains("2 times, at lines 1, 3"));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_says_what_is_near() {
+    fn find_once_reports_near_matches() {
         let text = b"def f():\n    return 1\n\ndef g():\n    return 2\n";
         assert!(why(text, "def f():\n  return 1").contains("lines 1-2 differ"));
         assert!(why(text, "return  2").contains("line 5 differ"));

@@ -2,15 +2,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proctor_sandbox_api::wire::RawPath;
 
-/// One edit: the complete content before and after it.
+/// One edit: the complete file content before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edited {
-    /// `None`: the edit created the file.
+    /// `None` if the edit created the file.
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
 }
 
-/// The edits of one trial, per file. Kept on the host, where nothing in the sandbox can change it.
+/// The edits of one trial, by file. Kept on the host, where the sandbox cannot change them.
 #[derive(Debug)]
 pub(super) struct History {
     depth: usize,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_edits_are_forgotten_per_file() {
+    fn history_drops_the_oldest_edits_per_file() {
         let mut history = History::new(2);
         let edited = |n: u8| Edited { before: None, after: vec![n] };
         let (a, b) = (RawPath::from("/a"), RawPath::from("/b"));

@@ -5,13 +5,13 @@ use proctor_sandbox_api::wire::{DirEntry, EntryKind};
 use super::{ToolError, edit_find::line_of};
 use crate::clip::lossy;
 
-/// Lines shown around an edit.
+/// Number of context lines shown around an edit.
 const AROUND: usize = 3;
-/// Maximum lines of an edit that are shown.
+/// Maximum number of lines shown of an edit.
 const EDITED: usize = 40;
 
-/// `     1<tab>text`, complete or only the lines of `range`: `[first, last]`, counted from 1, with
-/// -1 as the last for the end.
+/// Formats lines as `     1<tab>text`. `range` selects `[first, last]`, counted from 1; -1 as the
+/// last means the end.
 pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, ToolError> {
     let total = text.lines().count();
     let (first, last) = match range {
@@ -45,7 +45,7 @@ pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, Tool
     Ok(lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect())
 }
 
-/// One entry per line: folders end in `/`, links show their target, files their size.
+/// Formats one entry per line. Folders end in `/`, links show their target, files their size.
 pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
     if entries.is_empty() {
         return "[the folder is empty]".into();
@@ -66,10 +66,10 @@ pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
     text
 }
 
-/// The lines that an edit wrote, with a few lines of context.
+/// Formats the lines that an edit wrote, with a few lines of context.
 pub(super) fn excerpt(after: &[u8], at: usize, size: usize) -> String {
     let first = line_of(after, at);
-    // The line of the last byte written; if nothing was written, the line of the edit.
+    // The line of the last byte written, or the line of the edit if nothing was written.
     let last = line_of(after, (at + size).saturating_sub(1).max(at)).min(first + EDITED);
     let (from, to) = (first.saturating_sub(AROUND).max(1), last + AROUND);
     let text = lossy(after);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_held_to_the_file() {
+    fn numbered_rejects_ranges_outside_the_file() {
         let text = "a\nb\nc";
         assert_eq!(numbered(text, None).unwrap(), "     1\ta\n     2\tb\n     3\tc\n");
         assert_eq!(numbered(text, Some(&[2, -1])).unwrap(), "     2\tb\n     3\tc\n");
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_shows_what_was_written() {
+    fn excerpt_shows_the_written_lines() {
         let after: Vec<u8> = (1..=20).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         let at = 9 * 7; // The start of line 10: nine lines of seven bytes.
         let shown = excerpt(&after, at, 8);
         assert!(shown.starts_with("     7\tline 7\n"), "{shown}");
         assert!(shown.ends_with("    13\tline 13\n"), "{shown}");
-        // A deletion at the end of a file has an excerpt, too.
+        // A deletion at the end of a file also has an excerpt.
         assert_eq!(excerpt(b"a\nb\n", 4, 0), "     1\ta\n     2\tb\n");
     }
 }

@@ -2,16 +2,16 @@ use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 
-/// How a tool fails. Failures that the model sees and failures that end the trial have different
-/// types, and the second cannot be converted to the first.
+/// How a tool fails. Failures that the model sees and failures that end the trial are separate
+/// variants, and the latter are never converted to the former.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {
-    /// The model receives the message and continues.
+    /// The model receives the message and the trial continues.
     Tell(String),
-    /// The call itself could not be parsed: the model receives the message, and the call counts as
+    /// The call itself could not be parsed. The model receives the message, and the call counts as
     /// malformed.
     Malformed(String),
-    /// The trial ends; the model never sees why.
+    /// The trial ends. The model never sees the reason.
     Stop(Stop),
 }
 

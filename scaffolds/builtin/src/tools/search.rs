@@ -17,13 +17,13 @@ use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
 pub(crate) struct SearchSettings {
     /// Maximum number of matches.
     pub(crate) matches: u32,
-    /// Maximum tokens shown to the model.
+    /// Maximum number of tokens shown to the model.
     pub(crate) output_tokens: usize,
-    /// Maximum characters of a matching line.
+    /// Maximum number of characters shown of a matching line.
     pub(crate) line_chars: usize,
 }
 
-/// Regular expression and glob search, run by the sandbox agent: needs no `grep` in the image.
+/// Regular expression and glob search in the sandbox agent. Needs no `grep` in the image.
 pub(crate) struct Search {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) settings: SearchSettings,
@@ -55,8 +55,8 @@ impl Tool for Search {
         if matches.is_empty() {
             return Ok(Output::say("No matches."));
         }
-        // The agent's match paths are relative to the root; if the root is a file, they are its
-        // path.
+        // The agent returns match paths relative to the search root. If the root is a file, they
+        // are that file's path.
         let is_file = arguments.path.is_some()
             && context.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
@@ -77,7 +77,7 @@ impl Tool for Search {
 }
 
 impl Search {
-    /// `path:line: text`, with the path relative to the work directory if it is below it.
+    /// Formats `path:line: text`. The path is relative to the work directory if it is below it.
     fn line(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
         let below = path
             .strip_prefix(context.workdir.trim_end_matches('/').as_bytes())

@@ -13,7 +13,7 @@ use crate::{
     schema::strict,
 };
 
-/// Stateless commands: each runs in a fresh shell at the work directory.
+/// Runs stateless commands: each one gets a fresh shell in the work directory.
 pub(crate) struct Shell {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) settings: ShellSettings,

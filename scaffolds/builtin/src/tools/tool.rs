@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::{ToolError, arguments};
 use crate::schema::shape;
 
-/// The implementation of a tool in one trial. Its description for the model is in its `_spec` file.
+/// A tool's implementation in one trial. Its description for the model is in its `_spec` file.
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Runs the tool. The arguments are arbitrary JSON; anything unexpected is
+    /// Runs the tool. The arguments are arbitrary JSON. Unexpected arguments must return
     /// [`ToolError::Malformed`].
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError>;
 
-    /// Restores an edit from before the trial was interrupted.
+    /// Restores the undo entry of an edit made before the trial was interrupted.
     fn recall(&mut self, _edited: &Edited) {}
 }
 
-/// The environment of tools.
+/// The environment that tools run in.
 #[derive(Clone)]
 pub(crate) struct ToolContext {
     pub(crate) handle: Arc<SandboxHandle>,
@@ -45,12 +45,12 @@ impl ToolContext {
         }
     }
 
-    /// Writes a whole file. A new one belongs to the user of commands.
+    /// Writes a whole file. A new file is owned by the user that runs commands.
     pub(crate) async fn write(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.handle.write_as(path, bytes, None, self.user.as_deref()).await
     }
 
-    /// The model's path: relative ones are resolved against the work directory.
+    /// Resolves a path from the model. Relative paths start at the work directory.
     pub(crate) fn resolve(&self, path: &str) -> RawPath {
         if path.starts_with('/') {
             return RawPath::from(path);
@@ -67,10 +67,10 @@ impl ToolContext {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) shown: String,
-    /// Everything kept of the output, if `shown` is cut.
+    /// The complete kept output, if `shown` is truncated.
     pub(crate) full: Option<Vec<u8>>,
     pub(crate) exit_status: Option<i32>,
-    /// The work is submitted.
+    /// Whether the work was submitted.
     pub(crate) submitted: bool,
     pub(crate) edited: Option<Edited>,
 }
@@ -81,13 +81,14 @@ impl Output {
     }
 }
 
-/// Parses a tool's arguments, or tells the model which field is wrong and what was expected.
+/// Parses a tool's arguments. On failure, the message to the model names the wrong field and the
+/// expected type.
 pub(crate) fn read_arguments<T: DeserializeOwned>(
     name: &str,
     schema: &Value,
     arguments: Value,
 ) -> Result<T, ToolError> {
-    // The error is that of the arguments as they came.
+    // The error refers to the arguments as the server sent them.
     let typed = arguments::typed(schema, &arguments);
     let typed = typed.and_then(|typed| serde_json::from_value(typed).ok());
     if let Some(read) = typed {

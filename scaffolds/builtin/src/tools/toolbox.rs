@@ -25,20 +25,20 @@ pub(crate) struct ToolsSettings {
     pub(crate) search: SearchSettings,
 }
 
-/// The tools of one trial. Their state (the edits to undo) lives as long as the trial.
+/// The tools of one trial and their state (the edits that can be undone).
 pub(crate) struct Toolbox {
     tools: Vec<Box<dyn Tool>>,
     context: ToolContext,
 }
 
-/// The result of one call.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
-    /// What the model sees.
+    /// The text shown to the model.
     pub shown: String,
-    /// For a command that ended by itself.
+    /// The exit status of a command that was not killed.
     pub exit_status: Option<i32>,
-    /// The work was submitted.
+    /// Whether the work was submitted.
     pub submitted: bool,
 }
 
@@ -103,7 +103,7 @@ impl Toolbox {
         Ok(called)
     }
 
-    /// Records a call that is answered without being run.
+    /// Records a call and answers it without running it.
     pub(crate) async fn pass_over(
         &self,
         session: &mut dyn Session,

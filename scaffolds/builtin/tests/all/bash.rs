@@ -52,7 +52,7 @@ async fn bash_counts_responses_without_exactly_one_block() {
     let done = session.returned();
     assert!(done[0].shown.contains("2 bash blocks") && done[0].malformed);
     assert!(done[1].shown.contains("not closed") && done[1].shown.contains("cut off"));
-    assert_eq!(done[2].shown, "[no output]", "nothing was made");
+    assert_eq!(done[2].shown, "[no output]", "no file was created");
     assert!(done[3].malformed && !done[2].malformed);
 }
 

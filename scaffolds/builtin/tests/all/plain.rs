@@ -6,7 +6,7 @@ use proctor_scaffolds::builtin;
 use crate::support::{Did, Scripted};
 
 #[tokio::test]
-async fn gold_lays_its_patch_and_submits() {
+async fn gold_applies_its_patch_and_submits() {
     let gold = builtin("gold").unwrap().unwrap();
     let mut session = Scripted::new(Vec::new()).await;
     let finish = gold.drive(&mut session).await.unwrap();

@@ -1,4 +1,4 @@
-//! The complete first messages as a model reads them.
+//! Tests of the complete first messages.
 
 use proctor_scaffolds::builtin;
 use proctor_types::{Budget, Message};
@@ -20,7 +20,7 @@ async fn task_message(scaffold: &str, announced: Option<Budget>) -> String {
 }
 
 #[tokio::test]
-async fn a_hidden_budget_is_not_spoken_of() {
+async fn hidden_budget_is_not_mentioned() {
     for announced in [None, Some(Budget::default())] {
         assert_eq!(
             task_message("tools", announced).await,
@@ -31,7 +31,7 @@ async fn a_hidden_budget_is_not_spoken_of() {
 }
 
 #[tokio::test]
-async fn announced_limits_are_named_one_a_line() {
+async fn announced_limits_are_listed_one_per_line() {
     let budget = Budget { steps: Some(50), cost_usd: Some(1.5), ..Budget::default() };
     assert_eq!(
         task_message("bash", Some(budget)).await,

@@ -1,4 +1,4 @@
-//! `replay` in a real sandbox: the test records the actions of `tools` and runs them again.
+//! `replay` in a real sandbox: each test records the actions of `tools` and re-runs them.
 
 use proctor_scaffold_api::{Finish, Scaffold, Stop};
 use proctor_scaffolds::builtin;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Did, Scripted, calls, says};
 
-/// The trajectory of a session's history.
+/// Builds a trajectory from a session's history.
 fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: Ending) -> String {
     let mut answers = answers.iter();
     let mut events = Vec::new();
@@ -96,7 +96,7 @@ async fn replay_same_actions_have_no_difference() {
     assert_eq!(replay.drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "one\n");
     let ended = session.did.iter().filter(|did| **did == Did::EndedStep).count();
-    assert_eq!(ended, 3, "a step an answer");
+    assert_eq!(ended, 3, "one step per response");
     let summary = json!({
         "replay": "finished", "calls": 4, "differing": 0, "skipped": 1, "unreadable_lines": 0,
     });

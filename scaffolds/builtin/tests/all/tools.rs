@@ -32,7 +32,7 @@ async fn tools_solve_a_task() {
     session.write("src/f.py", "def f():\n    return 1\n");
     assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("src/f.py"), "def f():\n    return 2\n");
-    assert!(!session.exists("after"), "what stands after submit is not run");
+    assert!(!session.exists("after"), "calls after submit are not run");
     let done = session.returned();
     let shown: Vec<_> = done.iter().map(|done| done.shown.as_str()).collect();
     assert_eq!(shown[0], "src/f.py:1: def f():");

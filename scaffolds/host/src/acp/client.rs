@@ -1,4 +1,4 @@
-//! What the agent may request from its client: files and terminals of the task's sandbox, and
+//! Handles the agent's requests to its client: files and terminals in the task's sandbox, and
 //! permissions.
 
 use proctor_sandbox_api::{Command, wire::Exited};
@@ -23,7 +23,7 @@ pub(super) struct Client {
     limits: &'static Limits,
     pub(super) terminals: Terminals,
     pub(super) updates: Updates,
-    /// Number of calls in the trial, which names them in the record.
+    /// Number of calls in the trial so far. Used to create call ids for the record.
     calls: u64,
 }
 
@@ -68,7 +68,7 @@ struct Choice {
     kind: String,
 }
 
-/// The response to a request of the agent, if it is already known.
+/// The response to an agent's request, or `None` if it comes later.
 type Replied = Option<Result<Value, Error>>;
 
 impl Client {
@@ -76,7 +76,7 @@ impl Client {
         Self { limits, terminals: Terminals::new(), updates: Updates::new(limits), calls: 0 }
     }
 
-    /// Performs and records a request of the agent. Returns `None` if the response comes later.
+    /// Performs and records a request of the agent. Returns `None` if the response is sent later.
     pub(super) async fn request(
         &mut self,
         agent: &mut Agent,
@@ -121,7 +121,8 @@ impl Client {
         Ok(Some(reply))
     }
 
-    /// Allows everything, once: the sandbox contains the agent, and there is nobody to ask.
+    /// Allows every request once: the agent is confined to the sandbox, and there is no user to
+    /// ask.
     fn permission(
         &mut self,
         asked: &Permission,
@@ -155,7 +156,7 @@ impl Client {
             return Ok(Err(Error::new(PARAMS, what)));
         }
         let brief = session.brief().clone();
-        // Agents that send no arguments put a whole line into `command`.
+        // Agents that send no arguments put the whole command line into `command`.
         let mut command = match asked.args.is_empty() {
             true => Command::shell(&asked.command),
             false => {
@@ -188,7 +189,7 @@ impl Client {
         Ok(Ok(json!({ "terminalId": id })))
     }
 
-    /// Handles a request for an open terminal.
+    /// Handles a request about an open terminal.
     async fn terminal(
         &mut self,
         agent: &mut Agent,
@@ -232,26 +233,26 @@ impl Client {
         })))
     }
 
-    /// A command of the agent has ended by itself.
+    /// Handles the exit of one of the agent's commands.
     pub(super) async fn terminal_ended(
         &mut self,
         agent: &mut Agent,
         session: &mut dyn Session,
         ended: Ended,
     ) -> Result<(), Stop> {
-        // One that was killed meanwhile is closed.
+        // A terminal that was killed in the meantime is already closed.
         let open = self.terminals.get(&ended.id).filter(|terminal| terminal.exit.is_none());
         let Some(terminal) = open else { return Ok(()) };
         terminal.exit = Some(match ended.how {
             Ok(exit) => exit,
             Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
-            // As a shell reports a command that it could not start.
+            // 127 is the status that shells use for a command that could not be started.
             Err(_) => Exited { code: Some(127), ..Exited::default() },
         });
         self.close(agent, session, &ended.id).await
     }
 
-    /// A command has ended: answers waiting requests, and completes the record.
+    /// Closes a terminal: responds to waiting requests and completes the record.
     async fn close(
         &mut self,
         agent: &mut Agent,
@@ -269,5 +270,5 @@ impl Client {
     }
 }
 
-/// The name of an agent's command in the record.
+/// The tool name under which the agent's commands are recorded.
 const TERMINAL: &str = "terminal/create";

@@ -1,4 +1,4 @@
-//! `fs/*` of the client: files of the task's sandbox.
+//! `fs/*` of the client: reads and writes files in the task's sandbox.
 
 use proctor_scaffold_api::Session;
 use proctor_types::sha256_hex;
@@ -17,10 +17,10 @@ const NOT_FOUND: i64 = -32002;
 #[derive(Debug, Deserialize)]
 pub(super) struct Read {
     path: String,
-    /// The first line, from 1.
+    /// The first line, counted from 1.
     #[serde(default)]
     line: Option<usize>,
-    /// Maximum number of lines.
+    /// The maximum number of lines.
     #[serde(default)]
     limit: Option<usize>,
 }

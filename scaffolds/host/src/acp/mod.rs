@@ -1,4 +1,4 @@
-//! The scaffold `acp`: an agent that uses the Agent Client Protocol, with Proctor as its client.
+//! The scaffold `acp`: an agent that speaks the Agent Client Protocol, with Proctor as its client.
 
 mod client;
 mod files;

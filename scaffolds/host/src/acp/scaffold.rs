@@ -15,14 +15,13 @@ use crate::{
     limits::{self, Limits},
     own,
     program::Programs,
-    settings::{self, Asks, Settings},
+    settings::{self, ModelAccess, Settings},
 };
 
-/// Added to the agent's own time to exit: running processes are killed, and its last output is
-/// kept.
+/// Added to the agent's own exit time, for killing running processes and reading the last output.
 const TIDY: Duration = Duration::from_secs(2);
 
-/// A user's program that is run as an editor would run it.
+/// A user's program that is started the same way as by an editor.
 #[derive(Debug)]
 pub struct Acp {
     programs: Programs,
@@ -30,10 +29,10 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// `programs` is where programs are stored.
+    /// Creates the scaffold. `programs` stores the copies of users' programs.
     ///
     /// # Errors
-    /// The built-in data is invalid, which a test rules out.
+    /// Returns an error if the built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs) -> Result<Self, String> {
         Ok(Self { programs, limits: Limits::get()? })
     }
@@ -51,7 +50,7 @@ impl Scaffold for Acp {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), Asks::Itself, given, &self.programs)
+        settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -80,7 +79,8 @@ impl Scaffold for Acp {
         let announced = brief.announced.as_ref().and_then(Announced::of);
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
         let prompt = prompt.map_err(own::setup)?;
-        // An agent checks whether its directory exists. It accesses the code through its client.
+        // Agents check that their working directory exists. They access the code through the
+        // client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.fault("the agent's own sandbox"))?;
         let command = agent::command(&settings.command, &own::variables(&brief, &settings.own)?);
@@ -90,7 +90,7 @@ impl Scaffold for Acp {
         let mut watch = Watch::new(self.limits, settings.idle_seconds);
         let mut talk = Talk::new(self.limits, prompt);
         let end = talk.run(&mut agent, &mut watch, session).await;
-        // However the conversation ended, nothing that it started continues.
+        // Stop everything that the conversation started, regardless of how it ended.
         drop(talk);
         own::end_commands(&sandbox).await;
         own::close(end, &place, &mut agent, session).await

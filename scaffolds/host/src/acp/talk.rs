@@ -1,5 +1,5 @@
-//! The conversation: Proctor's requests to the agent, the handling of the agent's requests, and the
-//! ending.
+//! The conversation with an agent: Proctor's requests to the agent, the handling of the agent's
+//! requests, and the end of the conversation.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{client::Client, terminals::Ended};
 use crate::{
-    agent::{Agent, Heard},
+    agent::{Agent, AgentEvent},
     conversation::{self, Protocol, Watch},
     ending::{ended, with_words},
     limits::Limits,
@@ -20,12 +20,12 @@ use crate::{
     rpc::{self, Error, Message, OVER},
 };
 
-/// The version of the Agent Client Protocol.
+/// The supported version of the Agent Client Protocol.
 pub(super) const PROTOCOL: u64 = 1;
-/// The protocol's error code: the agent requires a login first.
+/// The protocol's error code for an agent that requires a login first.
 const LOGIN: i64 = -32000;
 
-/// Our request that the agent has not answered yet.
+/// Proctor's pending request to the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Initialize,
@@ -38,24 +38,24 @@ pub(super) struct Talk {
     limits: &'static Limits,
     prompt: String,
     stage: Stage,
-    /// The id of our request.
+    /// The id of Proctor's pending request.
     number: u64,
-    /// Ways to log in the agent.
+    /// The login methods that the agent offers.
     logins: Vec<String>,
     session_id: Value,
     client: Client,
 }
 
-/// The conversation with an agent.
+/// The agent and the state of the conversation with it.
 struct Peer<'a> {
     talk: &'a mut Talk,
     agent: &'a mut Agent,
 }
 
-/// What an agent does.
+/// An event from the agent.
 enum Event {
-    Heard(Heard),
-    /// A command that it started has ended.
+    Agent(AgentEvent),
+    /// A command started by the agent has exited.
     Terminal(Ended),
 }
 
@@ -65,7 +65,7 @@ impl Protocol for Peer<'_> {
 
     async fn next(&mut self) -> Result<Event, End> {
         tokio::select! {
-            heard = self.agent.next() => heard.map(Event::Heard).map_err(End::Broken),
+            heard = self.agent.next() => heard.map(Event::Agent).map_err(End::Broken),
             done = self.talk.client.terminals.next() => Ok(Event::Terminal(done)),
         }
     }
@@ -136,9 +136,9 @@ impl Talk {
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, Stop> {
         let line = match event {
-            Event::Heard(Heard::Line(line)) => line,
-            Event::Heard(Heard::TooLong) => return Ok(Some(watch.too_long())),
-            Event::Heard(Heard::Exited(exit)) => return Ok(Some(gone(&exit, agent))),
+            Event::Agent(AgentEvent::Line(line)) => line,
+            Event::Agent(AgentEvent::TooLong) => return Ok(Some(watch.too_long())),
+            Event::Agent(AgentEvent::Exited(exit)) => return Ok(Some(gone(&exit, agent))),
             Event::Terminal(done) => {
                 watch.active();
                 self.client.terminal_ended(agent, session, done).await?;
@@ -147,7 +147,8 @@ impl Talk {
         };
         match Message::read(&line) {
             Ok(Message::Request { id, method, params }) => {
-                // Nothing would read the response to a request that changes the tree.
+                // If the agent has exited, do not run a request that changes the tree: nothing
+                // would read the response.
                 if agent.has_exited() {
                     return Ok(None);
                 }
@@ -164,7 +165,7 @@ impl Talk {
                 }
                 Ok(None)
             }
-            // From a later version, or an extension: no response is expected.
+            // A notification from a later version or an extension. It needs no response.
             Ok(Message::Notice { .. }) => Ok(None),
             Ok(Message::Answer { id, result }) => {
                 watch.active();
@@ -196,7 +197,7 @@ impl Talk {
         self.ask(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
     }
 
-    /// Handles a response to our request: the next request, or the end.
+    /// Handles a response to Proctor's request: sends the next request or ends the conversation.
     fn answered(
         &mut self,
         agent: &mut Agent,
@@ -213,7 +214,8 @@ impl Talk {
             (Stage::NewSession, Err(error))
                 if error["code"] == json!(LOGIN) && !self.logins.is_empty() =>
             {
-                // Its key is in its environment, under any name; the first way may be a browser.
+                // The API key is in the agent's environment, whatever the login method is called.
+                // The first method may open a browser.
                 let by_key = |login: &&String| login.contains("key") || login.contains("api");
                 let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
                 self.logins.clear();
@@ -263,8 +265,8 @@ impl Talk {
         None
     }
 
-    /// The trial is over: notifies the agent and gives it time to exit. Its requests are no longer
-    /// performed.
+    /// Notifies the agent that the trial is over and gives it time to exit. Its requests are no
+    /// longer performed.
     async fn cancel(&mut self, agent: &mut Agent) -> Finish {
         self.client.terminals.stop();
         let params = json!({ "sessionId": self.session_id });
@@ -277,7 +279,7 @@ impl Talk {
                     agent.send(&rpc::reply(&id, Err(error)));
                 }
                 match agent.next().await {
-                    Ok(Heard::Line(line)) => match Message::read(&line) {
+                    Ok(AgentEvent::Line(line)) => match Message::read(&line) {
                         Ok(Message::Request { id, method, .. })
                             if method == "session/request_permission" =>
                         {
@@ -288,8 +290,8 @@ impl Talk {
                         Ok(Message::Answer { .. }) => return,
                         Ok(Message::Notice { .. }) | Err(_) => {}
                     },
-                    // However it ends, it changes nothing any more.
-                    Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
+                    // However the agent exits, the result no longer changes.
+                    Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
                 }
             }
         };
@@ -298,14 +300,14 @@ impl Talk {
     }
 }
 
-/// The program ended before its turn did.
+/// Returns the ending of a program that exited before its turn ended.
 fn gone(exit: &Exited, agent: &Agent) -> Finish {
     let status = proctor_sandbox_api::ending_of(exit);
     let why = format!("it ended with {status} before its turn ended");
     ended(ExitCause::Crashed, with_words(why, &agent.errors()))
 }
 
-/// Interprets the end of the agent's turn.
+/// Returns the ending that corresponds to the end of the agent's turn.
 fn turn_ended(reason: &str, last: Option<&Answer>) -> Finish {
     let Some(last) = last else {
         let why = format!("it ended its turn ({reason}) before any response from the model");

@@ -1,5 +1,4 @@
-//! `terminal/*` of the client: commands that run in the task's sandbox while the agent does
-//! something else.
+//! `terminal/*` of the client: background commands in the task's sandbox.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,7 +10,7 @@ use proctor_sandbox_api::{Running, Said, SandboxError, wire::Exited};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::AbortHandle};
 
-/// Everything that the agent has opened. Dropping it kills what is running.
+/// All open terminals of the agent. Dropping this kills the running commands.
 pub(super) struct Terminals {
     open: BTreeMap<String, Terminal>,
     count: u64,
@@ -19,25 +18,25 @@ pub(super) struct Terminals {
     ended: mpsc::UnboundedReceiver<Ended>,
 }
 
-/// One command.
+/// One terminal with its command.
 pub(super) struct Terminal {
     pub(super) call_id: String,
     pub(super) begun: Instant,
-    /// Requests that wait for its end.
+    /// The ids of requests that wait for the command to exit.
     pub(super) waiting: Vec<Value>,
-    /// How it ended.
+    /// How the command exited.
     pub(super) exit: Option<Exited>,
     output: Arc<Mutex<Output>>,
     running: AbortHandle,
 }
 
-/// A command that has ended.
+/// Sent when a command has exited.
 pub(super) struct Ended {
     pub(super) id: String,
     pub(super) how: Result<Exited, SandboxError>,
 }
 
-/// The end of the output: the protocol cuts at the start.
+/// The end of a command's output. The protocol truncates at the start.
 #[derive(Debug, Default)]
 struct Output {
     bytes: VecDeque<u8>,
@@ -57,7 +56,7 @@ impl Terminals {
         Self { open: BTreeMap::new(), count: 0, tell, ended }
     }
 
-    /// Watches a started command, and names it.
+    /// Watches a started command and returns its terminal id.
     pub(super) fn add(&mut self, running: Running, call_id: String, most: usize) -> String {
         self.count += 1;
         let id = format!("terminal-{}", self.count);
@@ -83,28 +82,28 @@ impl Terminals {
         self.open.len()
     }
 
-    /// Whether any command is running.
+    /// Returns whether any command is running.
     pub(super) fn busy(&self) -> bool {
         self.open.values().any(|terminal| terminal.exit.is_none())
     }
 
-    /// The next command that ends. Cancel-safe.
+    /// Waits for the next command to exit. Cancel-safe.
     pub(super) async fn next(&mut self) -> Ended {
         match self.ended.recv().await {
             Some(ended) => ended,
-            // The other end is a field of this struct.
+            // Cannot happen: the sender is a field of this struct.
             None => std::future::pending().await,
         }
     }
 
-    /// Kills everything.
+    /// Kills all commands.
     pub(super) fn stop(&mut self) {
         self.open.clear();
     }
 }
 
 impl Terminal {
-    /// Kills its command. Returns whether it was still running.
+    /// Kills the terminal's command. Returns whether it was still running.
     pub(super) fn kill(&mut self) -> bool {
         self.running.abort();
         let ran = self.exit.is_none();
@@ -122,7 +121,7 @@ impl Terminal {
         self.lock().text()
     }
 
-    /// The response to `terminal/output`.
+    /// Builds the response to `terminal/output`.
     pub(super) fn output(&self) -> Value {
         let output = self.lock();
         let mut told = json!({ "output": output.text(), "truncated": output.cut });
@@ -133,7 +132,7 @@ impl Terminal {
     }
 }
 
-/// The protocol's form of a command's end. One that timed out was killed.
+/// Formats how a command exited as the protocol requires. A command that timed out was killed.
 pub(super) fn status(exit: &Exited) -> Value {
     let code = exit.code.filter(|code| *code >= 0 && !exit.timed_out);
     let signal = match (exit.timed_out, exit.signal) {
@@ -153,7 +152,7 @@ impl Output {
 
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        // Drop a character that was cut in two.
+        // Drop the rest of a character that was split by the truncation.
         let torn = |byte: &&u8| self.cut && **byte & 0xc0 == 0x80;
         let start = bytes.iter().take(3).take_while(torn).count();
         String::from_utf8_lossy(&bytes[start..]).into_owned()
@@ -175,7 +174,7 @@ async fn watch(
             Err(error) => break Err(error),
         }
     };
-    // The receiver is gone once the conversation is over.
+    // The receiver is dropped when the conversation is over.
     let _ = tell.send(Ended { id, how });
 }
 
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_an_output_is_kept_from_a_whole_character_on() {
+    fn output_keeps_the_end_starting_at_a_whole_character() {
         let mut output = Output { most: 5, ..Output::default() };
         output.take("abé".as_bytes());
         assert_eq!((output.text().as_str(), output.cut), ("abé", false));
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_out_of_time_was_killed() {
+    fn status_reports_a_timed_out_command_as_killed() {
         let exit =
             |code, signal, timed_out| Exited { code, signal, timed_out, ..Exited::default() };
         assert_eq!(status(&exit(Some(3), None, false)), json!({"exitCode": 3, "signal": null}));

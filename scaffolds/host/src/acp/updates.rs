@@ -1,21 +1,21 @@
-//! `session/update`: what the agent shows its user, as notes in the record.
+//! Records `session/update`, which is what the agent shows its user, as notes.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::Limits;
 
-/// Updates that arrive in pieces, and the name of the whole.
+/// Updates that arrive in pieces, with the name of the combined note.
 const PIECES: [(&str, &str); 2] =
     [("agent_message_chunk", "message"), ("agent_thought_chunk", "thought")];
-/// Complete updates. Lists of commands and modes are of no use in a record.
+/// Updates that are complete. Command and mode lists are not recorded.
 const WHOLE: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
-/// What is kept of one that is too long.
+/// Fields that are kept of an update that is too long.
 const SHORT: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
 
 pub(super) struct Updates {
     limits: &'static Limits,
     count: u32,
-    /// The incomplete text and its kind.
+    /// The text collected so far and its kind.
     open: Option<(&'static str, String)>,
 }
 
@@ -24,7 +24,7 @@ impl Updates {
         Self { limits, count: 0, open: None }
     }
 
-    /// The notes that an update completes.
+    /// Adds an update and returns the notes that it completes.
     pub(super) fn take(&mut self, update: &Value) -> Vec<Map<String, Value>> {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         if let Some((_, name)) = PIECES.iter().find(|(piece, _)| *piece == kind) {
@@ -48,7 +48,7 @@ impl Updates {
         done.into_iter().chain(self.note(short)).collect()
     }
 
-    /// A requested permission, and the response.
+    /// Returns a note about a requested permission and the response.
     pub(super) fn permission(
         &mut self,
         title: &Value,
@@ -57,10 +57,10 @@ impl Updates {
         self.note(json!({ "permission": title, "chosen": chosen }))
     }
 
-    /// The note of the incomplete text.
+    /// Returns the note of the text collected so far.
     pub(super) fn end(&mut self) -> Option<Map<String, Value>> {
         let (name, text) = self.open.take()?;
-        // Agents send a piece without text before a call.
+        // Some agents send an empty piece before a tool call.
         if text.is_empty() { None } else { self.note(json!({ name: text })) }
     }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_become_one_text_and_a_flood_is_bounded() {
+    fn updates_join_pieces_and_bound_long_output() {
         let limits = Limits::get().unwrap();
         let mut updates = Updates::new(limits);
         let piece = |kind: &str, text: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}});

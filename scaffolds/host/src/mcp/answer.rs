@@ -1,9 +1,8 @@
-//! The server's response to one message. It implements the four methods of a server that only has
-//! tools.
+//! Responds to MCP messages. Implements the four methods that a tools-only server needs.
 //!
-//! The crate `rmcp` would do this, too, but with four more crates, and with features of chrono,
-//! rand and schemars that would apply to every other crate; its newest version also adds a second
-//! sha2. That is too much for a server without streams, sessions or messages of its own.
+//! The crate `rmcp` would do this too. But it adds four more crates and enables features of chrono,
+//! rand and schemars for the whole workspace; its newest version also adds a second sha2. That is
+//! too much for a server without streams, sessions or its own messages.
 
 use proctor_types::ToolSpec;
 use serde::Deserialize;
@@ -12,21 +11,22 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::rpc::{self, Error, Message, NO_METHOD, OVER};
 
-/// The supported protocol versions, newest first. They differ in what this server does not use.
+/// Supported protocol versions, newest first. This server uses none of the features in which they
+/// differ.
 const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-/// One server, for all connections of one program.
+/// The server state shared by all connections of one program.
 #[derive(Clone)]
 pub(super) struct Tools {
     tools: Value,
     calls: mpsc::Sender<Call>,
 }
 
-/// A requested tool call.
+/// A tool call that was requested.
 pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: Value,
-    /// What the model sees. Dropped: the trial is over.
+    /// Receives the text for the model. If it is dropped, the trial is over.
     pub(super) shown: oneshot::Sender<String>,
 }
 
@@ -38,7 +38,7 @@ struct CallParams {
 }
 
 impl Tools {
-    /// `calls` leads to the code that runs them, one after the other.
+    /// Creates the server. Calls are sent to `calls`, whose receiver runs them one after the other.
     pub(super) fn new(specs: &[ToolSpec], calls: mpsc::Sender<Call>) -> Self {
         let tool = |spec: &ToolSpec| {
             json!({
@@ -50,7 +50,7 @@ impl Tools {
         Self { tools: specs.iter().map(tool).collect(), calls }
     }
 
-    /// The response to a message, if it has one.
+    /// Returns the response to a message, or `None` for a notification.
     pub(super) async fn answer(&self, body: &[u8]) -> Option<Value> {
         match Message::read(body) {
             Ok(Message::Request { id, method, params }) => {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_run_by_whoever_has_the_sandbox_until_the_trial_is_over() {
+    async fn tool_calls_are_forwarded_until_the_trial_is_over() {
         let (calls, mut asked) = mpsc::channel(1);
         let spec = ToolSpec {
             name: "shell".into(),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn versions_are_agreed_on_and_notices_have_no_answer() {
+    async fn server_negotiates_versions_and_ignores_notifications() {
         let tools = Tools::new(&[], mpsc::channel(1).0);
         for (asked, said) in [("2025-06-18", "2025-06-18"), ("1999-01-01", VERSIONS[0])] {
             let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",

@@ -26,15 +26,15 @@ use crate::{
     limits::{self, Limits},
     own::{self, End},
     program::Programs,
-    settings::{self, Asks, Settings},
+    settings::{self, ModelAccess, Settings},
 };
 
-/// Added to the agent's own time to exit: its last output is kept.
+/// Added to the agent's own exit time, for reading its last output.
 const TIDY: Duration = Duration::from_secs(2);
-/// Maximum number of queued calls; more wait in their connections.
+/// Maximum number of queued calls. Further calls wait in their connections.
 const WAITING: usize = 16;
 
-/// A user's program that calls the model itself and gets the sandbox's tools.
+/// A user's program that calls the model itself and uses the sandbox's tools.
 #[derive(Debug)]
 pub struct Mcp {
     programs: Programs,
@@ -45,10 +45,10 @@ pub struct Mcp {
 type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
 
 impl Mcp {
-    /// `programs` is where programs are stored.
+    /// Creates the scaffold. `programs` stores the copies of users' programs.
     ///
     /// # Errors
-    /// The built-in data is invalid, which a test rules out.
+    /// Returns an error if the built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
@@ -67,7 +67,7 @@ impl Scaffold for Mcp {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), Asks::Itself, given, &self.programs)
+        settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -120,7 +120,7 @@ impl Scaffold for Mcp {
         };
         let end = conversation::run(&mut peer, &mut watch, session).await;
         let done = peer.done.take();
-        // Its further calls are answered that the trial is over.
+        // Further calls get the response that the trial is over.
         drop(peer);
         if !matches!(end, Err(End::Stop(_))) {
             own::end_commands(session.handle()).await;
@@ -130,7 +130,7 @@ impl Scaffold for Mcp {
             Err(End::Broken(error)) => return own::broken(&place, error).await,
             Err(End::Stop(stop)) => return Err(stop),
         };
-        // If it was killed, its output is lost.
+        // If the program was killed, its output is lost.
         let done = done.unwrap_or_default();
         for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
             session.keep(name, &stream.head).await?;
@@ -139,19 +139,19 @@ impl Scaffold for Mcp {
     }
 }
 
-/// The program, and its calls of tools.
+/// The program and its tool calls.
 struct Peer<'a> {
     running: Running<'a>,
     calls: mpsc::Receiver<Call>,
     tools: OpenTools,
     limits: &'static Limits,
-    /// Number of calls in the trial, which names them.
+    /// Number of calls in the trial so far. Used to create call ids.
     count: u64,
-    /// Its output, once it has exited.
+    /// The program's output after it has exited.
     done: Option<Completed>,
 }
 
-/// What the program does.
+/// An event from the program.
 enum Event {
     Exited(Box<Result<Completed, SandboxError>>),
     Called(Call),
@@ -187,18 +187,18 @@ impl Protocol for Peer<'_> {
         let call = ToolCall { id, name, arguments: arguments.to_string() };
         let called = tokio::select! {
             called = self.tools.call(session, &call) => called?,
-            // A program that has exited waits for nothing: cancel what it started.
+            // A program that has exited waits for no response: cancel the calls it started.
             done = self.running.as_mut() => return self.exit(done, session).map(Some),
         };
         watch.active();
-        // A client that did not wait for it is not an error.
+        // It is not an error if the client stopped waiting.
         let _ = shown.send(called.shown);
-        // Immediately: the program would continue to call the model.
+        // End the trial now: otherwise the program would keep calling the model.
         Ok(called.submitted.then_some(Finish::Submitted))
     }
 
     async fn leave(&mut self) -> Finish {
-        // Its further calls are answered that the trial is over.
+        // Further calls get the response that the trial is over.
         self.calls.close();
         while self.calls.try_recv().is_ok() {}
         let done = timeout(self.limits.leave(), self.running.as_mut()).await;
@@ -206,14 +206,14 @@ impl Protocol for Peer<'_> {
         ended(ExitCause::Finished, "the trial had ended".into())
     }
 
-    /// Its standard error is known only once it has exited.
+    /// Stderr is available only after the program has exited.
     fn errors(&self) -> Vec<u8> {
         Vec::new()
     }
 }
 
 impl Peer<'_> {
-    /// The program has exited: how this ends the trial.
+    /// Returns how the program's exit ends the trial.
     fn exit(
         &mut self,
         done: Result<Completed, SandboxError>,

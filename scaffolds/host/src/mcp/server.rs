@@ -1,5 +1,5 @@
-//! The server over HTTP, with the transport "streamable HTTP": a message is a POST, and its
-//! response is JSON. Nothing is streamed, because the server sends no messages of its own.
+//! Serves MCP over HTTP ("streamable HTTP" transport). A message is a POST request and its response
+//! is JSON. Nothing is streamed, because the server sends no messages on its own.
 
 use std::convert::Infallible;
 
@@ -13,10 +13,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::answer::Tools;
 
-/// The path of its URL.
+/// The path component of the server's URL.
 pub(super) const PATH: &str = "/mcp";
 
-/// A running server. Dropping it ends it with its connections.
+/// A running server. Dropping it stops the server and closes its connections.
 pub(super) struct Serving(JoinHandle<()>);
 
 impl Drop for Serving {
@@ -28,7 +28,7 @@ impl Drop for Serving {
 /// Serves a listener until the sandbox is gone. A message may have at most `most` bytes.
 pub(super) fn serve(mut listener: Listener, tools: Tools, most: usize) -> Serving {
     Serving(tokio::spawn(async move {
-        // Connections belong to this task's set, so they end with it.
+        // The set belongs to this task, so the connections end with it.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -47,7 +47,7 @@ async fn connection(stream: SandboxStream, tools: Tools, most: usize) {
         let tools = tools.clone();
         async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
     });
-    // A client that disconnects is not our error.
+    // A client that disconnects is not an error of the server.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -56,7 +56,7 @@ async fn respond(tools: &Tools, request: Request<Incoming>, most: usize) -> Resp
         return empty(StatusCode::NOT_FOUND);
     }
     if request.method() != Method::POST {
-        // There is no stream of server messages, and no session to end.
+        // Other methods are for server streams and sessions, which do not exist here.
         return empty(StatusCode::METHOD_NOT_ALLOWED);
     }
     let Ok(body) = Limited::new(request.into_body(), most).collect().await else {

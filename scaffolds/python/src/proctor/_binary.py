@@ -80,7 +80,7 @@ def _check(path: str) -> None:
         raise BinaryError(f"{path} is not a `proctor` binary", hint="unset PROCTOR_BINARY")
     mine = version()
     is_older = tuple(int(number) for number in numbers.groups()) < OLDEST
-    # A wheel brings its own binary, so that another version is an accident.
+    # A wheel contains its own binary, so a different version is unintended.
     is_other = mine != "0+source" and found[1] != mine
     if is_older or is_other:
         needed = mine if is_other else f"{'.'.join(map(str, OLDEST))} or newer"
@@ -110,5 +110,5 @@ def output(arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> bytes:
 
 
 def output_json(arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> Any:
-    """The same, read as JSON."""
+    """Runs the binary and parses its standard output as JSON."""
     return json.loads(output(arguments, accept=accept))

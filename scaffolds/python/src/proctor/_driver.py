@@ -34,14 +34,15 @@ def _load(file: str, name: str) -> Callable[[Session], Any]:
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     module_name = os.path.splitext(os.path.basename(file))[0]
     if module_name in sys.modules:
-        # An agent in `proctor.py` or `json.py` must not replace the real one.
+        # Use another module name, so that an agent in `proctor.py` or `json.py` does not replace
+        # the real module.
         module_name += "_agent"
     loader = SourceFileLoader(module_name, file)
     spec = importlib.util.spec_from_loader(module_name, loader)
     if spec is None:
         raise ImportError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # So that the file's own classes can be pickled, and dataclasses find their module.
+    # Register the module, so that its classes can be pickled and dataclasses can resolve it.
     sys.modules[module_name] = module
     loader.exec_module(module)
     function = getattr(module, name, None)
@@ -59,7 +60,7 @@ def _load(file: str, name: str) -> Callable[[Session], Any]:
 def _leave(status: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads that an agent left behind must not keep the trial waiting.
+    # Do not wait for threads that the agent left running.
     os._exit(status)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, with the binary's own message and hint."""
+"""Exceptions that carry the binary's own message and hint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConfigError(ProctorError):
 
 
 class BinaryError(ProctorError):
-    """The binary is missing, or its version does not fit this package."""
+    """The binary is missing or its version is incompatible with this package."""
 
 
 class IncompleteRun(ProctorError):
@@ -68,12 +68,12 @@ def parse(stderr: str) -> tuple[str, Optional[str]]:
 
 
 def _flat(text: str) -> str:
-    # The binary wraps lines for terminals.
+    # The binary wraps long lines for terminals.
     return " ".join(text.split())
 
 
 def error_of(status: int, stderr: str) -> ProctorError:
-    """Returns the error of a command that has failed."""
+    """Returns the exception for a failed command."""
     message, hint = parse(stderr)
     kind = ConfigError if status == 2 else ProctorError
     return kind(message, hint=hint, status=status)

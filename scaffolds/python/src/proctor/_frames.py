@@ -75,7 +75,7 @@ def _arrow(rows: Rows, columns: Columns) -> Any:
 
 def _pandas(rows: Rows, columns: Columns) -> Any:
     pd = _needed("pandas")
-    # Types with a missing value: a count of an unfinished trial is no float and no zero.
+    # Nullable types: a missing count of an unfinished trial must not become a float or zero.
     types = {"text": "string", "integer": "Int64", "number": "Float64", "boolean": "boolean"}
     data = {
         column["name"]: pd.array(

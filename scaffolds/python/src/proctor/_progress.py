@@ -8,13 +8,13 @@ import sys
 import time
 from typing import Any, Callable, Optional, TextIO
 
-#: Seconds between two drawings.
+#: Seconds between two redraws.
 INTERVAL = 0.2
 WIDTH = 30
 
 
 class Progress:
-    """Counts events and draws the bar. Draws nothing where nobody could see it."""
+    """Counts events and draws the bar. Draws nothing if the output is not interactive."""
 
     def __init__(self, total: Callable[[], Optional[int]], stream: Optional[TextIO] = None) -> None:
         self._of = total
@@ -77,7 +77,7 @@ class Progress:
             self._stream.flush()
 
     def say(self, line: str) -> None:
-        """Prints a line of the binary above the bar."""
+        """Prints a line from the binary above the bar."""
         if self._terminal:
             self._stream.write("\r\x1b[2K")
         self._stream.write(f"{line}\n")
@@ -93,7 +93,7 @@ class Progress:
 
 
 def _notebook_display() -> Optional[Callable[[str], None]]:
-    # IPython is there already if this is a notebook: it is not imported for its own sake.
+    # In a notebook IPython is already imported. Do not import it otherwise.
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):

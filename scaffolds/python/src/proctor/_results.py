@@ -1,4 +1,4 @@
-"""The typed results of a run. Each one keeps the binary's JSON in ``data``."""
+"""The typed results of a run. Each keeps the binary's JSON in ``data``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Arm:
     #: The 95 % interval of ``resolved_rate``, clustered by task.
     interval: Optional[tuple[float, float]]
     passed_rate: float
-    #: US dollars; None if some response has no price.
+    #: US dollars; None if the price of any response is unknown.
     cost_usd: Optional[float]
     scaffold: Optional[str]
     model: Optional[str]
@@ -123,7 +123,7 @@ def _path(escaped: str) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: a task, an arm and an attempt. What it holds beyond its row is read when you ask for it."""
+    """One trial: a task, an arm and an attempt. Data beyond the table row is loaded on first access."""
 
     task: str
     #: The arm's name.
@@ -135,9 +135,9 @@ class Trial:
     #: None without a verdict.
     resolved: Optional[bool]
     passed_rate: Optional[float]
-    #: Why the task is not resolved.
+    #: Why the task was not resolved.
     reason: Optional[str]
-    #: The limit of its own that ended the trial.
+    #: The trial's own limit that ended it, if any.
     limit: Optional[str]
     integrity: Optional[str]
     steps: Optional[int]
@@ -172,7 +172,7 @@ class Trial:
         arguments = ["show", "--print", part, *more]
         if step is not None:
             arguments += ["--step", str(step)]
-        # Names may begin with a dash.
+        # Names may start with a dash.
         return _binary.output([*arguments, "--", self.run, self.task, self.arm_id, str(self.attempt)])
 
     def events(self) -> list[dict[str, Any]]:
@@ -191,12 +191,12 @@ class Trial:
 
     @property
     def verdict(self) -> Optional[dict[str, Any]]:
-        """The verdict with the status of each test; None without one."""
+        """The verdict with the status of each test; None if the trial has no verdict."""
         verdict: Optional[dict[str, Any]] = json.loads(self._part("verdict"))
         return verdict
 
     def tree(self, step: Optional[int] = None) -> Tree:
-        """Returns the work directory after a step. 0: before the agent began. Default: at the end."""
+        """Returns the work directory after a step. Step 0 is the initial state; the default is the final state."""
         return Tree(self, step, json.loads(self._part("tree", step)))
 
 
@@ -207,7 +207,7 @@ class Pair:
     a: str
     b: str
     metric: str
-    #: Tasks that both arms have results for.
+    #: Number of tasks for which both arms have results.
     tasks: int
     difference: Optional[float]
     #: The 95 % interval of the difference.
@@ -291,7 +291,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """What smaller limits would have given, from the snapshots of the run."""
+    """Results under smaller limits, computed from the run's snapshots."""
 
     points: list[Point]
     #: With ``every=True``: the step at which each trial first resolves its task.
@@ -307,7 +307,7 @@ class Curve:
         )
 
     def series(self, arm: str) -> tuple[list[float], list[float]]:
-        """Returns the budgets and the resolved rates of an arm, ready to plot."""
+        """Returns an arm's budgets and resolved rates for plotting."""
         points = sorted((point for point in self.points if point.arm == arm), key=lambda p: p.at)
         if not points:
             known = ", ".join(sorted({point.arm for point in self.points}))

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 PathLike = Union[str, "os.PathLike[str]"]
 TableName = Literal["trials", "steps", "tests"]
 
-#: Done, but some trials have no verdict.
+#: Exit status of a finished run in which some trials have no verdict.
 INCOMPLETE = 3
 INTERRUPTED = 130
-#: Lines of standard error that are kept for a message.
+#: Number of stderr lines kept for error messages.
 TAIL = 200
 
 
 class Run:
-    """A run directory: finished, in progress, or imported. Results are read when you ask for them and kept until
-    ``refresh``."""
+    """A run directory: finished, in progress, or imported. Results are loaded on first access and cached
+    until ``refresh``."""
 
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self._report: Optional[dict[str, Any]] = None
-        # A wrong path is an error here, not at the first use.
+        # Report a wrong path here and not at the first access.
         self._read()
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class Run:
         return self._report
 
     def refresh(self) -> Run:
-        """Forgets what was read, so that the next use sees the present state of a run in progress."""
+        """Clears cached results, so that the next access shows the current state of a run in progress."""
         self._report = None
         return self
 
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def remarks(self) -> list[str]:
-        """What you must know besides the numbers, one sentence each."""
+        """Caveats that apply to the numbers, one sentence each."""
         return list(self._read().get("remarks", []))
 
     @property
@@ -86,7 +86,7 @@ class Run:
         return [Trial.of(data, str(self.path), names) for data in report["tasks"]]
 
     def trial(self, task: str, arm: Optional[str] = None, attempt: int = 1) -> Trial:
-        """Returns one trial. ``arm`` is a name or an id; you may leave it out if the run has one arm."""
+        """Returns one trial. ``arm`` is a name or an id; optional if the run has a single arm."""
         trials = self.trials
         found = [one for one in trials if one.task == task and one.attempt == attempt]
         if arm is not None:
@@ -102,7 +102,7 @@ class Run:
         )
 
     def compare(self, *others: Union[Run, PathLike]) -> Comparison:
-        """Compares the arms of this run, and of others, on the tasks that they share."""
+        """Compares the arms of this run and of other runs on the tasks that they share."""
         runs = [str(one.path if isinstance(one, Run) else one) for one in (self, *others)]
         return Comparison.of(_binary.output_json(["compare", "--format", "json", "--", *runs]))
 
@@ -123,7 +123,7 @@ class Run:
         kinds = {"steps": steps, "tokens": tokens, "cost": cost, "seconds": seconds}
         given = {kind: list(values) for kind, values in kinds.items() if values is not None}
         if len(given) > 1:
-            raise ValueError(f"give one kind of limit, not {' and '.join(given)}")
+            raise ValueError(f"pass one kind of limit, not {' and '.join(given)}")
         arguments = ["curve", "--format", "json"]
         for kind, values in given.items():
             arguments += ["--at", f"{kind}={','.join(str(value) for value in values)}"]
@@ -131,7 +131,7 @@ class Run:
             arguments.append("--every")
         for pattern in arms:
             arguments += ["--arms", pattern]
-        # Points of a run in progress are part of the answer.
+        # A run in progress exits with INCOMPLETE, but its points are valid results.
         accept = (0, INCOMPLETE)
         return Curve.of(
             _binary.output_json([*arguments, "--", str(self.path)], accept=accept)
@@ -285,7 +285,8 @@ def _carry_out(arguments: Sequence[str], out: Optional[Path], progress: bool) ->
             status = process.wait()
             break
         except KeyboardInterrupt:
-            # A terminal signals the binary too; a notebook's kernel signals this process alone.
+            # A terminal also sends the signal to the binary. A notebook's kernel signals only this
+            # process.
             interrupted = True
             if not _shares_terminal():
                 process.send_signal(signal.SIGINT)
@@ -318,7 +319,8 @@ def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
     count = f"{len(missing)} of {len(run.trials)} trials have no verdict"
     hint = f"proctor.resume({str(run.path)!r}) continues"
     if of_model or halted:
-        # The binary shortens a repeated error to "same error as ...". The report has it whole.
+        # The binary shortens a repeated error to "same error as ...". The report contains it in
+        # full.
         why = of_model[0] if of_model else halted
         return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
     why = f": {faults[0]}" if faults else ""

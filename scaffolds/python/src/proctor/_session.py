@@ -23,7 +23,7 @@ REFUSED = -32001
 
 
 class TrialOver(BaseException):
-    """The trial is over: a limit is reached, the model refused, or the agent has submitted.
+    """The trial is over: a limit was reached, the model refused, or the agent has submitted.
 
     It is no ``Exception``, so that an agent's ``except Exception`` does not swallow it. Let it pass.
     """
@@ -39,24 +39,24 @@ class Refused(Exception):
 
 
 class EditError(Exception):
-    """The text to replace is missing, or it is there more than once."""
+    """The text to replace does not occur exactly once."""
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What the agent may know of its task."""
+    """What the agent may know about its task."""
 
-    #: What the agent is asked to do.
+    #: The task description.
     statement: str
-    #: Where commands start, an absolute path in the sandbox.
+    #: Working directory of commands, an absolute path in the sandbox.
     workdir: str
-    #: What the endpoint calls the model.
+    #: The endpoint's name for the model.
     model: Optional[str]
-    #: Tokens.
+    #: The context window in tokens.
     context_window: Optional[int]
     #: The limits, if the budget is announced.
     limits: Optional[Mapping[str, Any]]
-    #: The longest that one command may run, in seconds.
+    #: Time limit of one command in seconds.
     command_seconds: float
     #: Proctor's own tools, which ``Session.call`` runs.
     tools: Sequence[Tool]
@@ -66,11 +66,11 @@ class Brief:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call as the model wrote it."""
+    """A tool call as the model wrote it."""
 
     id: str
     name: str
-    #: JSON text, if the model kept to the format.
+    #: JSON text, unless the model broke the format.
     arguments: str
 
     def parsed(self) -> dict[str, Any]:
@@ -83,20 +83,20 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Answer:
-    """A complete response of the model: one step."""
+    """A complete model response. Each response is one step."""
 
     content: str
     tool_calls: list[ToolCall]
     finish_reason: Optional[str]
     #: Tokens: ``input``, ``output``, ``cached``, ``reasoning`` and more.
     usage: Mapping[str, Any]
-    #: The response as the next request repeats it. Append it to your messages unchanged.
+    #: The response as a message for the next request. Append it to your messages unchanged.
     message: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What one of Proctor's own tools returned, as the model is shown it."""
+    """The result of one of Proctor's own tools, as shown to the model."""
 
     output: str
     exit_status: Optional[int]
@@ -105,9 +105,9 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command did."""
+    """The result of a command."""
 
-    #: None if a signal or a time-out ended it.
+    #: None if a signal or a timeout ended the command.
     exit_status: Optional[int]
     signal: Optional[int]
     timed_out: bool
@@ -117,12 +117,12 @@ class CommandResult:
 
     @property
     def output(self) -> str:
-        """Both streams, standard output first."""
+        """Stdout followed by stderr."""
         return self.stdout + self.stderr
 
 
 class Session:
-    """One trial, as its agent sees it. Its methods may be called from several threads; requests run one by one."""
+    """The agent's interface to its trial. Methods may be called from several threads; requests run one at a time."""
 
     def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
         self._reader = reader
@@ -132,11 +132,11 @@ class Session:
         self._over: Optional[TrialOver] = None
         self._brief: Optional[Brief] = None
 
-    # The protocol.
+    # Protocol.
 
     def _send(self, message: Mapping[str, Any]) -> None:
         line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False)
-        # Lone surrogates cannot be sent as UTF-8; JSON escapes can.
+        # Lone surrogates cannot be encoded as UTF-8, but as JSON escapes.
         try:
             data = line.encode()
         except UnicodeEncodeError:
@@ -153,7 +153,7 @@ class Session:
         return message
 
     def open(self) -> None:
-        """Answers Proctor's first request. The driver calls it."""
+        """Responds to Proctor's first request. Called by the driver."""
         first = self._receive()
         given = first["params"]
         task = given["task"]
@@ -186,7 +186,7 @@ class Session:
             self._over = TrialOver(error["message"], reason)
             raise self._over
 
-    # What agents use.
+    # Methods for agents.
 
     @property
     def brief(self) -> Brief:
@@ -268,7 +268,7 @@ class Session:
         return str(told["content"]).encode()
 
     def read(self, path: str) -> str:
-        """The same as text. Bytes that are not UTF-8 are replaced."""
+        """Returns the content of a file as text. Bytes that are not UTF-8 are replaced."""
         return self.read_bytes(path).decode("utf-8", "replace")
 
     def write(self, path: str, content: Union[str, bytes], *, executable: bool = False) -> None:
@@ -296,11 +296,11 @@ class Session:
             self._send({"method": "log", "params": {"text": text}})
 
     def submit(self) -> None:
-        """Ends the trial: the work directory is the answer. Later requests raise TrialOver."""
+        """Submits the work directory and ends the trial. Later requests raise TrialOver."""
         self._finish(submit=True)
 
     def give_up(self, why: str) -> None:
-        """Ends the trial without a submission. The work directory is graded all the same."""
+        """Ends the trial without a submission. The work directory is still graded."""
         self._finish(submit=False, why=why)
 
     def _finish(self, **params: Any) -> None:
@@ -323,12 +323,12 @@ class Session:
 
     @property
     def anthropic_base_url(self) -> str:
-        """The base URL of the model for clients of Anthropic's API."""
+        """The model's base URL for clients of Anthropic's API."""
         return self._variable("ANTHROPIC_BASE_URL")
 
     @property
     def api_key(self) -> str:
-        """What a client of your own sends as its key. It is valid for this trial alone."""
+        """The API key for your own client. It is valid only for this trial."""
         return self._variable("OPENAI_API_KEY")
 
     @staticmethod
@@ -342,7 +342,7 @@ class Session:
 
 
 def scaffold(function: F) -> F:
-    """Marks the function that ``scaffold = "python:FILE.py:FUNCTION"`` names.
+    """Marks the agent function for ``scaffold = "python:FILE.py:FUNCTION"``.
 
         @proctor.scaffold
         def drive(session: proctor.Session) -> None: ...
@@ -352,7 +352,7 @@ def scaffold(function: F) -> F:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """A message in Proctor's form."""
+    """Converts a message to Proctor's format."""
     role = message["role"]
     content = _text(message.get("content"))
     if role == "tool":
@@ -362,7 +362,7 @@ def _message(message: Message) -> dict[str, Any]:
         kept = {key: message[key] for key in ("extra", "native") if message.get(key) is not None}
         calls = [_tool_call(call) for call in message.get("tool_calls") or []]
         return {"role": "assistant", "content": content, "tool_calls": calls, **kept}
-    # OpenAI's name for the system role of newer models.
+    # Newer OpenAI models call the system role "developer".
     return {"role": "system" if role == "developer" else role, "content": content}
 
 

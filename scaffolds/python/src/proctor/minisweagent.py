@@ -14,7 +14,8 @@ from typing import Any, Optional
 
 from ._session import Session
 
-# Its first import would otherwise greet on a terminal and look for a home directory.
+# On its first import, mini-swe-agent would print a greeting and create a directory in the user's
+# home.
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
 os.environ.setdefault("MSWEA_CONFIGURED", "true")
 os.environ.setdefault("MSWEA_GLOBAL_CONFIG_DIR", os.path.join(os.getcwd(), ".mswea"))
@@ -44,7 +45,7 @@ class Environment:
     def execute(self, action: dict[str, Any], cwd: str = "", **_: Any) -> dict[str, Any]:
         from minisweagent.exceptions import Submitted
 
-        # One stream, as its own environments have it.
+        # Merge stderr into stdout, like mini-swe-agent's own environments.
         line = f"{self._before}exec 2>&1\n{action['command']}"
         done = self.session.shell(line, cwd=cwd or None)
         code = -1 if done.exit_status is None else done.exit_status
@@ -64,7 +65,7 @@ class Environment:
 
 
 class Model:
-    """Asks the model through the session."""
+    """Calls the model through the session."""
 
     def __init__(self, session: Session, *, templates: Optional[dict[str, str]] = None) -> None:
         self.session = session

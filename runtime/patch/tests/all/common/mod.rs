@@ -1,4 +1,4 @@
-//! Small trees in memory.
+//! In-memory file trees.
 
 #![expect(clippy::expect_used, reason = "a test helper fails by panic")]
 
@@ -8,19 +8,19 @@ use proctor_patch::{Change, Current, Patch, PatchError, RawPath};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// Content, executable.
+    /// Content, and whether the file is executable.
     File(Vec<u8>, bool),
     Link(Vec<u8>),
 }
 
-/// By path.
+/// Nodes by path.
 pub type Nodes = BTreeMap<Vec<u8>, Node>;
 
 pub fn file(text: &str) -> Node {
     Node::File(text.as_bytes().to_vec(), false)
 }
 
-/// The tree after our own `resolve`.
+/// Returns the tree after Proctor's own `resolve`.
 pub fn resolved(base: &Nodes, patch: &[u8]) -> Result<Nodes, PatchError> {
     let current = |path: &RawPath| {
         base.get(path.as_bytes()).map(|node| match node.clone() {
@@ -34,7 +34,7 @@ pub fn resolved(base: &Nodes, patch: &[u8]) -> Result<Nodes, PatchError> {
     for change in Patch::read(patch).resolve(&current)? {
         match change {
             Change::Remove { path } => {
-                assert!(after.remove(&path.0).is_some(), "{path} was not there");
+                assert!(after.remove(&path.0).is_some(), "{path} did not exist");
             }
             Change::Symlink { path, target } => {
                 after.insert(path.0, Node::Link(target.0));

@@ -1,6 +1,6 @@
 //! A session with scripted responses in a real sandbox: `agentd serve` as a child process.
 //!
-//! Everything that a scaffold does to its session is kept, so that tests compare complete
+//! Records everything that a scaffold does to its session, so that tests can compare complete
 //! histories.
 
 use std::{
@@ -45,7 +45,7 @@ pub struct Scripted {
 fn agent() -> &'static Path {
     static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PATH.get_or_init(|| {
-        assert!(!embedded::agent().is_empty(), "no agent is carried");
+        assert!(!embedded::agent().is_empty(), "no agent is embedded");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agentd");
         let mut file = std::fs::File::create(&path).unwrap();
@@ -57,7 +57,8 @@ fn agent() -> &'static Path {
 }
 
 impl Scripted {
-    /// A session in an empty work directory; after the script ends, the step budget is reached.
+    /// Creates a session in an empty work directory. After the script ends, the step budget is
+    /// reached.
     pub async fn new(answers: Vec<Answer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut agent = tokio::process::Command::new(agent())
@@ -128,13 +129,13 @@ impl Scripted {
             .collect()
     }
 
-    /// Kills the agent: the sandbox is broken from here on.
+    /// Kills the agent. The sandbox is broken afterwards.
     pub async fn break_sandbox(&mut self) {
         self.agent.kill().await.unwrap();
     }
 }
 
-/// A text response.
+/// Builds a text response.
 pub fn says(content: &str) -> Answer {
     Answer {
         content: content.into(),
@@ -148,7 +149,7 @@ pub fn says(content: &str) -> Answer {
     }
 }
 
-/// A response with tool calls: name and arguments as text.
+/// Builds a response with tool calls, given as names and argument texts.
 pub fn calls(calls: &[(&str, &str)]) -> Answer {
     let tool_calls = calls
         .iter()
