@@ -87,7 +87,7 @@ impl Gate {
     /// Decides the gate from a comparison of these trials.
     pub fn decide(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
-        let found = pairs.find_map(|pair| self.from_arm_view(pair));
+        let found = pairs.find_map(|pair| self.result_for_arm(pair));
         let (tasks, difference, interval) = found.unwrap_or((0, None, None));
         let missing = [&self.arm, &self.reference].map(|name| {
             let own: Vec<&TrialResult> =
@@ -140,7 +140,7 @@ impl Gate {
     }
 
     /// Returns the result of the pair of these two arms, from the arm's point of view.
-    fn from_arm_view(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
+    fn result_for_arm(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
         if pair.metric != "resolved" {
             return None;
         }
