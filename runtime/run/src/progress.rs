@@ -9,124 +9,48 @@ use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Ver
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// A task's environment was built. Environments from the cache have no event.
-    EnvironmentBuilt {
-        task: String,
-        seconds: f64,
-    },
+    EnvironmentBuilt { task: String, seconds: f64 },
     /// The first try of the trial starts.
-    Started {
-        trial: TrialId,
-        arm: String,
-    },
+    Started { trial: TrialId, arm: String },
     /// The trial was interrupted, or starts as a fork, and continues after this step.
-    Resumed {
-        trial: TrialId,
-        arm: String,
-        step: u64,
-    },
+    Resumed { trial: TrialId, arm: String, step: u64 },
     /// Another process is running the trial.
-    Elsewhere {
-        trial: TrialId,
-        arm: String,
-    },
+    Elsewhere { trial: TrialId, arm: String },
     /// Another worker finished the trial. Other workers have been active throughout.
-    EndedElsewhere {
-        trial: TrialId,
-        arm: String,
-    },
+    EndedElsewhere { trial: TrialId, arm: String },
     /// Another worker considered this worker dead and took over the trial.
-    TakenOver {
-        trial: TrialId,
-        arm: String,
-    },
+    TakenOver { trial: TrialId, arm: String },
     /// The worker that ran the trial is gone, and this worker continues it. `worker` names that
     /// worker and says how its job ended.
-    WorkerLost {
-        trial: TrialId,
-        arm: String,
-        worker: String,
-    },
+    WorkerLost { trial: TrialId, arm: String, worker: String },
     /// The trial was interrupted and restarts.
-    NotResumed {
-        trial: TrialId,
-        arm: String,
-        why: String,
-    },
+    NotResumed { trial: TrialId, arm: String, why: String },
     /// The trial ended earlier; its submission is being graded now.
-    GradingRecorded {
-        trial: TrialId,
-        arm: String,
-    },
+    GradingRecorded { trial: TrialId, arm: String },
     /// A file of the trial differs from the record. `then` is the consequence.
-    Damaged {
-        trial: TrialId,
-        what: String,
-        then: &'static str,
-    },
+    Damaged { trial: TrialId, what: String, then: &'static str },
     /// A shared limit is used up.
-    NotStarted {
-        trial: TrialId,
-        arm: String,
-        scope: BudgetScope,
-        budget: BudgetKind,
-    },
+    NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },
     /// A request started waiting.
-    Waiting {
-        trial: TrialId,
-        arm: String,
-        waiting: Waiting,
-    },
+    Waiting { trial: TrialId, arm: String, waiting: Waiting },
     /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
-    Waited {
-        trial: TrialId,
-        arm: String,
-        seconds: f64,
-    },
+    Waited { trial: TrialId, arm: String, seconds: f64 },
     /// The current activity of the sandbox or the model.
-    Does {
-        trial: TrialId,
-        arm: String,
-        doing: Doing,
-    },
+    Does { trial: TrialId, arm: String, doing: Doing },
     /// A step ended.
-    Stepped {
-        trial: TrialId,
-        arm: String,
-        step: u64,
-    },
+    Stepped { trial: TrialId, arm: String, step: u64 },
     /// A try ended with an infrastructure fault.
-    TryFailed {
-        trial: TrialId,
-        arm: String,
-        fault: Fault,
-        will_retry: bool,
-    },
+    TryFailed { trial: TrialId, arm: String, fault: Fault, will_retry: bool },
     /// The sandbox of a try could not be closed. The try still counts; the next run removes
     /// leftovers.
-    NotClosed {
-        trial: TrialId,
-        arm: String,
-        fault: Fault,
-    },
+    NotClosed { trial: TrialId, arm: String, fault: Fault },
     /// The trial has an outcome. It is graded next, unless its ending is unfinished
     /// (`Ending::is_unfinished`), in which case this is its last event.
-    Ended {
-        trial: TrialId,
-        arm: String,
-        outcome: Box<Outcome>,
-    },
+    Ended { trial: TrialId, arm: String, outcome: Box<Outcome> },
     /// The trial has a verdict. This is its last event.
-    Graded {
-        trial: TrialId,
-        arm: String,
-        verdict: Box<Verdict>,
-    },
+    Graded { trial: TrialId, arm: String, verdict: Box<Verdict> },
     /// The trial has no verdict because its grading failed. This is its last event.
-    GradingFailed {
-        trial: TrialId,
-        arm: String,
-        fault: Fault,
-    },
+    GradingFailed { trial: TrialId, arm: String, fault: Fault },
 }
 
 /// A trial's activity between two events of its journal.
