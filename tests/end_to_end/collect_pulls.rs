@@ -282,5 +282,5 @@ fn collect_pulls_reports_clones_without_pull_requests() {
     let mut history = History { folder: &plain, second: 0 };
     history.git(&["init", "-q", "-b", "main", "."]);
     history.commit("first", &[("a.py", "x = 1\n".into())]);
-    assert!(told(&[]).contains("none of 1 commits is a merged pull request"), "{}", told(&[]));
+    assert!(told(&[]).contains("no merged pull request in 1 commit"), "{}", told(&[]));
 }

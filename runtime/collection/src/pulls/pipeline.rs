@@ -337,7 +337,7 @@ fn mine(
     }
     if found.is_empty() {
         let what = match all {
-            0 => format!("none of the {} commits is a merged pull request", history.len()),
+            0 => format!("no merged pull request in {}", plural(history.len(), "commit")),
             all => format!("all {all} pull requests were merged before that date"),
         };
         let hint = "a merge commit starts with `Merge pull request #7 from ...`; the first line of \
