@@ -270,7 +270,8 @@ fn attacks_are_never_resolved_and_clean() {
     for task in tasks {
         let attacks = task["attacks"].as_object().unwrap();
         let graded: Vec<_> = attacks.values().filter(|one| one["policies"].is_object()).collect();
-        // Where an agent starts from an empty repository, there is no module to change.
+        // Attacks that change a module don't apply to tasks that start from an empty repository, so
+        // require only one graded attack.
         assert!(!graded.is_empty(), "{task:#}");
         for (name, found) in attacks {
             let strict = &found["policies"]["strict"];

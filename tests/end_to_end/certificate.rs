@@ -78,7 +78,7 @@ fn flaky_test_is_certified_and_quarantined() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
         text.contains(
-            "by a flake certificate of 12 runs on native: 1 unreliable test, quarantined"
+            "with a flake certificate from 12 runs on native: 1 unreliable test, quarantined"
         ),
         "{text}"
     );

@@ -417,7 +417,7 @@ fn requests_are_reproduced_byte_for_byte_and_stored_once() {
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
 
-/// Replaces a file with something that is not a file.
+/// Replaces a regular file with a folder, a FIFO, a link to a device or a dangling link.
 fn replace_with(kind: &str, path: &Path) {
     fs::remove_file(path).unwrap();
     match kind {

@@ -177,7 +177,7 @@ pub enum Command {
     /// Print a JSON Schema for editors.
     Schema {
         /// The kind of file to describe.
-        #[arg(value_enum)]
+        #[arg(value_enum, value_name = "KIND")]
         of: SchemaOf,
     },
     /// Print a shell completion script: `source <(proctor completions bash)`.

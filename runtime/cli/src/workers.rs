@@ -19,7 +19,7 @@ pub fn user_error(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
 }
 
-/// Rejects running trials on this machine if an engine's workers already run them.
+/// Returns an error if an engine's workers are already running the run's trials.
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     let submissions = Submissions::of(run).map_err(user_error)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
@@ -32,7 +32,7 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects working next to workers of another version of Proctor.
+/// Returns an error if workers of another Proctor version are working on the run.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
     // All live workers have the same version, because each of them passed this check.

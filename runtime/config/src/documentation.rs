@@ -37,7 +37,7 @@ fn tables(place: &str, keys: &[Key], out: &mut String) {
             format!("{}.{name}", place.trim_matches(['[', ']']))
         };
         match &key.kind {
-            // Skip an arm's tables, which are the same as those at the top.
+            // Skip an arm's tables, which are the same as the top-level tables.
             Kind::Table(_) if place == "[[arms]]" => {}
             Kind::Table(inner) => tables(&format!("[{path}]"), inner, out),
             Kind::Named(inner) => tables(&format!("[{path}.NAME]"), inner, out),

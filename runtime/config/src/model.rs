@@ -69,8 +69,8 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     Ok(())
 }
 
-/// Returns the model for a command without a run: from `[models]` in a file, or `NAME` of a known
-/// vendor. The file's other tables are ignored.
+/// Returns the model for a command that has no run. `name` is a table of `[models]` in the file, or
+/// `VENDOR/NAME` of a known vendor. The file's other tables are ignored.
 pub fn model_of(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
     let Some(path) = file else { return at_vendor(name) };
     let written = Written::read(path, &[])?;
@@ -139,7 +139,7 @@ fn unknown(name: &str, endpoints: &BTreeMap<String, Endpoint>) -> UserError {
     let near =
         near.map_or(String::new(), |(near, model)| format!("did you mean `{near}/{model}`? "));
     UserError::new(format!("{name}: no such model or vendor")).hint(format!(
-        "{near}use VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
+        "{near}use VENDOR/NAME, where VENDOR is one of {}, or add a table [models.\"{name}\"]",
         known.join(", ")
     ))
 }

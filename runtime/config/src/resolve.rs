@@ -164,7 +164,7 @@ pub fn resolve(
         if arm.budget.run != file.budget.run {
             return Err(written
                 .error(&["arms", &index, "budget", "run"], "only one such limit is allowed per run")
-                .hint("set it in [budget.run] at the top"));
+                .hint("set it in the top-level [budget.run] table"));
         }
         if let (Some(key), Some(_)) =
             (loop_only_limit(&arm.budget), found.model_endpoint(&arm.settings))

@@ -8,12 +8,12 @@ use crate::UserError;
 pub fn apply(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
     let Some((key, text)) = set.split_once('=') else {
         return Err(UserError::new(format!("--set {set:?} has no `=`"))
-            .hint("write --set budget.steps=100"));
+            .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };
     let parts_of = split(key);
     let Some((last, path)) = parts_of.split_last().filter(|(last, _)| !last.is_empty()) else {
         return Err(UserError::new(format!("--set {set:?} has no key"))
-            .hint("write --set budget.steps=100"));
+            .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };
     let value = parse_value(text);
     let mut place = table;

@@ -52,9 +52,10 @@ impl Kubernetes {
         if !request.run.starts_with(&mount) {
             let what =
                 format!("--engine-set mount={mount}: the run directory {run} isn't below it");
-            return Err(
-                EngineError::new(what).hint("workers see the run at the same path as you do")
-            );
+            return Err(EngineError::new(what).hint(
+                "set `mount` to a folder that contains the run directory; \
+                     workers must find the run at the same path",
+            ));
         }
         let mut resources = serde_json::Map::new();
         for (key, name) in [("cpus", "cpu"), ("mem", "memory")] {

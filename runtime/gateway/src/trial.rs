@@ -37,7 +37,7 @@ pub(crate) struct ModelRoute {
     pub endpoint: Endpoint,
     pub http: reqwest::Client,
     pub price: Option<Price>,
-    /// The context window in tokens. No response is longer.
+    /// The context window in tokens, which is also an upper bound on a response's length.
     pub window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
     pub halts: Arc<Halts>,

@@ -15,7 +15,8 @@ pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError>
     );
     let hint = format!(
         "a run cannot mix rules: finish it with Proctor {maker}, or start a new run; `proctor \
-         report --recheck {}` lists the finished trials that rules {RULES} treat differently",
+         report --recheck {}` lists the finished trials whose attribution or verdict would \
+         change under rules {RULES}",
         run.path().display()
     );
     Err(UserError::new(what).hint(hint))

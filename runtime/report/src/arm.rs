@@ -27,7 +27,8 @@ use crate::{
 pub struct ArmReport {
     pub arm: ArmId,
     pub name: String,
-    /// Where the trials of a forked arm start. Absent if they start at the task's own start.
+    /// The trial and step from which a forked arm's trials continue. Absent if the trials start from
+    /// the task's initial state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// Whether the arm is a control.

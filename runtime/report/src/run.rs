@@ -149,7 +149,7 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
             FlakePolicy::Count => "counted",
         };
         remarks.insert(format!(
-            "Graded by a flake certificate of {} on {backend}: {}, {done}; not certified: {} of {}.",
+            "Graded with a flake certificate from {} on {backend}: {}, {done}; not certified: {} of {}.",
             plural(repeat, "run"),
             plural(tests, "unreliable test"),
             uncertified.len(),

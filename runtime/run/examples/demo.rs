@@ -25,7 +25,7 @@ fn say(line: String) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Resources of this machine that planning and running use.
+    // Set up the cache, the scaffolds and the back end. Planning and running both use them.
     let cache = home::cache()?;
     home::hold(&cache)?;
     let catalog = Catalog::new(&cache);

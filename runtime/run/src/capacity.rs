@@ -52,7 +52,8 @@ impl Capacity {
     /// None in practice: nothing closes the semaphores, but acquiring a permit returns a `Result`.
     pub async fn take(&self, limits: &SandboxSpec) -> Result<Share, Fault> {
         let (cpus, memory) = self.wanted(limits);
-        let gone = |_| Fault::new(Layer::Grade, "the machine's capacity was closed");
+        let gone =
+            |_| Fault::new(Layer::Grade, "internal error: the CPU or memory semaphore was closed");
         // Always acquire CPUs first. A task that waits for memory then waits only for tasks that
         // have both.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;

@@ -39,7 +39,8 @@ pub struct Plan {
     pub absent: BTreeSet<TrialId>,
     /// The trials to run; `None` for all. Other trials keep their results.
     pub only: Option<BTreeSet<TrialId>>,
-    /// Whether to send each model a test request before the first trial.
+    /// Whether to send test requests to the models and check the plan's images before the first
+    /// trial.
     pub preflight: bool,
     /// When this process must have ended, such as the time limit of its job. `None`: no limit.
     pub until: Option<Until>,

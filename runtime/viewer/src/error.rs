@@ -18,6 +18,6 @@ pub enum ViewError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The port cannot be used.
-    #[error("cannot listen on port {port} of 127.0.0.1: {source}")]
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Port { port: u16, source: io::Error },
 }

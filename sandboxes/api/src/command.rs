@@ -15,7 +15,7 @@ pub struct Command {
     pub env: BTreeMap<String, RawPath>,
     /// Standard input; empty means no input.
     pub stdin: Vec<u8>,
-    /// The whole process group is killed after this time.
+    /// After this time, every process of the command is killed, even one that left the process group.
     pub time_limit: Option<Duration>,
     /// A user name in the sandbox or a numeric `uid[:gid]`. Defaults to the sandbox's root.
     pub user: Option<String>,

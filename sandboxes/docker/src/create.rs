@@ -31,8 +31,8 @@ use crate::{
 };
 
 /// The root capabilities that a sandbox's files need, and no others:
-/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files of several owners, and the agent must
-///   write, remove and snapshot all of them;
+/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files owned by several users, and the agent
+///   must write, remove and snapshot all of them;
 /// - `SETUID`, `SETGID`: a task may specify the user its commands run as;
 /// - `KILL`: the agent must be able to kill that user's processes.
 ///

@@ -448,9 +448,9 @@ impl Holder {
         }
     }
 
-    /// Asserts that a sweep removes its groups. A process that is killed with its PID namespace
-    /// keeps its lock until all processes in the namespace have ended, so an early sweep does not
-    /// touch it.
+    /// Sweeps until the runtime's control groups are gone. If the runtime was killed together with its
+    /// PID namespace, it holds its lock until every process in the namespace has ended. A sweep before
+    /// that skips the groups.
     async fn assert_swept(&self, native: &Native) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {

@@ -112,7 +112,7 @@ impl Overlay {
         let key = (folder.to_owned(), name.to_owned());
         if self.texts.insert(key, text).is_some() {
             let what = format!("{}: duplicate prompt file for `{folder}`", path.display());
-            let hint = format!("keep it either at the top or in `{folder}`");
+            let hint = format!("keep it either at the top level or in `{folder}`");
             return Err(WrongPrompts::new(what, hint));
         }
         Ok(())

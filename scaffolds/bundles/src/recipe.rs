@@ -46,7 +46,7 @@ pub struct BundleRecipe {
     /// an agent does not need could be a copy of the code under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<String>,
-    /// Whether to include a static `bash` in `/agent/sh`, for agents that need one. This folder belongs last in `PATH`.
+    /// Whether to include a static `bash` in `/agent/sh`, for agents that need one. Proctor appends it to `PATH`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shell: bool,
     /// Whether to include certificates as `/agent/etc/ca.pem`.

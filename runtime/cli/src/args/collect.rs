@@ -33,7 +33,7 @@ pub struct CollectArgs {
     /// Only run the tests and list the functions that each test file tests (`tops.jsonl`), without creating tasks.
     #[arg(long)]
     pub dry_run: bool,
-    /// The back end of the sandboxes.
+    /// Sandbox back end.
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
     /// Number of test files to process in parallel.
@@ -98,7 +98,7 @@ pub struct CollectPullsArgs {
     /// Try at most N candidates of each clone, newest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
     pub limit: Option<u32>,
-    /// The back end of the sandboxes.
+    /// Sandbox back end.
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
     /// Number of candidates to process in parallel.

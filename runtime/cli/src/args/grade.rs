@@ -32,7 +32,7 @@ pub struct GradeArgs {
     /// --out, the run is copied first, and the original keeps its verdicts.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// The back end of the sandboxes.
+    /// Sandbox back end.
     #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "run")]
     pub sandbox: Kind,
     /// Maximum number of parallel gradings. Default: as many as CPU and memory allow.
@@ -44,19 +44,19 @@ pub struct GradeArgs {
     /// Total memory for all gradings, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
-    /// CPUs of each grading's sandbox.
+    /// Number of CPUs for each grading sandbox.
     #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = parse_cpus)]
     pub sandbox_cpus: Option<f64>,
-    /// Memory of each grading's sandbox, in MiB.
+    /// Memory limit of each grading sandbox, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(LEAST_MEMORY_MB..=MOST_MB))]
     pub sandbox_memory_mb: Option<u64>,
-    /// Maximum number of processes and threads in each grading's sandbox.
+    /// Maximum number of processes and threads in each grading sandbox.
     #[arg(long, value_name = "N", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(2..=4_194_304))]
     pub sandbox_processes: Option<u64>,
-    /// Disk space that each grading's sandbox may write, in MiB.
+    /// Maximum amount of data that each grading sandbox may write to disk, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MOST_MB))]
     pub sandbox_disk_mb: Option<u64>,
-    /// A flake certificate from `proctor tasks validate`.
+    /// A certificate from `proctor tasks validate` that lists flaky tests.
     #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
     pub certificate: Option<PathBuf>,
     /// How to treat tests that the certificate marks as unreliable.

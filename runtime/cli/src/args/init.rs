@@ -20,7 +20,7 @@ pub struct InitArgs {
     /// A scaffold to use, as listed by `proctor scaffold list`. Repeat to compare scaffolds. Default: `tools`.
     #[arg(long, value_name = "NAME")]
     pub scaffold: Vec<String>,
-    /// The back end of the sandboxes.
+    /// Sandbox back end.
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
 }

@@ -101,8 +101,8 @@ pub struct CurveArgs {
     /// Find the step at which each trial first resolves its task.
     #[arg(long)]
     pub every: bool,
-    /// Run N tasks at the smallest budget in --at and print the curve's error. This sends requests
-    /// to the models. The runs are kept next to RUN.
+    /// Run N tasks with the smallest budget in --at and print how far the curve is off. This sends
+    /// requests to the models. The runs are kept next to RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
     /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.
@@ -161,8 +161,8 @@ pub struct ReportArgs {
     /// Also show the scores without the tasks marked in this quality file (from `proctor tasks quality --out`).
     #[arg(long, value_name = "FILE")]
     pub quality: Option<PathBuf>,
-    /// List finished trials that this version's attribution and grading rules treat differently,
-    /// without changing them. `--format json` prints the list for programs.
+    /// List finished trials whose attribution or verdict would change under this version's rules,
+    /// without changing them. `--format json` prints a machine-readable list.
     #[arg(long, conflicts_with_all = ["verify", "quality", "tasks", "findings", "groups", "noise", "curves", "out", "mask", "mask_words"])]
     pub recheck: bool,
     #[command(flatten)]

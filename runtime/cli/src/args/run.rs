@@ -36,7 +36,8 @@ pub struct RunArgs {
     /// Number of parallel trials. Default: the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// Skip the test request that is sent before the first trial to each model with 10 or more trials.
+    /// Skip the checks before the first trial: a test request to each model with 10 or more trials, and a check of the
+    /// plan's images.
     #[arg(long)]
     pub no_preflight: bool,
     /// First run gold and noop on N tasks (default 3). Stop if gold fails on one of them, or noop resolves one.
@@ -75,7 +76,7 @@ pub struct ShellArgs {
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// The back end for a task. A trial uses its own back end.
+    /// Sandbox back end for a task. A trial opens on the back end of its arm.
     #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "trial")]
     pub sandbox: Kind,
     /// A trial of the run, as listed by `proctor show RUN`.

@@ -39,7 +39,7 @@ pub enum TasksAction {
         /// Number of repetitions.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
-        /// The back end of the sandboxes.
+        /// Sandbox back end.
         #[arg(long, value_enum, default_value_t = Kind::Native)]
         sandbox: Kind,
         /// Number of parallel trials.
@@ -62,7 +62,7 @@ pub enum TasksAction {
     Impossible {
         #[command(flatten)]
         dataset: Dataset,
-        /// The back end of the sandboxes.
+        /// Sandbox back end.
         #[arg(long, value_enum, default_value_t = Kind::Native)]
         sandbox: Kind,
         /// The file for the variants, one JSON object per line.
@@ -86,7 +86,7 @@ pub enum TasksAction {
     Quality {
         #[command(flatten)]
         dataset: Dataset,
-        /// A certificate from `proctor tasks validate`: gold, noop, unreliable tests, attacks.
+        /// A certificate from `proctor tasks validate`, with its results for gold, noop, unreliable tests and attacks.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
         /// Write the quality file for `proctor report --quality`.

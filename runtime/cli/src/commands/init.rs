@@ -141,7 +141,8 @@ impl Answers {
         }
         let needed = self.scaffolds.is_empty() || self.scaffolds.iter().any(|one| one.needs_model);
         while needed && self.models.is_empty() {
-            let text = format!("Model: VENDOR/NAME with one of {}", vendors()?.join(", "));
+            let text =
+                format!("Model: VENDOR/NAME, where VENDOR is one of {}", vendors()?.join(", "));
             self.models = words(input, out, &text, model)?;
         }
         Ok(())
@@ -155,7 +156,10 @@ impl Answers {
         let needs_model = chosen.iter().any(|one| one.needs_model);
         if needs_model && self.models.is_empty() {
             return Err(UserError::new("no model given")
-                .hint(format!("add --model VENDOR/NAME with one of {}", vendors()?.join(", ")))
+                .hint(format!(
+                    "add --model VENDOR/NAME, where VENDOR is one of {}",
+                    vendors()?.join(", ")
+                ))
                 .into());
         }
         if !needs_model && !self.models.is_empty() {

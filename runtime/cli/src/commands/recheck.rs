@@ -1,4 +1,5 @@
-//! `proctor report --recheck`: lists finished trials that this version's rules would treat differently.
+//! `proctor report --recheck`: lists finished trials whose attribution or verdict would change under this
+//! version's rules.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -18,7 +19,7 @@ use crate::{args::ReportFormat, error::CommandError, print::result};
 const OFFICIAL: &[u8] = b"\n===== official: ";
 const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
-/// A trial that the current rules treat differently.
+/// A trial whose attribution or verdict would change under the current rules.
 #[derive(Debug, Serialize)]
 struct ChangedTrial {
     run: String,

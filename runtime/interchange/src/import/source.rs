@@ -135,7 +135,8 @@ impl Imported {
         self.conversation.first_words().unwrap_or_default()
     }
 
-    /// Returns `AGENT/MODEL`, or the name that Proctor wrote.
+    /// Returns the arm's name if Proctor wrote the file. Otherwise returns `AGENT/MODEL`, or `AGENT` if
+    /// the model is unknown.
     pub fn arm_name(&self) -> String {
         let (agent, model) = (&self.agent, self.model.as_deref());
         match (&self.arm, model) {

@@ -119,7 +119,7 @@ impl Check<'_> {
                 self.earlier_tries(0, &mut found);
                 return found;
             }
-            // Something that is not a file or cannot be read: don't overwrite it.
+            // The journal is not a regular file or cannot be read. Don't overwrite it.
             Err(why) => {
                 found.finished = true;
                 self.lost(&mut found, &why);

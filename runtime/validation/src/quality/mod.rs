@@ -1,5 +1,5 @@
-//! Finds problems of a dataset's tasks from their definitions, the text of their tests and a certificate of
-//! earlier gradings. Runs nothing.
+//! Finds problems of a dataset's tasks from their definitions, the text of their tests and a certificate
+//! from `proctor tasks validate`. Runs nothing.
 
 mod asked;
 mod duplicates;

@@ -56,7 +56,8 @@ fn test_at(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     };
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let is_it = |id: &&String| {
-        // A benchmark that lists files instead of tests uses all tests in them.
+        // If a benchmark lists files instead of tests, an id that is the file's path covers every
+        // test in it.
         *id == path || (file_of(id) == path && function_of(id) == name)
     };
     ids.find(is_it).map(|id| if id == path { format!("{path}::{name}") } else { id.clone() })
