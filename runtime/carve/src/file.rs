@@ -29,7 +29,8 @@ pub(super) struct Cut {
     pub(super) gone: BTreeSet<String>,
 }
 
-/// Returns the stub and the code of the definition at a dotted path, or `None` if there is none.
+/// Returns the stub and the code of the definition at a dotted path. Returns `None` if the text does
+/// not parse or lacks that definition.
 pub fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());

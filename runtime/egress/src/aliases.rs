@@ -187,8 +187,8 @@ fn patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::task(text)).collect()
 }
 
-/// Adds a wildcard scheme if there is none, because some data sets contain blocked URLs without a
-/// scheme. Removes the query and fragment.
+/// Adds a wildcard scheme to a URL without a scheme, because some data sets list blocked URLs in that
+/// form. Removes the query and fragment.
 fn with_scheme(written: &str) -> String {
     let written = written.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);

@@ -23,7 +23,7 @@ const GONE_SECONDS: u64 = 30;
 /// Exit statuses of a worker after which a replacement would fail too: a user error, and a run
 /// whose trials have all ended, some without a verdict.
 const FINAL: [u8; 2] = [2, 3];
-/// Seconds that a worker has to close its sandboxes after it is told to stop.
+/// Seconds that a worker has to close its sandboxes after a stop request.
 const GRACE_SECONDS: u64 = 60;
 
 /// The Kubernetes engine, which only prints a manifest.

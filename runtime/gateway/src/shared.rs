@@ -64,7 +64,7 @@ impl Refused {
                 Some(kind) => AskError::SharedBudget { scope, kind },
                 None => AskError::Fault(Fault::new(
                     proctor_types::Layer::Model,
-                    format!("the shared limit {name} is no budget"),
+                    format!("the shared limit {name} is not a budget"),
                 )),
             },
             Self::Fault(fault) => AskError::Fault(fault),

@@ -207,9 +207,9 @@ impl TrialGateway {
         }
     }
 
-    /// Waits before the next attempt after a failed one, or fails if there is none. If the model
-    /// has never responded, the request that holds the `turn` continues the round of all requests
-    /// that held it.
+    /// Waits before the next attempt after a failed one, or fails if the policy allows no further
+    /// attempt. If the model has never responded, the request that holds the `turn` continues the
+    /// round of all requests that held it.
     pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,

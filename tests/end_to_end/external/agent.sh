@@ -12,7 +12,7 @@ ask() {
         -H "x-agent-id: $agent" -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
 }
 
-# Runs the response's command, or fails if there is none.
+# Runs the response's command. Fails if the response has no command.
 act() {
     id=$(sed -n 's/.*"tool_calls":\[{"id":"\([^"]*\)".*/\1/p' "$HOME/answer")
     line=$(sed -n 's/.*\\"command\\":\\"\([^"\\]*\)\\".*/\1/p' "$HOME/answer")

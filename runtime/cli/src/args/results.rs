@@ -62,7 +62,7 @@ pub enum TrialPart {
     Patch,
     /// The files of the work directory as a JSON list.
     Tree,
-    /// The verdict as JSON; `null` if there is none.
+    /// The verdict as JSON; `null` for a trial without a verdict.
     Verdict,
 }
 
