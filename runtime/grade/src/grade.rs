@@ -6,7 +6,6 @@ mod restart;
 mod submission;
 
 pub use impossible::mistakes;
-pub use report::unverified_reasons;
 pub use restart::FreshSandboxes;
 
 use std::{

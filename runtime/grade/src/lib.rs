@@ -48,9 +48,7 @@ pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing, suite};
 pub use given_log::{GivenLog, LogError, LogFound, grade_log};
 pub use gradable::check_gradable;
-pub use grade::{
-    FreshSandboxes, GradeOptions, Graded, grade, grade_with, mistakes, unverified_reasons,
-};
+pub use grade::{FreshSandboxes, GradeOptions, Graded, grade, grade_with, mistakes};
 pub use plan::{TestPlan, TestRun};
 pub use policy::test_names;
 pub use probe::Interpreters;

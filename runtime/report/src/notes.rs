@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
+use proctor_types::{ArmId, Integrity, Responders, noun_of, plural};
 
 use crate::{
     ArmReport, Report, TaskReport, agreement, limits, noise, repeats::once_each, text::percent,
@@ -281,8 +281,7 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     for trial in report.tasks.iter().filter(|trial| arm.is_none_or(|arm| trial.arm == *arm)) {
         trial.unverified.iter().for_each(|reason| *counts.entry(reason).or_default() += 1);
     }
-    let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| Reverse(*count));
+    let counts = by_count(&counts);
     match &counts[..] {
         [] => "verdict.json has the reason".to_owned(),
         [(reason, _)] => (*reason).to_owned(),
@@ -356,9 +355,9 @@ fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
     report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
 }
 
-/// Sorts reasons by count, most frequent first.
-fn by_count(reasons: &BTreeMap<Reason, u64>) -> Vec<(Reason, u64)> {
-    let mut counts: Vec<_> = reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
+/// Sorts by count, most frequent first.
+fn by_count<T: Copy>(counts: &BTreeMap<T, u64>) -> Vec<(T, u64)> {
+    let mut counts: Vec<_> = counts.iter().map(|(item, count)| (*item, *count)).collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
     counts
 }

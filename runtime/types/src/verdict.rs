@@ -71,10 +71,15 @@ impl Verdict {
         evidence.filter_map(|one| one.class.or_else(|| EvidenceClass::of(&one.kind))).collect()
     }
 
-    /// Returns why the verdict is unverified, each reason once. Empty for other verdicts.
+    /// Returns the evidence that makes the verdict unverified; nothing for other verdicts.
+    pub fn unverified_evidence(&self) -> impl Iterator<Item = &Evidence> {
+        let evidence = self.evidence.iter().filter(|_| self.integrity == Integrity::Unverified);
+        evidence.filter(|one| EvidenceClass::unverified_reason(&one.kind).is_some())
+    }
+
+    /// Returns why the verdict is unverified, each reason once, in words.
     pub fn unverified_reasons(&self) -> BTreeSet<&'static str> {
-        let unverified = self.integrity == Integrity::Unverified;
-        let evidence = self.evidence.iter().filter(|_| unverified);
+        let evidence = self.unverified_evidence();
         evidence.filter_map(|one| EvidenceClass::unverified_reason(&one.kind)).collect()
     }
 }

@@ -24,8 +24,8 @@ pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) 
         let task = &planned.task.id;
         let id = TrialId { task: task.clone(), arm: gold.clone(), attempt: 1 };
         let Some(verdict) = run.check(&id).verdict else { continue };
-        for reason in proctor_grade::unverified_reasons(&verdict) {
-            by_reason.entry(reason.to_owned()).or_default().push(task.to_string());
+        for evidence in verdict.unverified_evidence() {
+            by_reason.entry(evidence.what.clone()).or_default().push(task.to_string());
         }
     }
     let line = |(why, ids): (String, Vec<String>)| {

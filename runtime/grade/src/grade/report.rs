@@ -20,8 +20,8 @@ use proctor_sandbox_api::{
 };
 use proctor_setup::{Applied, ApplyError, Stays, apply_parts, take_away};
 use proctor_types::{
-    Cause, Evidence, Fault, Integrity, Layer, Task, TestResults, TestStatus, Verdict,
-    matches_wildcard, plural, shell_word,
+    Cause, Evidence, Fault, Layer, Task, TestResults, TestStatus, Verdict, matches_wildcard,
+    plural, shell_word,
 };
 
 use self::delivery::{Delivery, delivery};
@@ -508,14 +508,4 @@ impl ReportGrading<'_> {
         let what = format!("the process that runs the graded code writes the {format} results");
         note(evidence::READ_FROM_REPORT, what)
     }
-}
-
-/// Returns why a verdict is `unverified`; empty for other verdicts.
-pub fn unverified_reasons(verdict: &Verdict) -> Vec<&str> {
-    let Ok(policy) = Policy::get() else { return Vec::new() };
-    let evidence = verdict.evidence.iter().filter(|evidence| {
-        verdict.integrity == Integrity::Unverified
-            && policy.meaning(evidence).integrity == Integrity::Unverified
-    });
-    evidence.map(|evidence| evidence.what.as_str()).collect()
 }
