@@ -26,7 +26,7 @@ fn build() -> Result<(), String> {
     let out = PathBuf::from(variable("OUT_DIR")?).join("clock.so");
     // A library that was built elsewhere, by a packager or on another machine.
     if let Ok(given) = env::var("PROCTOR_CLOCK_LIBRARY") {
-        return copied(Path::new(&given), &out)
+        return copy_file(Path::new(&given), &out)
             .map_err(|error| format!("PROCTOR_CLOCK_LIBRARY={given}: {error}"));
     }
     let arch = variable("CARGO_CFG_TARGET_ARCH")?;
@@ -56,6 +56,6 @@ fn build() -> Result<(), String> {
     Err(format!("{SOURCE} does not build (see the output of rustc above)"))
 }
 
-fn copied(from: &Path, to: &Path) -> std::io::Result<()> {
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to).map(drop)
 }

@@ -19,16 +19,16 @@ use std::{
 use proctor_retrieval::{Index, terms};
 use serde_json::{Value, json};
 
-const DJANGO: &str = "Django==5.1.4";
-const QUERIES: usize = 100;
+const DJANGO_REQUIREMENT: &str = "Django==5.1.4";
+const QUERY_COUNT: usize = 100;
 
 fn main() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let python = python(scratch.path());
+    let python = create_venv(scratch.path());
     let tree = std::env::var_os("PROCTOR_BM25_TREE")
-        .map_or_else(|| django(&python, scratch.path()), PathBuf::from);
+        .map_or_else(|| download_django(&python, scratch.path()), PathBuf::from);
     let mut files = Vec::new();
-    walk(&tree, &tree, &mut files);
+    collect_python_files(&tree, &tree, &mut files);
     files.sort();
     println!("{} Python files in {}", files.len(), tree.display());
 
@@ -41,7 +41,7 @@ fn main() {
     let queries: Vec<&str> = files
         .iter()
         .filter(|(_, text)| text.len() > 500)
-        .step_by((files.len() / QUERIES).max(1))
+        .step_by((files.len() / QUERY_COUNT).max(1))
         .map(|(_, text)| {
             text.char_indices().nth(600).map_or(text.as_str(), |(end, _)| &text[..end])
         })
@@ -104,7 +104,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn python(folder: &Path) -> PathBuf {
+fn create_venv(folder: &Path) -> PathBuf {
     let python = folder.join("venv/bin/python");
     run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
     run(Command::new(&python).args([
@@ -118,7 +118,7 @@ fn python(folder: &Path) -> PathBuf {
     python
 }
 
-fn django(python: &Path, folder: &Path) -> PathBuf {
+fn download_django(python: &Path, folder: &Path) -> PathBuf {
     let pip = [
         "-m",
         "pip",
@@ -128,7 +128,7 @@ fn django(python: &Path, folder: &Path) -> PathBuf {
         "--no-binary",
         ":all:",
         "--no-build-isolation",
-        DJANGO,
+        DJANGO_REQUIREMENT,
         "-d",
     ];
     run(Command::new(python).args(["-m", "pip", "install", "-q", "setuptools", "wheel"]));
@@ -149,12 +149,12 @@ fn django(python: &Path, folder: &Path) -> PathBuf {
     tree
 }
 
-fn walk(root: &Path, folder: &Path, out: &mut Vec<(String, String)>) {
+fn collect_python_files(root: &Path, folder: &Path, out: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         let kind = entry.file_type().expect("a kind");
         if kind.is_dir() {
-            walk(root, &path, out);
+            collect_python_files(root, &path, out);
         } else if kind.is_file() && path.extension().is_some_and(|end| end == "py") {
             let name = path.strip_prefix(root).expect("below it").to_string_lossy().into_owned();
             let Ok(text) = fs::read_to_string(&path) else { continue };

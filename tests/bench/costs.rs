@@ -22,7 +22,7 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
-use proctor_forensics::{Examiner, Solution};
+use proctor_forensics::{ExaminationInput, Solution};
 use proctor_record::{RunDir, read_journal};
 use proctor_types::{Envelope, Event, Task, TrialId};
 use serde_json::{Value, json};
@@ -30,32 +30,33 @@ use serde_json::{Value, json};
 /// Steps of the trial.
 const STEPS: usize = 60;
 /// Scans of the trial's record; the median counts.
-const LOOKS: usize = 21;
-const DEMO: &str = "configs/tasks/demo.jsonl";
+const SCANS: usize = 21;
+const DEMO_TASKS: &str = "configs/tasks/demo.jsonl";
 
 fn main() {
     let place = tempfile::tempdir().expect("a folder");
-    steps(place.path());
-    let tasks = std::env::var("PROCTOR_BENCH_TASKS").unwrap_or_else(|_| DEMO.to_owned());
-    let listed = call(&["tasks", "list", "--tasks", &tasks], place.path());
+    measure_content_match(place.path());
+    let tasks = std::env::var("PROCTOR_BENCH_TASKS").unwrap_or_else(|_| DEMO_TASKS.to_owned());
+    let listed = run_proctor(&["tasks", "list", "--tasks", &tasks], place.path());
     let count = listed.1.lines().count().saturating_sub(1).max(1) as f64;
     // The first run builds the environments; the second one is timed.
     let validate = ["tasks", "validate", "--tasks", &tasks];
-    call(&validate, place.path());
-    let (plain, _) = call(&validate, place.path());
-    let (attacked, _) = call(&[validate.as_slice(), &["--attack"]].concat(), place.path());
+    run_proctor(&validate, place.path());
+    let (plain, _) = run_proctor(&validate, place.path());
+    let (attacked, _) = run_proctor(&[validate.as_slice(), &["--attack"]].concat(), place.path());
     println!("{:<44} {:>9.2} s", "validation, a task", plain / count);
     println!("{:<44} {:>9.2} s", "validation with the attack pack, per task", attacked / count);
     println!("{:<44} {:>9.2}", "ratio", attacked / plain);
     let file = place.path().join("quality.json");
     let file = file.to_str().expect("a path");
-    let (quality, _) = call(&["tasks", "quality", "--tasks", &tasks, "--out", file], place.path());
+    let (quality, _) =
+        run_proctor(&["tasks", "quality", "--tasks", &tasks, "--out", file], place.path());
     println!("{:<44} {:>9.2} ms", "listing, a task", listed.0 / count * 1e3);
     println!("{:<44} {:>9.2} ms", "quality file, per task", quality / count * 1e3);
 }
 
 /// Measures content match relative to the duration of a step.
-fn steps(place: &Path) {
+fn measure_content_match(place: &Path) {
     let call_of =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
     let reads = ["cat numerals/*.py", "ls -R", "/venv/bin/python -m pytest -q 2>&1 | tail -n 5"];
@@ -67,7 +68,7 @@ fn steps(place: &Path) {
             .expect("a script");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let fake = runtime.block_on(FakeLlm::start(script)).expect("a model");
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DEMO);
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DEMO_TASKS);
     let text = format!(
         "tasks = [{demo:?}]\n[budget]\nsteps = {}\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"m\"\n\
          [models.m]\nbase_url = {:?}\nname = \"m\"\n",
@@ -78,14 +79,14 @@ fn steps(place: &Path) {
     fs::write(&config, text).expect("a file");
     let out = place.join("run");
     let paths = [&config, &out].map(|path| path.to_str().expect("a path"));
-    call(&["run", paths[0], "--out", paths[1], "--limit", "1"], place);
+    run_proctor(&["run", paths[0], "--out", paths[1], "--limit", "1"], place);
 
-    let run = RunDir::view(&out).expect("a run");
+    let run = RunDir::open_read_only(&out).expect("a run");
     let record = run.read_run().expect("its record");
     let task: &Task = &record.tasks[0].task;
     let id = TrialId { task: task.id.clone(), arm: record.arms[0].id.clone(), attempt: 1 };
-    let dir = run.trial_path(&id);
-    let events: Vec<Envelope> = read_journal(dir.trajectory()).expect("a journal").events;
+    let dir = run.trial_dir(&id);
+    let events: Vec<Envelope> = read_journal(dir.trajectory_path()).expect("a journal").events;
     let answers: Vec<f64> = events
         .iter()
         .filter(|envelope| matches!(envelope.event, Event::ModelAnswered { .. }))
@@ -93,13 +94,15 @@ fn steps(place: &Path) {
         .collect();
     let of_step = (answers[answers.len() - 1] - answers[0]) / (answers.len() - 1) as f64;
     let names = proctor_grade::test_names().expect("the names of tests");
-    let patch = fs::read(dir.patch()).unwrap_or_default();
-    let blobs = run.blobs_of(&dir);
-    let examiner = Examiner { task, names, events: &events, blobs: Some(&blobs), patch: &patch };
-    let look = median(|| drop(examiner.content().expect("a look"))) / answers.len() as f64;
-    let solution = Solution::of(task).expect("a solution").expect("lines of it");
+    let patch = fs::read(dir.patch_path()).unwrap_or_default();
+    let blobs = run.trial_blobs(&dir);
+    let examiner =
+        ExaminationInput { task, names, events: &events, blobs: Some(&blobs), patch: &patch };
+    let look = median_duration(|| drop(examiner.examine_content().expect("a look")))
+        / answers.len() as f64;
+    let solution = Solution::from_task(task).expect("a solution").expect("lines of it");
     let body: Vec<u8> = record.tasks[0].task.statement.bytes().cycle().take(1 << 20).collect();
-    let megabyte = median(|| assert!(!solution.is_in(&body)));
+    let megabyte = median_duration(|| assert!(!solution.is_contained_in(&body)));
     println!("{:<44} {:>9.3} ms", "step without content match", of_step * 1e3);
     println!("{:<44} {:>9.3} ms", "content match, per step", look * 1e3);
     println!("{:<44} {:>9.4}", "ratio", (of_step + look) / of_step);
@@ -107,8 +110,8 @@ fn steps(place: &Path) {
 }
 
 /// Returns the median duration in seconds.
-fn median(mut work: impl FnMut()) -> f64 {
-    let mut took: Vec<f64> = (0..LOOKS)
+fn median_duration(mut work: impl FnMut()) -> f64 {
+    let mut took: Vec<f64> = (0..SCANS)
         .map(|_| {
             let begun = Instant::now();
             work();
@@ -116,11 +119,11 @@ fn median(mut work: impl FnMut()) -> f64 {
         })
         .collect();
     took.sort_by(f64::total_cmp);
-    took[LOOKS / 2]
+    took[SCANS / 2]
 }
 
 /// Returns the duration in seconds and the output.
-fn call(args: &[&str], place: &Path) -> (f64, String) {
+fn run_proctor(args: &[&str], place: &Path) -> (f64, String) {
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");
     let begun = Instant::now();
     let done = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_proctor")))

@@ -26,7 +26,7 @@ const PYTHON: &str = "import json,sys,time\n\
     print(len(rows), seconds, peak)";
 
 /// Prints the number of tasks, the seconds and the peak memory in KiB.
-fn child(file: &Path) {
+fn print_load_cost(file: &Path) {
     let begun = Instant::now();
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
     let loaded = proctor_datasets::load(&[name], file.parent().unwrap()).unwrap();
@@ -36,7 +36,7 @@ fn child(file: &Path) {
     println!("{} {seconds} {}", loaded.tasks.len(), peak.trim().trim_end_matches(" kB"));
 }
 
-fn measure(command: &mut Command) -> (usize, f64, f64) {
+fn measure_load(command: &mut Command) -> (usize, f64, f64) {
     // The best of three, because the machine may be busy.
     let runs = (0..3).map(|_| {
         let output = command.output().unwrap();
@@ -52,7 +52,7 @@ fn measure(command: &mut Command) -> (usize, f64, f64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--child") {
-        return child(Path::new(&arguments[at + 1]));
+        return print_load_cost(Path::new(&arguments[at + 1]));
     }
     let dir = tempfile::tempdir().unwrap();
     let swe_bench: Vec<String> =
@@ -64,8 +64,8 @@ fn main() {
         fs::write(&file, rows.join("\n")).unwrap();
         let size = fs::metadata(&file).unwrap().len() as f64 / f64::from(1 << 20);
         let this = std::env::current_exe().unwrap();
-        let ours = measure(Command::new(this).arg("--child").arg(&file));
-        let python = measure(Command::new("python3").args(["-c", PYTHON]).arg(&file));
+        let ours = measure_load(Command::new(this).arg("--child").arg(&file));
+        let python = measure_load(Command::new("python3").args(["-c", PYTHON]).arg(&file));
         assert_eq!((ours.0, python.0), (rows.len(), rows.len()));
         println!(
             "{name}: {} rows, {size:.0} MiB: {:.2} s and {:.0} MiB; Python's json {:.2} s and {:.0} MiB; \

@@ -15,12 +15,12 @@ impl Figures {
     }
 
     /// Adds a table row: the median of `over` divided by the median of `under`.
-    pub fn ratio(&mut self, label: &str, over: &str, under: &str) {
-        self.ratio_at(0.5, label, over, under);
+    pub fn add_ratio(&mut self, label: &str, over: &str, under: &str) {
+        self.add_quantile_ratio(0.5, label, over, under);
     }
 
-    /// Like `ratio`, but at the quantile `share` instead of the median.
-    pub fn ratio_at(&mut self, share: f64, label: &str, over: &str, under: &str) {
+    /// Like `add_ratio`, but at the quantile `share` instead of the median.
+    pub fn add_quantile_ratio(&mut self, share: f64, label: &str, over: &str, under: &str) {
         self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), share));
     }
 
@@ -43,12 +43,15 @@ impl Figures {
         }
         println!();
         for (label, over, under, share) in &self.ratios {
-            println!("{label:<50} {:>8.2}x", self.at(over, *share) / self.at(under, *share));
+            println!(
+                "{label:<50} {:>8.2}x",
+                self.quantile(over, *share) / self.quantile(under, *share)
+            );
         }
     }
 
     /// Returns the quantile `share` of the samples, in seconds.
-    fn at(&self, name: &str, share: f64) -> f64 {
+    fn quantile(&self, name: &str, share: f64) -> f64 {
         self.samples.get(name).map_or(f64::NAN, |samples| {
             let index = (samples.len() as f64 * share) as usize;
             sorted(samples)[index.min(samples.len() - 1)].as_secs_f64()

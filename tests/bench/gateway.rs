@@ -25,8 +25,10 @@ use std::{
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
 use figures::Figures;
-use proctor_gateway::{ExchangeSink, Gateway, GatewayServer, Listening, PriceTable, RequestRules};
-use proctor_types::{Ask, Budget, Event, Fault, Message, ModelSpec};
+use proctor_gateway::{
+    ExchangeSink, Gateway, GatewayServer, ListenerHandle, PriceTable, RequestRules,
+};
+use proctor_types::{Budget, Event, Fault, Message, ModelRequest, ModelSpec};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -69,7 +71,7 @@ impl ExchangeSink for NullRecord {
         Ok(String::new())
     }
 
-    async fn event(&self, _: u64, _: Event) -> Result<(), Fault> {
+    async fn record_event(&self, _: u64, _: Event) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -84,7 +86,12 @@ struct Route {
 }
 
 impl Route {
-    async fn ask(&self, http: &reqwest::Client, text: &str, stream: bool) -> reqwest::Response {
+    async fn send_request(
+        &self,
+        http: &reqwest::Client,
+        text: &str,
+        stream: bool,
+    ) -> reqwest::Response {
         let filler = "x ".repeat(PROMPT_BYTES / 2);
         let talk = json!([{"role": "user", "content": format!("{text} {filler}")}]);
         let body = json!({"model": "m", "max_tokens": 500, "stream": stream, "messages": talk});
@@ -96,15 +103,15 @@ impl Route {
         response
     }
 
-    async fn whole(&self, http: &reqwest::Client) -> Duration {
+    async fn full_response_time(&self, http: &reqwest::Client) -> Duration {
         let begun = Instant::now();
-        self.ask(http, "hi", false).await.bytes().await.expect("a whole answer");
+        self.send_request(http, "hi", false).await.bytes().await.expect("a whole answer");
         begun.elapsed()
     }
 
-    async fn first_byte(&self, http: &reqwest::Client) -> Duration {
+    async fn first_byte_time(&self, http: &reqwest::Client) -> Duration {
         let begun = Instant::now();
-        let mut response = self.ask(http, "hi", true).await;
+        let mut response = self.send_request(http, "hi", true).await;
         response.chunk().await.expect("a stream").expect("a piece");
         let took = begun.elapsed();
         while response.chunk().await.expect("a stream").is_some() {}
@@ -113,7 +120,7 @@ impl Route {
 }
 
 /// Starts this program in a second process with another role.
-async fn part(arguments: &[&str]) -> (Child, String) {
+async fn spawn_role(arguments: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
         .args(arguments)
@@ -145,29 +152,29 @@ fn main() {
                 let script = Script::parse(SCRIPT).expect("a sound script");
                 let server = FakeLlm::start(script).await.expect("a free port");
                 println!("{}", server.base_url());
-                server.served().await;
+                server.wait_until_stopped().await;
             }
-            ["hold", url, key] => hold(url, key).await,
-            ["steps"] => steps(&gateway).await,
-            ["streams"] => measure(&gateway, true).await,
-            _ => measure(&gateway, false).await,
+            ["hold", url, key] => hold_streams(url, key).await,
+            ["steps"] => measure_step_cost(&gateway).await,
+            ["streams"] => measure_routes(&gateway, true).await,
+            _ => measure_routes(&gateway, false).await,
         }
     });
 }
 
-fn http() -> reqwest::Client {
+fn http_client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
 /// Opens all streams, reports it, and keeps them open until standard input ends.
-async fn hold(url: &str, key: &str) {
+async fn hold_streams(url: &str, key: &str) {
     let way = Route { name: "", url: url.into(), key: key.into(), messages: false };
-    let http = http();
+    let http = http_client();
     let mut open = JoinSet::new();
     for _ in 0..STREAMS {
         let (way, http) = (way.clone(), http.clone());
         open.spawn(async move {
-            let mut response = way.ask(&http, "held", true).await;
+            let mut response = way.send_request(&http, "held", true).await;
             response.chunk().await.expect("a stream").expect("a piece");
             response
         });
@@ -179,7 +186,7 @@ async fn hold(url: &str, key: &str) {
     drop(responses);
 }
 
-async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening) {
+async fn start_server(gateway: &Gateway, base_url: &str) -> (GatewayServer, ListenerHandle) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": base_url, "name": "m"})).expect("a model");
     let trial = gateway.open(&model, &Budget::default(), Arc::new(NullRecord)).expect("a trial");
@@ -188,9 +195,9 @@ async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening)
     (server, listening)
 }
 
-async fn measure(gateway: &Gateway, streams_alone: bool) {
-    let (_model, base_url) = part(&["model"]).await;
-    let (server, listening) = server(gateway, &base_url).await;
+async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
+    let (_model, base_url) = spawn_role(&["model"]).await;
+    let (server, listening) = start_server(gateway, &base_url).await;
     let to_server = |name, messages| Route {
         name,
         url: listening.url(),
@@ -207,18 +214,18 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
         to_server("gateway", false),
         to_server("translated", true),
     ];
-    let http = http();
+    let http = http_client();
     if streams_alone {
-        return throughput(&ways, &http).await;
+        return measure_throughput(&ways, &http).await;
     }
     // Measured first, because reused memory would not show.
-    ways[1].whole(&http).await;
-    memory(&ways[1]).await;
+    ways[1].full_response_time(&http).await;
+    measure_memory(&ways[1]).await;
     let mut figures = Figures::default();
     for round in 0..320 {
         for way in &ways {
-            let whole = way.whole(&http).await;
-            let first = way.first_byte(&http).await;
+            let whole = way.full_response_time(&http).await;
+            let first = way.first_byte_time(&http).await;
             // The first requests open connections.
             if round >= 20 {
                 figures.add(&format!("{}, whole answer", way.name), whole);
@@ -234,27 +241,27 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
         }
     }
     figures.print();
-    throughput(&ways, &http).await;
+    measure_throughput(&ways, &http).await;
 }
 
 /// Runs streams to completion, `STREAMS` at a time, over each route in turn.
-async fn throughput(ways: &[Route], http: &reqwest::Client) {
+async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
     let mut worked = vec![Duration::ZERO; ways.len()];
     for _ in 0..ROUNDS {
         for ((way, took), worked) in ways.iter().zip(&mut took).zip(&mut worked) {
             let mut streams = JoinSet::new();
-            let (begun, before) = (Instant::now(), processor_time());
+            let (begun, before) = (Instant::now(), cpu_time());
             for _ in 0..STREAMS {
                 let (way, http) = (way.clone(), http.clone());
                 streams.spawn(async move {
-                    let mut response = way.ask(&http, "hi", true).await;
+                    let mut response = way.send_request(&http, "hi", true).await;
                     while response.chunk().await.expect("a stream").is_some() {}
                 });
             }
             streams.join_all().await;
             *took += begun.elapsed();
-            *worked += processor_time().saturating_sub(before);
+            *worked += cpu_time().saturating_sub(before);
         }
     }
     println!();
@@ -279,12 +286,13 @@ async fn throughput(ways: &[Route], http: &reqwest::Client) {
 
 /// The cost of a step at the current length of its conversation: a loop within the process, 2 KB of
 /// tool output per step, against an endpoint that responds immediately and reads nothing.
-async fn steps(gateway: &Gateway) {
+async fn measure_step_cost(gateway: &Gateway) {
     let model: ModelSpec =
-        serde_json::from_value(json!({"base_url": at_once().await, "name": "m"})).expect("a model");
+        serde_json::from_value(json!({"base_url": start_instant_endpoint().await, "name": "m"}))
+            .expect("a model");
     let trial = gateway.open(&model, &Budget::default(), Arc::new(NullRecord)).expect("a trial");
-    let mut ask = Ask { messages: vec![user("begin")], tools: Vec::new() };
-    let (http, url) = (http(), format!("{}/chat/completions", model.base_url));
+    let mut ask = ModelRequest { messages: vec![user_message("begin")], tools: Vec::new() };
+    let (http, url) = (http_client(), format!("{}/chat/completions", model.base_url));
     let (mut took, mut sent) = (Vec::new(), Vec::new());
     for step in 0..2050_usize {
         let begun = Instant::now();
@@ -295,8 +303,8 @@ async fn steps(gateway: &Gateway) {
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
         sent.push(begun.elapsed().as_secs_f64() * 1e3);
-        ask.messages.push(answer.message());
-        ask.messages.push(user(&"output ".repeat(293)));
+        ask.messages.push(answer.to_message());
+        ask.messages.push(user_message(&"output ".repeat(293)));
     }
     for at in [50, 500, 2000] {
         // The median of the surrounding steps, because a single step depends on the scheduler.
@@ -313,13 +321,13 @@ async fn steps(gateway: &Gateway) {
     }
 }
 
-fn user(text: &str) -> Message {
+fn user_message(text: &str) -> Message {
     Message::User { content: text.to_owned() }
 }
 
 /// Starts an endpoint that sends the same response to every request.
-async fn at_once() -> String {
-    const ANSWER: &str = "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\
+async fn start_instant_endpoint() -> String {
+    const RESPONSE: &str = "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\
         \"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -341,7 +349,8 @@ async fn at_once() -> String {
                         return;
                     }
                     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
-                    let said = format!("{head}content-length: {}\r\n\r\n{ANSWER}", ANSWER.len());
+                    let said =
+                        format!("{head}content-length: {}\r\n\r\n{RESPONSE}", RESPONSE.len());
                     if stream.get_mut().write_all(said.as_bytes()).await.is_err() {
                         return;
                     }
@@ -353,7 +362,7 @@ async fn at_once() -> String {
 }
 
 /// Returns the CPU time of all threads of this process so far.
-fn processor_time() -> Duration {
+fn cpu_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
     let nanoseconds =
@@ -362,18 +371,18 @@ fn processor_time() -> Duration {
 }
 
 /// Returns the resident memory of this process, which runs the gateway, in bytes.
-fn resident() -> f64 {
+fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
     kilobytes.unwrap_or(f64::NAN) * 1024.0
 }
 
-async fn memory(way: &Route) {
-    let before = resident();
-    let (mut holder, line) = part(&["hold", &way.url, &way.key]).await;
+async fn measure_memory(way: &Route) {
+    let before = resident_bytes();
+    let (mut holder, line) = spawn_role(&["hold", &way.url, &way.key]).await;
     assert_eq!(line, "open");
-    let each = (resident() - before) / STREAMS as f64;
+    let each = (resident_bytes() - before) / STREAMS as f64;
     println!(
         "memory for each of {STREAMS} open streams: {:.0} KB, {:.1} of its request",
         each / 1024.0,

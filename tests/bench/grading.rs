@@ -26,9 +26,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_grade::{GradeOptions, Graded, expected_of_gold, find_leaks};
-use proctor_run::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
-use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
+use proctor_grade::{GradeOptions, GradingResult, expected_of_gold, find_leaks};
+use proctor_run::{CancelSignal, Capacity, Environments, GradingSandbox, grade_patch};
+use proctor_sandbox_api::{Backend, Command, Machine, PreparedEnvironment, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
 
@@ -37,17 +37,17 @@ const ROUNDS: usize = 3;
 #[tokio::main]
 async fn main() {
     if std::env::var("PROCTOR_BENCH_RECIPES").as_deref() != Ok("none") {
-        against_pytest().await;
+        compare_with_pytest().await;
     }
-    official::against_the_harness(&cache()).await;
+    official::compare_with_harness(&cache_folder()).await;
 }
 
-async fn against_pytest() {
+async fn compare_with_pytest() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let given = std::env::var("PROCTOR_BENCH_RECIPES");
     let recipes = given.unwrap_or_else(|_| "configs/recipes/*.toml".into());
     let defence = std::env::var("PROCTOR_BENCH_WITHOUT").unwrap_or_else(|_| "canaries".into());
-    let cache = cache();
+    let cache = cache_folder();
     let native = proctor_native::Native::new(cache.join("native")).expect("a native back end");
     let faults = proctor_run::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
@@ -74,27 +74,27 @@ async fn against_pytest() {
             .get(&native, &task, Path::new("."), &faults)
             .await
             .expect("an environment");
-        let gold = proctor_patch::Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes())
+        let gold = proctor_patch::Patch::parse(task.mask.as_deref().unwrap_or_default().as_bytes())
             .reversed()
             .expect("a mask")
             .to_bytes();
         // A run computes this from gold once per task.
         let mut options = GradeOptions::default();
-        let (_, first) = grading(&native, &environment, &task, &gold, &options).await;
+        let (_, first) = time_grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
         // Without one defence, to measure its cost.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            plain.push(pytest(&native, &environment, &task).await);
+            plain.push(time_pytest(&native, &environment, &task).await);
             for (options, all) in [(&options, &mut graded), (&without, &mut bare)] {
-                let (took, one) = grading(&native, &environment, &task, &gold, options).await;
+                let (took, one) = time_grading(&native, &environment, &task, &gold, options).await;
                 assert!(one.verdict.resolved, "{}: {:?}", task.id, one.verdict.evidence);
                 all.push(took);
             }
         }
-        let (plain, graded, bare) = (median(plain), median(graded), median(bare));
+        let (plain, graded, bare) = (median_ms(plain), median_ms(graded), median_ms(bare));
         plain_all += plain;
         graded_all += graded;
         bare_all += bare;
@@ -116,8 +116,12 @@ async fn against_pytest() {
 }
 
 /// Runs only the test command, in a sandbox that is already open.
-async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> Duration {
-    let mut sandbox = backend.open(&spec(environment)).await.expect("a sandbox");
+async fn time_pytest(
+    backend: &dyn Backend,
+    environment: &PreparedEnvironment,
+    task: &Task,
+) -> Duration {
+    let mut sandbox = backend.open(&sandbox_request(environment)).await.expect("a sandbox");
     let mut files: Vec<&str> = task
         .fail_to_pass
         .iter()
@@ -140,15 +144,15 @@ async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> D
 }
 
 /// Runs a complete grading: sandbox, mask, patch, restored tests, test run and verdict.
-async fn grading(
+async fn time_grading(
     backend: &dyn Backend,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     task: &Task,
     gold: &[u8],
     options: &GradeOptions,
-) -> (Duration, Graded) {
-    let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
-    let capacity = Capacity::of(&Machine::here());
+) -> (Duration, GradingResult) {
+    let (limits, cancel) = (SandboxSpec::default(), CancelSignal::default());
+    let capacity = Capacity::new(&Machine::detect());
     let findings = find_leaks(backend, environment, task, &limits).await.expect("a look");
     let handle = GradingSandbox {
         backend,
@@ -165,7 +169,7 @@ async fn grading(
     (begun.elapsed(), graded)
 }
 
-fn spec(environment: &Prepared) -> SandboxRequest {
+fn sandbox_request(environment: &PreparedEnvironment) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -175,7 +179,7 @@ fn spec(environment: &Prepared) -> SandboxRequest {
 }
 
 /// The CLI's cache, so that both share the built environments.
-fn cache() -> PathBuf {
+fn cache_folder() -> PathBuf {
     if let Some(given) = std::env::var_os("PROCTOR_CACHE") {
         return given.into();
     }
@@ -183,7 +187,7 @@ fn cache() -> PathBuf {
 }
 
 /// Returns the median in milliseconds.
-fn median(mut samples: Vec<Duration>) -> f64 {
+fn median_ms(mut samples: Vec<Duration>) -> f64 {
     samples.sort();
     samples[samples.len() / 2].as_secs_f64() * 1e3
 }

@@ -22,13 +22,13 @@ pub struct Harness {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct HarnessResponse {
     seconds: f64,
     instances: Vec<(f64, f64, bool)>,
 }
 
 /// How long one instance took.
-pub struct Instance {
+pub struct InstanceTiming {
     pub whole: Duration,
     /// The part spent on stopping and removing the container.
     pub cleanup: Duration,
@@ -39,7 +39,7 @@ impl Harness {
     pub fn start(scratch: &Path, row: &str) -> Self {
         let python = match std::env::var_os("PROCTOR_BENCH_SWEBENCH") {
             Some(python) => PathBuf::from(python),
-            None => install(scratch),
+            None => install_swebench(scratch),
         };
         let mut child = Command::new(python)
             .args(["-c", SCRIPT, row])
@@ -54,17 +54,17 @@ impl Harness {
     }
 
     /// Grades patches with `run_instance`, `workers` at a time. All of them must resolve.
-    pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<Instance>) {
+    pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<InstanceTiming>) {
         writeln!(self.asked, "{}", json!({"patches": patches, "workers": workers}))
             .expect("the harness takes orders");
         let mut line = String::new();
         self.told.read_line(&mut line).expect("an answer");
-        let answer: Answer = serde_json::from_str(&line).expect("an answer in JSON");
+        let answer: HarnessResponse = serde_json::from_str(&line).expect("an answer in JSON");
         assert_eq!(answer.instances.len(), patches.len());
         let instances = answer.instances.into_iter().map(|(whole, cleanup, resolved)| {
             assert!(resolved, "the harness rejects gold");
             let of = Duration::from_secs_f64;
-            Instance { whole: of(whole), cleanup: of(cleanup) }
+            InstanceTiming { whole: of(whole), cleanup: of(cleanup) }
         });
         (Duration::from_secs_f64(answer.seconds), instances.collect())
     }
@@ -77,7 +77,7 @@ impl Drop for Harness {
     }
 }
 
-fn install(scratch: &Path) -> PathBuf {
+fn install_swebench(scratch: &Path) -> PathBuf {
     eprintln!("installing {PACKAGE} into a throw-away environment");
     let venv = scratch.join("swebench");
     let run = |command: &mut Command| {

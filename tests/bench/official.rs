@@ -8,26 +8,26 @@ use std::{
 use futures_util::future::join_all;
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, find_leaks, procedure::run_official};
-use proctor_run::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
-use proctor_sandbox_api::{Backend as _, Machine, Prepared, SandboxRequest};
+use proctor_run::{CancelSignal, Capacity, Environments, GradingSandbox, grade_patch};
+use proctor_sandbox_api::{Backend as _, Machine, PreparedEnvironment, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
 
-use crate::{harness::Harness, median, swe_row::Row};
+use crate::{harness::Harness, median_ms, swe_row::Row};
 
 const ROUNDS: usize = 5;
 /// Number of patches that both grade at once.
-const MANY: usize = 6;
+const CONCURRENT_PATCHES: usize = 6;
 
 /// The inputs that all gradings share.
-struct Gradings {
+struct GradingInputs {
     docker: Docker,
-    environment: Prepared,
+    environment: PreparedEnvironment,
     task: Task,
 }
 
 /// Prints medians and ratios, or a notice if no engine responds.
-pub async fn against_the_harness(cache: &Path) {
+pub async fn compare_with_harness(cache: &Path) {
     let docker = match Docker::connect().await {
         Ok(docker) => docker,
         Err(fault) => return println!("\nagainst the harness: NOT RUN: {fault}"),
@@ -51,27 +51,27 @@ pub async fn against_the_harness(cache: &Path) {
     let id = row.image_id();
     assert_eq!(environment.base, id, "both must use the same image");
     let mut harness = Harness::start(scratch.path(), &file);
-    let place = Gradings { docker, environment, task };
+    let place = GradingInputs { docker, environment, task };
     let gold = row.gold();
 
     // Warm-up: the first instance fills the engine's caches for the harness and for Proctor.
     harness.grade(std::slice::from_ref(&gold), 1);
-    place.both(&gold, &place.machine()).await;
+    place.time_both_policies(&gold, &place.capacity()).await;
     let [mut strict, mut official, mut both, mut after, mut whole, mut waiting] =
         [const { Vec::new() }; 6];
     for _ in 0..ROUNDS {
         let (_, instances) = harness.grade(std::slice::from_ref(&gold), 1);
         whole.push(instances[0].whole);
         waiting.push(instances[0].whole - instances[0].cleanup);
-        official.push(place.official(&gold).await);
-        strict.push(place.strict(&gold).await);
-        both.push(place.both(&gold, &place.machine()).await);
+        official.push(place.time_official(&gold).await);
+        strict.push(place.time_strict(&gold).await);
+        both.push(place.time_both_policies(&gold, &place.capacity()).await);
         // Room for one sandbox only.
-        let one = Capacity::of(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
-        after.push(place.both(&gold, &one).await);
+        let one = Capacity::new(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
+        after.push(place.time_both_policies(&gold, &one).await);
     }
     let [strict, official, both, after, whole, waiting] =
-        [strict, official, both, after, whole, waiting].map(median);
+        [strict, official, both, after, whole, waiting].map(median_ms);
     println!(
         "\n{:<58} {:>9} {:>10} {:>10}",
         "one SWE-bench row on Docker", "ms", "harness /", "without"
@@ -88,11 +88,12 @@ pub async fn against_the_harness(cache: &Path) {
     line("Proctor, official and strict in parallel (default)", both);
     println!("parallel / sequential: {:.2}", both / after);
 
-    let many: Vec<String> = (0..MANY).map(|number| variant(&gold, number)).collect();
-    let (theirs, _) = harness.grade(&many, MANY);
-    let ours = place.many(&many).await;
+    let many: Vec<String> =
+        (0..CONCURRENT_PATCHES).map(|number| equivalent_patch(&gold, number)).collect();
+    let (theirs, _) = harness.grade(&many, CONCURRENT_PATCHES);
+    let ours = place.time_concurrently(&many).await;
     println!(
-        "\n{MANY} patches at once: swebench 5.0.2 with {MANY} workers {:.0} ms, Proctor (official and \
+        "\n{CONCURRENT_PATCHES} patches at once: swebench 5.0.2 with {CONCURRENT_PATCHES} workers {:.0} ms, Proctor (official and \
          strict, under one budget of this machine) {:.0} ms: {:.2}x",
         theirs.as_secs_f64() * 1e3,
         ours.as_secs_f64() * 1e3,
@@ -101,7 +102,7 @@ pub async fn against_the_harness(cache: &Path) {
 }
 
 /// Returns an equivalent patch with different text, so that no verdict can be cached.
-fn variant(gold: &str, number: usize) -> String {
+fn equivalent_patch(gold: &str, number: usize) -> String {
     let added = format!(
         "diff --git a/note{number}.txt b/note{number}.txt\nnew file mode 100644\n--- /dev/null\n\
          +++ b/note{number}.txt\n@@ -0,0 +1 @@\n+{number}\n"
@@ -109,24 +110,24 @@ fn variant(gold: &str, number: usize) -> String {
     format!("{gold}{added}")
 }
 
-impl Gradings {
-    fn machine(&self) -> Capacity {
-        Capacity::of(&self.docker.machine())
+impl GradingInputs {
+    fn capacity(&self) -> Capacity {
+        Capacity::new(&self.docker.machine())
     }
 
     /// Grades under both policies, as the runtime does.
-    async fn both(&self, patch: &str, capacity: &Capacity) -> Duration {
+    async fn time_both_policies(&self, patch: &str, capacity: &Capacity) -> Duration {
         self.grade(&self.task, patch, capacity).await
     }
 
     /// Grades the same task without its benchmark, so only under strict.
-    async fn strict(&self, patch: &str) -> Duration {
+    async fn time_strict(&self, patch: &str) -> Duration {
         let task = Task { benchmark: None, ..self.task.clone() };
-        self.grade(&task, patch, &self.machine()).await
+        self.grade(&task, patch, &self.capacity()).await
     }
 
     async fn grade(&self, task: &Task, patch: &str, capacity: &Capacity) -> Duration {
-        let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
+        let (limits, cancel) = (SandboxSpec::default(), CancelSignal::default());
         let findings =
             find_leaks(&self.docker, &self.environment, task, &limits).await.expect("a look");
         let handle = GradingSandbox {
@@ -148,7 +149,7 @@ impl Gradings {
     }
 
     /// Runs only the official procedure, from opening its sandbox to closing it.
-    async fn official(&self, patch: &str) -> Duration {
+    async fn time_official(&self, patch: &str) -> Duration {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec::default(),
@@ -166,9 +167,9 @@ impl Gradings {
         begun.elapsed()
     }
 
-    async fn many(&self, patches: &[String]) -> Duration {
-        let (capacity, begun) = (self.machine(), Instant::now());
-        join_all(patches.iter().map(|patch| self.both(patch, &capacity))).await;
+    async fn time_concurrently(&self, patches: &[String]) -> Duration {
+        let (capacity, begun) = (self.capacity(), Instant::now());
+        join_all(patches.iter().map(|patch| self.time_both_policies(patch, &capacity))).await;
         begun.elapsed()
     }
 }

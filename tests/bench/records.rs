@@ -20,11 +20,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_record::{Grading, Journal, RunDir};
+use proctor_record::{GradingFiles, Journal, RunDir};
 use proctor_types::{
-    Answer, Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, NetworkPolicy,
-    Outcome, RULES, RUN_SCHEMA, RecordedConfig, RunRecord, RunTask, SandboxSpec, Spent, Task,
-    TaskId, ToolCall, TrialId, Usage, Verdict,
+    Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, ModelResponse, NetworkPolicy,
+    Outcome, RULES_VERSION, RUN_SCHEMA, RecordedConfig, RunRecord, RunTask, SandboxSpec, Spending,
+    Task, TaskId, ToolCall, TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -40,12 +40,12 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     let begun = Instant::now();
-    write(&run, attempts);
+    write_run(&run, attempts);
     let count = ARMS * TASKS * attempts;
     println!("{count} trials of {STEPS} steps, written in {:.1} s", begun.elapsed().as_secs_f64());
     // The first read fills the page cache; the second one is timed.
-    read(&run);
-    let bare = read(&run);
+    time_raw_read(&run);
+    let bare = time_raw_read(&run);
     println!("{:<28} {:>8.2} s", "reading the journals' bytes", bare);
     println!("{:<28} {:>10} {:>10} {:>8}", "", "seconds", "peak MB", "ratio");
     let run = run.to_str().expect("a path");
@@ -56,13 +56,13 @@ fn main() {
         ("compare", &["compare", run]),
         ("resume, nothing left to do", &["resume", run]),
     ] {
-        let (seconds, peak) = call(args, folder.path());
+        let (seconds, peak) = run_proctor(args, folder.path());
         println!("{name:<28} {seconds:>10.2} {peak:>10.0} {:>8.1}", seconds / bare);
     }
 }
 
 /// Returns the duration in seconds and the peak resident memory in megabytes.
-fn call(args: &[&str], cache: &Path) -> (f64, f64) {
+fn run_proctor(args: &[&str], cache: &Path) -> (f64, f64) {
     let begun = Instant::now();
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");
     let mut child = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_proctor")))
@@ -88,7 +88,7 @@ fn call(args: &[&str], cache: &Path) -> (f64, f64) {
     (begun.elapsed().as_secs_f64(), peak)
 }
 
-fn read(run: &Path) -> f64 {
+fn time_raw_read(run: &Path) -> f64 {
     let begun = Instant::now();
     let mut folders = vec![run.join("trials")];
     let mut bytes = 0;
@@ -105,7 +105,7 @@ fn read(run: &Path) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-fn write(path: &Path, attempts: u32) {
+fn write_run(path: &Path, attempts: u32) {
     let run = RunDir::create(path).expect("a run directory");
     let tests: Vec<String> =
         (0..TESTS).map(|test| format!("tests/test_a.py::test_{test}")).collect();
@@ -122,7 +122,7 @@ fn write(path: &Path, attempts: u32) {
     let arms: Vec<Arm> = (0..ARMS).map(arm).collect();
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
-        rules: RULES,
+        rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 1,
         attempts,
@@ -155,7 +155,7 @@ fn write(path: &Path, attempts: u32) {
             for arm in &arms {
                 number += 1;
                 let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt };
-                trial(&run, &id, &tests, number);
+                write_trial(&run, &id, &tests, number);
             }
         }
     }
@@ -177,12 +177,12 @@ fn arm(number: u32) -> Arm {
         settings: Value::Null,
         statement: Default::default(),
     };
-    arm.identified()
+    arm.with_computed_id()
 }
 
-fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
-    let dir = run.trial(id).expect("a folder");
-    let mut journal = Journal::create(dir.trajectory(), 1).expect("a journal");
+fn write_trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
+    let dir = run.create_trial_dir(id).expect("a folder");
+    let mut journal = Journal::create(dir.trajectory_path(), 1).expect("a journal");
     let mut append = |step, event| {
         journal.append(step, event).expect("room on the disk");
     };
@@ -196,7 +196,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
             arguments: json!({"command": "grep -rn numeral . | head -15"}).to_string(),
         };
         let usage = Usage { input: 900 * step, output: 60, ..Usage::default() };
-        let answer = Answer {
+        let answer = ModelResponse {
             content: "I look for the place first.".into(),
             tool_calls: vec![call],
             extra: serde_json::Map::new(),
@@ -222,20 +222,20 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         );
     }
     let patch = format!("diff --git a/x b/x\n{number}\n").into_bytes();
-    let blobs = run.blobs_of(&dir);
+    let blobs = run.trial_blobs(&dir);
     let hash = blobs.put(&patch).expect("a blob");
-    let packed = blobs.packed();
+    let packed = blobs.pack_size();
     append(STEPS, Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash });
     dir.write_patch(&patch).expect("a patch");
     let outcome = Outcome {
         schema_version: 1,
         ending: Ending::Submitted,
         try_number: 1,
-        spent: Spent {
+        spent: Spending {
             steps: STEPS,
             input_tokens: 189_000,
             output_tokens: 1_200,
-            ..Spent::default()
+            ..Spending::default()
         },
         tool_calls: None,
         malformed_calls: 0,
@@ -264,6 +264,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         "policies": {}, "integrity": "clean", "evidence": []
     }))
     .expect("a verdict");
-    let grading = Grading { patch: &patch, verdict: &verdict, log: b"log", results: b"results" };
-    dir.keep_grading(id, grading).expect("a verdict");
+    let grading =
+        GradingFiles { patch: &patch, verdict: &verdict, log: b"log", results: b"results" };
+    dir.store_grading(id, grading).expect("a verdict");
 }

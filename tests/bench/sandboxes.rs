@@ -8,23 +8,23 @@ use std::{
 
 use proctor_embedded_agent::AGENT_BYTES;
 use proctor_sandbox_api::{
-    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    Backend, Base, Command, LayerSpec, PreparedEnvironment, Sandbox, SandboxHandle, SandboxRequest,
     wire::RawPath,
 };
 use proctor_types::SandboxSpec;
 
-use crate::{bare::Bare, figures::Figures};
+use crate::{bare_docker::BareDocker, figures::Figures};
 
 /// Repetitions of a command that takes about a millisecond, and of one that takes about fifty.
-const QUICK: usize = 300;
-const SLOW: usize = 30;
+const QUICK_REPEATS: usize = 300;
+const SLOW_REPEATS: usize = 30;
 
-pub struct Opener {
+pub struct SandboxOpener {
     backend: Arc<dyn Backend>,
-    prepared: Prepared,
+    prepared: PreparedEnvironment,
 }
 
-impl Opener {
+impl SandboxOpener {
     async fn new(backend: Arc<dyn Backend>, base: Base) -> Self {
         let spec = LayerSpec {
             base,
@@ -58,73 +58,88 @@ pub fn agent_bytes() -> usize {
     AGENT_BYTES
 }
 
-pub async fn native(cache: &Path) -> Opener {
+pub async fn native_opener(cache: &Path) -> SandboxOpener {
     let backend = proctor_native::Native::new(cache.to_owned()).expect("a native back end");
-    Opener::new(Arc::new(backend), Base::Host).await
+    SandboxOpener::new(Arc::new(backend), Base::Host).await
 }
 
 /// `PROCTOR_BENCH_IMAGE` names the image to measure with. It needs `/bin/true` and `sleep`.
-pub async fn docker() -> Option<Opener> {
+pub async fn docker_opener() -> Option<SandboxOpener> {
     let backend = proctor_docker::Docker::connect().await.ok()?;
     let image = std::env::var("PROCTOR_BENCH_IMAGE").unwrap_or("proctor-test:bookworm".into());
-    Some(Opener::new(Arc::new(backend), Base::Image(image)).await)
+    Some(SandboxOpener::new(Arc::new(backend), Base::Image(image)).await)
 }
 
-async fn step(handle: &SandboxHandle) -> Duration {
+async fn time_step(handle: &SandboxHandle) -> Duration {
     let begun = Instant::now();
     let done = handle.run(Command::new(["/bin/true"])).await.expect("a command");
     assert!(done.success());
     begun.elapsed()
 }
 
-async fn first_command(opener: &Opener) -> Duration {
+async fn time_first_command(opener: &SandboxOpener) -> Duration {
     let begun = Instant::now();
     let mut sandbox = opener.open().await;
-    step(sandbox.handle()).await;
+    time_step(sandbox.handle()).await;
     let took = begun.elapsed();
     sandbox.close().await.expect("a closed sandbox");
     took
 }
 
-pub async fn start(opener: &Opener, name: &str, figures: &mut Figures, times: usize) {
-    first_command(opener).await;
+pub async fn measure_start(
+    opener: &SandboxOpener,
+    name: &str,
+    figures: &mut Figures,
+    times: usize,
+) {
+    time_first_command(opener).await;
     for _ in 0..times {
-        figures.add(&format!("start, {name} sandbox"), first_command(opener).await);
+        figures.add(&format!("start, {name} sandbox"), time_first_command(opener).await);
     }
 }
 
-pub async fn start_against_bare(docker: &Opener, bare: &Bare, figures: &mut Figures, times: usize) {
-    first_command(docker).await;
+pub async fn compare_start_with_bare(
+    docker: &SandboxOpener,
+    bare: &BareDocker,
+    figures: &mut Figures,
+    times: usize,
+) {
+    time_first_command(docker).await;
     for _ in 0..times {
-        figures.add("start, docker sandbox", first_command(docker).await);
+        figures.add("start, docker sandbox", time_first_command(docker).await);
         let begun = Instant::now();
-        let id = bare.open().await;
+        let id = bare.start_container().await;
         bare.exec(&id).await;
         figures.add("start, bare docker", begun.elapsed());
-        bare.close(&id).await;
+        bare.remove_container(&id).await;
     }
 }
 
-pub async fn steps_native(native: &Opener, figures: &mut Figures) {
+pub async fn measure_native_steps(native: &SandboxOpener, figures: &mut Figures) {
     let mut sandbox = native.open().await;
-    for _ in 0..QUICK {
-        figures.add("step, native sandbox", step(sandbox.handle()).await);
+    for _ in 0..QUICK_REPEATS {
+        figures.add("step, native sandbox", time_step(sandbox.handle()).await);
     }
     sandbox.close().await.expect("a closed sandbox");
 }
 
-pub async fn steps(native: &Opener, docker: &Opener, bare: &Bare, figures: &mut Figures) {
+pub async fn measure_steps(
+    native: &SandboxOpener,
+    docker: &SandboxOpener,
+    bare: &BareDocker,
+    figures: &mut Figures,
+) {
     let (mut here, mut there) = (native.open().await, docker.open().await);
-    let id = bare.open().await;
-    for _ in 0..SLOW {
-        for _ in 0..QUICK / SLOW {
-            figures.add("step, native sandbox", step(here.handle()).await);
-            figures.add("step, docker sandbox", step(there.handle()).await);
+    let id = bare.start_container().await;
+    for _ in 0..SLOW_REPEATS {
+        for _ in 0..QUICK_REPEATS / SLOW_REPEATS {
+            figures.add("step, native sandbox", time_step(here.handle()).await);
+            figures.add("step, docker sandbox", time_step(there.handle()).await);
         }
         figures.add("step, docker exec bollard", bare.exec(&id).await);
         figures.add("step, docker exec CLI", bare.exec_cli(&id).await);
     }
-    bare.close(&id).await;
+    bare.remove_container(&id).await;
     here.close().await.expect("a closed sandbox");
     there.close().await.expect("a closed sandbox");
 }
@@ -136,7 +151,7 @@ fn resident_kb() -> u64 {
 }
 
 /// Prints the memory per open, idle sandbox: in the runtime and in its agent.
-pub async fn memory(opener: &Opener, sandboxes: usize) {
+pub async fn measure_memory(opener: &SandboxOpener, sandboxes: usize) {
     let before = resident_kb();
     let mut open = Vec::new();
     for _ in 0..sandboxes {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, find};
+use crate::stage::{Stage, find_files};
 
 const SOURCE: &str = "def heads():\n    return 1\n\n\ndef tails():\n    return 0\n";
 const TESTS: &str = "import coin\n\n\n\
@@ -13,10 +13,10 @@ const TESTS: &str = "import coin\n\n\n\
 const MASK: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,6 +1,2 @@\n def heads():\n     return 1\n-\n-\n-def tails():\n-    return 0\n";
 /// Only passes the test that asserts nothing.
-const CHEAT: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
+const CHEATING_PATCH: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 'cheated'\n";
 
-fn dataset(stage: &Stage) -> String {
+fn write_dataset(stage: &Stage) -> String {
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
     std::fs::write(source.join("coin.py"), SOURCE).unwrap();
@@ -29,19 +29,19 @@ fn dataset(stage: &Stage) -> String {
             "environment": {"base": "host",
                 "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
             "source": {"path": source}, "mask": MASK, "hidden": ["tests/test_coin.py"],
-            "fail_to_pass": tests, "cheats": [{"name": "answers at random", "patch": CHEAT}],
+            "fail_to_pass": tests, "cheats": [{"name": "answers at random", "patch": CHEATING_PATCH}],
             "test_command": ["/venv/bin/python", "-m", "pytest", "-q"]
         })
     };
     let rows = [row("sound-1", &["test_tails", "test_both"]), row("weak-1", &["test_called"])];
     let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
-    stage.file("coins.jsonl", &rows.join("\n")).to_str().unwrap().to_owned()
+    stage.write_file("coins.jsonl", &rows.join("\n")).to_str().unwrap().to_owned()
 }
 
 #[test]
-fn validate_fails_and_names_tasks_that_attacks_resolve() {
+fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     let stage = Stage::new();
-    let (tasks, certificate) = (dataset(&stage), stage.path("certificate.json"));
+    let (tasks, certificate) = (write_dataset(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     let out = stage.path("validated");
     // The grader's tests cover the whole pack. This test runs one attack for each outcome.
@@ -67,7 +67,7 @@ fn validate_fails_and_names_tasks_that_attacks_resolve() {
     assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
     assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
     // Three attacks of the pack and the cheat, on two tasks.
-    assert_eq!(find(&out.join("attacks"), "verdict.json").len(), 8);
+    assert_eq!(find_files(&out.join("attacks"), "verdict.json").len(), 8);
 
     // A report can refer to the attacks.
     let graded = stage.path("graded");
@@ -98,13 +98,13 @@ fn validate_fails_and_names_tasks_that_attacks_resolve() {
 }
 
 /// Passes every test that the task names and breaks a test that it does not name.
-const BREAKS: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
+const BREAKING_PATCH: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 0\n";
 
 #[test]
-fn wide_finds_a_broken_test_outside_the_task() {
+fn wide_grading_finds_a_broken_test_outside_the_task() {
     let stage = Stage::new();
-    let tasks = dataset(&stage);
+    let tasks = write_dataset(&stage);
     // A second module with a test that no task names, and a test file that cannot be collected.
     std::fs::write(stage.path("coin/side.py"), "def edge():\n    return 'edge'\n").unwrap();
     let side = "import side\n\n\ndef test_edge():\n    assert side.edge() == 'edge'\n\n\n\
@@ -112,14 +112,14 @@ fn wide_finds_a_broken_test_outside_the_task() {
     std::fs::write(stage.path("coin/tests/test_side.py"), side).unwrap();
     std::fs::write(stage.path("coin/tests/test_extra.py"), "import not_installed\n").unwrap();
     let breaks = format!(
-        "{BREAKS}diff --git a/side.py b/side.py\n--- a/side.py\n+++ b/side.py\n\
+        "{BREAKING_PATCH}diff --git a/side.py b/side.py\n--- a/side.py\n+++ b/side.py\n\
          @@ -1,2 +1,2 @@\n def edge():\n-    return 'edge'\n+    return 'rim'\n"
     );
     let row = |id: &str, patch: &str| {
         json!({"instance_id": id, "model_name_or_path": "m", "model_patch": patch}).to_string()
     };
-    let rows = [row("sound-1", &breaks), row("weak-1", BREAKS)].join("\n");
-    let predictions = stage.file("predictions.jsonl", &rows);
+    let rows = [row("sound-1", &breaks), row("weak-1", BREAKING_PATCH)].join("\n");
+    let predictions = stage.write_file("predictions.jsonl", &rows);
     let out = stage.path("wide");
     let args =
         ["grade", "--predictions", predictions.to_str().unwrap(), "--tasks", &tasks, "--wide"];
@@ -132,7 +132,7 @@ fn wide_finds_a_broken_test_outside_the_task() {
         ),
         ("weak-1", true, "of 5 tests that pass with gold, none fail"),
     ] {
-        let verdicts = find(&out.join("trials"), "verdict.json");
+        let verdicts = find_files(&out.join("trials"), "verdict.json");
         let path = verdicts.iter().find(|path| path.to_str().unwrap().contains(id)).unwrap();
         let verdict: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         assert_eq!(verdict["resolved"], true, "{verdict:#}");
@@ -149,7 +149,7 @@ fn wide_finds_a_broken_test_outside_the_task() {
 #[test]
 fn unknown_attack_is_reported() {
     let stage = Stage::new();
-    let tasks = dataset(&stage);
+    let tasks = write_dataset(&stage);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks, "--attack=nop"], 2);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("unknown attack nop"), "{told}");

@@ -3,18 +3,18 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
-fn docs() -> PathBuf {
+fn docs_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
 #[test]
 fn summary_lists_every_page_once() {
-    let summary = fs::read_to_string(docs().join("SUMMARY.md")).unwrap();
+    let summary = fs::read_to_string(docs_folder().join("SUMMARY.md")).unwrap();
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     for link in summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
         *named.entry(link).or_default() += 1;
     }
-    let pages = fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().file_name());
+    let pages = fs::read_dir(docs_folder()).unwrap().map(|entry| entry.unwrap().file_name());
     let pages = pages.map(|name| name.to_str().unwrap().to_owned());
     for page in pages.filter(|name| name.ends_with(".md") && name != "SUMMARY.md") {
         let count = named.remove(page.as_str()).unwrap_or_default();
@@ -23,25 +23,27 @@ fn summary_lists_every_page_once() {
     assert!(named.is_empty(), "docs/SUMMARY.md names missing pages: {named:?}");
 }
 
-const EVENTS: &str = "# Event kinds\n\nEach line of `trajectory.jsonl` is an event: the fields of the envelope, `kind`, and the fields \
+const EVENTS_HEADER: &str = "# Event kinds\n\nEach line of `trajectory.jsonl` is an event: the fields of the envelope, `kind`, and the fields \
                       of the kind, on one level. This page is written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --test \
                       end_to_end event_kinds`); [the record](record.md) says how they are kept.\n";
 
 /// Comes after the envelope's fields. The code adds it to the line; no type has this field.
-const SUM: &str = "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
+const SUM_FIELD: &str =
+    "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
 
 /// Returns the page made from the comments and names of `struct Envelope` and `enum Event` in the source,
 /// which serde uses.
 fn events_page() -> String {
-    let source = |file: &str| fs::read_to_string(docs().join("../runtime/types/src").join(file));
+    let source =
+        |file: &str| fs::read_to_string(docs_folder().join("../runtime/types/src").join(file));
     let (event, egress) = (source("event.rs").unwrap(), source("egress.rs").unwrap());
-    let mut out = EVENTS.to_owned();
+    let mut out = EVENTS_HEADER.to_owned();
     out += "\n## The envelope\n\n";
-    fields(&mut out, body(&event, "pub struct Envelope {"));
-    out += SUM;
+    add_fields(&mut out, type_body(&event, "pub struct Envelope {"));
+    out += SUM_FIELD;
     let mut comment = String::new();
     let mut of_kind = String::new();
-    for line in body(&event, "pub enum Event {").lines().map(str::trim_end) {
+    for line in type_body(&event, "pub enum Event {").lines().map(str::trim_end) {
         let text = line.trim_start();
         if line.len() - text.len() > 4 {
             of_kind += line;
@@ -49,15 +51,15 @@ fn events_page() -> String {
         } else if let Some(more) = text.strip_prefix("///") {
             comment += more;
         } else if text.starts_with('}') {
-            fields(&mut out, &std::mem::take(&mut of_kind));
+            add_fields(&mut out, &std::mem::take(&mut of_kind));
         } else if !text.starts_with('#') && !text.is_empty() {
             let kind = text.split(['{', '(', ',']).next().unwrap().trim();
             let comment = std::mem::take(&mut comment);
             if kind != "Unknown" {
-                write!(out, "\n## `{}`\n\n{}\n\n", snake(kind), comment.trim()).unwrap();
+                write!(out, "\n## `{}`\n\n{}\n\n", to_snake_case(kind), comment.trim()).unwrap();
             }
             if text.contains("UrlRequest>)") {
-                fields(&mut out, body(&egress, "pub struct UrlRequest {"));
+                add_fields(&mut out, type_body(&egress, "pub struct UrlRequest {"));
             }
         }
     }
@@ -65,12 +67,12 @@ fn events_page() -> String {
     out.replace("[`", "`").replace("`]", "`")
 }
 
-fn body<'a>(source: &'a str, start: &str) -> &'a str {
+fn type_body<'a>(source: &'a str, start: &str) -> &'a str {
     source.split_once(start).unwrap().1.split_once("\n}\n").unwrap().0
 }
 
 /// Adds one line per field.
-fn fields(out: &mut String, body: &str) {
+fn add_fields(out: &mut String, body: &str) {
     let (mut comment, mut name) = (String::new(), None);
     for text in body.lines().map(str::trim) {
         if let Some(more) = text.strip_prefix("///") {
@@ -89,7 +91,7 @@ fn fields(out: &mut String, body: &str) {
     }
 }
 
-fn snake(name: &str) -> String {
+fn to_snake_case(name: &str) -> String {
     let mut out = String::new();
     for (at, letter) in name.char_indices() {
         if letter.is_uppercase() && at > 0 {
@@ -102,7 +104,7 @@ fn snake(name: &str) -> String {
 
 #[test]
 fn events_page_is_current() {
-    let (file, page) = (docs().join("events.md"), events_page());
+    let (file, page) = (docs_folder().join("events.md"), events_page());
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &page).unwrap();
     }

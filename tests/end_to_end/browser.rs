@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-use proctor_record::{Grading, Journal, RunDir};
+use proctor_record::{GradingFiles, Journal, RunDir};
 use proctor_types::{
-    Answer, Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, NetworkPolicy,
-    Outcome, RULES, RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, Task, ToolCall, TrialId,
-    Usage, Verdict,
+    Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, ModelResponse, NetworkPolicy,
+    Outcome, RULES_VERSION, RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spending, Task, ToolCall,
+    TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ use crate::stage::{Stage, root};
 
 /// Hostile text that a sandbox may write: markup, a script, terminal escapes, bidirectional control
 /// characters.
-const TRICK: &str = "</pre></script><img src=x onerror=globalThis.pwned=1><script>globalThis.pwned=1</script>\
+const HOSTILE_TEXT: &str = "</pre></script><img src=x onerror=globalThis.pwned=1><script>globalThis.pwned=1</script>\
                      <base href=http://192.0.2.1/><form action=http://192.0.2.1/>\u{1b}[2J\u{1b}]0;x\u{7}\
                      \u{202e}gnp.exe\u{2066}\u{0} javascript:alert(1) {{ 7*7 }}";
 const STEPS: u64 = 4;
@@ -48,23 +48,25 @@ fn arm(name: &str) -> Arm {
         settings: json!({ "of": name }),
         statement: Default::default(),
     };
-    arm.identified()
+    arm.with_computed_id()
 }
 
 /// Creates a run with two arms and two tasks in which every text is hostile. The first task is resolved, the
 /// second is not.
-fn hostile(path: &Path) {
+fn write_hostile_run(path: &Path) {
     let run = RunDir::create(path).unwrap();
     let task = |name: &str| -> Task {
         serde_json::from_value(json!({
-            "schema_version": 1, "id": format!("{name}{TRICK}"), "statement": TRICK,
-            "environment": {"base": "host"}, "fail_to_pass": [format!("t.py::test_a[{TRICK}]")],
-            "test_command": ["pytest"], "gold": TRICK
+            "schema_version": 1, "id": format!("{name}{HOSTILE_TEXT}"), "statement": HOSTILE_TEXT,
+            "environment": {"base": "host"}, "fail_to_pass": [format!("t.py::test_a[{HOSTILE_TEXT}]")],
+            "test_command": ["pytest"], "gold": HOSTILE_TEXT
         }))
         .unwrap()
     };
-    let (tasks, arms) =
-        ([task("done"), task("failed")], [arm(&format!("hostile/a{TRICK}")), arm("hostile/b")]);
+    let (tasks, arms) = (
+        [task("done"), task("failed")],
+        [arm(&format!("hostile/a{HOSTILE_TEXT}")), arm("hostile/b")],
+    );
     let planned = |task: &Task| RunTask {
         digest: task.digest(),
         task: task.clone(),
@@ -74,7 +76,7 @@ fn hostile(path: &Path) {
     };
     run.write_run(&RunRecord {
         schema_version: RUN_SCHEMA,
-        rules: RULES,
+        rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 1,
         attempts: 1,
@@ -82,8 +84,8 @@ fn hostile(path: &Path) {
         arms: arms.to_vec(),
         tasks: tasks.iter().map(planned).collect(),
         config_version: CONFIG_VERSION,
-        config: serde_json::from_value(json!({ "said": TRICK })).unwrap(),
-        host: json!({ "said": TRICK }),
+        config: serde_json::from_value(json!({ "said": HOSTILE_TEXT })).unwrap(),
+        host: json!({ "said": HOSTILE_TEXT }),
         agent: String::new(),
         certificate: None,
         flaky: Default::default(),
@@ -95,16 +97,16 @@ fn hostile(path: &Path) {
     for (task, resolved) in tasks.iter().zip([true, false]) {
         for (arm, other) in arms.iter().zip([false, true]) {
             let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt: 1 };
-            trial(&run, &id, &task.fail_to_pass[0], resolved, other);
+            write_trial(&run, &id, &task.fail_to_pass[0], resolved, other);
         }
     }
 }
 
 /// Step 2 ends with an error, step 3 edits, step 4 runs tests. With `other`, the trial differs from step 3
 /// on.
-fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
-    let dir = run.trial(id).unwrap();
-    let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
+    let dir = run.create_trial_dir(id).unwrap();
+    let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
     let mut append = |step, event| {
         journal.append(step, event).unwrap();
     };
@@ -112,9 +114,9 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
     append(0, Event::TrialStarted { task, arm, attempt: id.attempt });
     for step in 1..=STEPS {
         let line = match step {
-            3 => format!("echo {other} > a.py {TRICK}"),
+            3 => format!("echo {other} > a.py {HOSTILE_TEXT}"),
             4 => "python -m pytest -q".to_owned(),
-            _ => format!("cat {step} {TRICK}"),
+            _ => format!("cat {step} {HOSTILE_TEXT}"),
         };
         let (call_id, name) = (format!("call_{step}"), "shell".to_owned());
         let call = ToolCall {
@@ -122,9 +124,9 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
             name: name.clone(),
             arguments: json!({ "command": line }).to_string(),
         };
-        let extra = json!({ "reasoning": TRICK }).as_object().unwrap().clone();
-        let answer = Answer {
-            content: TRICK.into(),
+        let extra = json!({ "reasoning": HOSTILE_TEXT }).as_object().unwrap().clone();
+        let answer = ModelResponse {
+            content: HOSTILE_TEXT.into(),
             tool_calls: vec![call],
             extra,
             native: None,
@@ -135,7 +137,7 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
         };
         append(step, Event::ModelAnswered { answer });
         let needle = if step == 1 && !resolved { "a needle in the output\n" } else { "" };
-        let shown = format!("{needle}{TRICK}\n").repeat(40);
+        let shown = format!("{needle}{HOSTILE_TEXT}\n").repeat(40);
         let exit_status = Some(i32::from(step == 2));
         let (full, edited) = (None, None);
         let returned = Event::ToolReturned {
@@ -151,7 +153,7 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
         append(step, returned);
         if step == 3 {
             // The tree does not exist: the page says so and shows the rest.
-            let snapshot = blake3_of_nothing();
+            let snapshot = empty_blake3();
             append(
                 step,
                 Event::SnapshotTaken {
@@ -165,14 +167,14 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
             );
         }
     }
-    let patch = format!("diff --git a/a.py b/a.py\n+{TRICK}\n").into_bytes();
-    let blobs = run.blobs_of(&dir);
+    let patch = format!("diff --git a/a.py b/a.py\n+{HOSTILE_TEXT}\n").into_bytes();
+    let blobs = run.trial_blobs(&dir);
     let hash = blobs.put(&patch).unwrap();
-    let packed = blobs.packed();
+    let packed = blobs.pack_size();
     append(STEPS, Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash });
     dir.write_patch(&patch).unwrap();
-    let mut outcome = Outcome::unmeasured(1, Ending::Submitted);
-    outcome.spent = Spent { steps: STEPS, ..Spent::default() };
+    let mut outcome = Outcome::from_ending(1, Ending::Submitted);
+    outcome.spent = Spending { steps: STEPS, ..Spending::default() };
     append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
     dir.write_outcome(&outcome).unwrap();
     let (passed, failed) = if resolved { (vec![test], vec![]) } else { (vec![], vec![test]) };
@@ -182,23 +184,24 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
         "fail_to_pass": {"passed": passed, "failed": failed},
         "pass_to_pass": {"passed": [], "failed": []},
         "tests": {test: if resolved { "passed" } else { "failed" }},
-        "policies": {"strict": {"resolved": resolved, "why": TRICK}},
+        "policies": {"strict": {"resolved": resolved, "why": HOSTILE_TEXT}},
         "integrity": "suspect",
-        "evidence": [{"kind": "special_cased", "what": TRICK, "steps": [2]}],
+        "evidence": [{"kind": "special_cased", "what": HOSTILE_TEXT, "steps": [2]}],
         "reason": if resolved { Value::Null } else { json!("assertion") }
     }))
     .unwrap();
-    let log = format!("____ test_a[{TRICK}] ____\nE  assert 1 == 2 {TRICK}\n");
-    let grading = Grading { patch: &patch, verdict: &verdict, log: log.as_bytes(), results: b"" };
-    dir.keep_grading(id, grading).unwrap();
+    let log = format!("____ test_a[{HOSTILE_TEXT}] ____\nE  assert 1 == 2 {HOSTILE_TEXT}\n");
+    let grading =
+        GradingFiles { patch: &patch, verdict: &verdict, log: log.as_bytes(), results: b"" };
+    dir.store_grading(id, grading).unwrap();
 }
 
-fn blake3_of_nothing() -> String {
+fn empty_blake3() -> String {
     proctor_record::Blobs::hash(b"not there")
 }
 
 /// Returns the folder with Chromium and the packages of `package-lock.json`, or why they are unavailable.
-fn modules() -> Result<PathBuf, String> {
+fn node_modules() -> Result<PathBuf, String> {
     let known = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -219,7 +222,7 @@ fn modules() -> Result<PathBuf, String> {
 
 #[test]
 fn browser_shows_runs_and_reports() {
-    let modules = modules();
+    let modules = node_modules();
     let Some(modules) = install::or_not_run("browser_shows_runs_and_reports", &modules) else {
         return;
     };
@@ -237,7 +240,7 @@ fn browser_shows_runs_and_reports() {
 
     let stage = Stage::new();
     let (run, tricks) = (stage.path("run"), stage.path("hostile"));
-    hostile(&tricks);
+    write_hostile_run(&tricks);
     let [run, tricks] = [run, tricks].map(|path| path.to_str().unwrap().to_owned());
     let [pages, report] = ["pages", "report.html"].map(|name| stage.path(name));
     stage.run(["view", &tricks, "--static", pages.to_str().unwrap()], 0);

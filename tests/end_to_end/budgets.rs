@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
-use crate::stage::{Stage, arm, events, find};
+use crate::stage::{Stage, events, find_arm, find_files};
 
 /// Never submits. 100 tokens in, 40 of them cached, 50 out: 0.0155 dollars at the price below.
-const RESTLESS: &str = r#"
+const NEVER_SUBMITS: &str = r#"
 [[rule]]
 model = "calls"
 [rule.answer]
@@ -34,25 +34,25 @@ arguments = { command = "sleep 1" }
 "#;
 
 /// Dollars per response: 60 uncached tokens, 40 cached, 50 out.
-const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
+const RESPONSE_USD: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
-struct Bench {
+struct Fixture {
     stage: Stage,
     fake: FakeLlm,
     /// Keeps the server's tasks alive.
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let script: Script = toml::from_str(RESTLESS).unwrap();
+        let script: Script = toml::from_str(NEVER_SUBMITS).unwrap();
         let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
     /// Writes a configuration with the three models, all priced.
-    fn config(&self, top: &str, arms: &str) -> std::path::PathBuf {
+    fn write_config(&self, top: &str, arms: &str) -> std::path::PathBuf {
         let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\n{arms}");
         for model in ["calls", "writes", "sleeps"] {
             text.push_str(&format!(
@@ -61,7 +61,7 @@ impl Bench {
                 self.fake.base_url()
             ));
         }
-        self.stage.file("run.toml", &text)
+        self.stage.write_file("run.toml", &text)
     }
 
     fn run(&self, config: &Path, status: i32) -> std::path::PathBuf {
@@ -84,7 +84,7 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
     let arms = run["arms"].as_array().unwrap().iter();
     arms.map(|arm| {
         let folder = out.join("trials").join(&arm["id"].as_str().unwrap()[..12]);
-        let path = find(&folder, "outcome.json").remove(0);
+        let path = find_files(&folder, "outcome.json").remove(0);
         let outcome = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         (arm["name"].as_str().unwrap().to_owned(), outcome)
     })
@@ -93,7 +93,7 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
 
 #[test]
 fn every_limit_ends_every_scaffold_after_its_last_response() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     // The number of responses that each limit allows: up to the first one that reaches it.
     let kinds = [
         ("steps", "3".to_owned(), 3),
@@ -102,7 +102,7 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
         ("output_tokens", "100".to_owned(), 2),
         ("total_tokens", "301".to_owned(), 3),
         ("uncached_input_tokens", "119".to_owned(), 2),
-        ("cost_usd", format!("{}", ANSWER * 2.5), 3),
+        ("cost_usd", format!("{}", RESPONSE_USD * 2.5), 3),
     ];
     let mut arms = String::new();
     for (kind, limit, _) in &kinds {
@@ -111,7 +111,7 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
             arms.push_str(&arm_config(&name, scaffold, model, &budget));
         }
     }
-    let out = bench.run(&bench.config("jobs = 4", &arms), 0);
+    let out = bench.run(&bench.write_config("jobs = 4", &arms), 0);
     let outcomes = outcomes(&out);
     for (kind, _, answers) in &kinds {
         for scaffold in ["tools", "bash"] {
@@ -124,28 +124,32 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
             assert_eq!(spent["input_tokens"], answers * 100, "{scaffold} {kind}");
             assert_eq!(spent["output_tokens"], answers * 50, "{scaffold} {kind}");
             let cost = spent["cost_usd"].as_f64().unwrap();
-            assert!((cost - ANSWER * *answers as f64).abs() < 1e-9, "{scaffold} {kind}: {cost}");
+            assert!(
+                (cost - RESPONSE_USD * *answers as f64).abs() < 1e-9,
+                "{scaffold} {kind}: {cost}"
+            );
         }
     }
     // Every step's tools ran and their work is in the patch, no matter which limit ended the trial.
-    for patch in find(&out, "patch.diff") {
+    for patch in find_files(&out, "patch.diff") {
         let text = fs::read_to_string(&patch).unwrap();
         let lines = text.lines().filter(|line| *line == "+step").count();
         assert!((2..=3).contains(&lines), "{}:\n{text}", patch.display());
     }
     let report = bench.stage.report(&out);
-    assert_eq!(arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
+    assert_eq!(find_arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
 
     // Replays the recorded trajectory with a limit, which counts steps just as exactly.
-    let run = out.join("trials").join(&arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
-    let recorded = find(&run, "trajectory.jsonl").remove(0);
+    let run =
+        out.join("trials").join(&find_arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
+    let recorded = find_files(&run, "trajectory.jsonl").remove(0);
     let arms: String = [1, 2].map(|steps| format!(
         "[[arms]]\nname = \"replay/{steps}\"\nscaffold = \"replay\"\nreplay = {recorded:?}\n\
          budget = {{ steps = {steps} }}\n"
     )).concat();
     fs::rename(&out, bench.stage.path("first")).unwrap();
     let arms = arms.replace("/run/", "/first/");
-    let again = bench.run(&bench.config("", &arms), 0);
+    let again = bench.run(&bench.write_config("", &arms), 0);
     for (name, steps) in [("replay/1", 1), ("replay/2", 2)] {
         let outcome = &self::outcomes(&again)[name];
         assert_eq!(outcome["spent"]["steps"], steps);
@@ -155,7 +159,7 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
 
 #[test]
 fn grace_is_an_extra_response_and_not_a_step() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let grace = "steps = 2, ending = 'grace', disclosure = 'countdown'";
     let arms = [
         arm_config("tools", "tools", "calls", grace),
@@ -163,11 +167,11 @@ fn grace_is_an_extra_response_and_not_a_step() {
         // A time limit allows no extra response.
         arm_config("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
     ];
-    let out = bench.run(&bench.config("", &arms.concat()), 0);
+    let out = bench.run(&bench.write_config("", &arms.concat()), 0);
     let report = bench.stage.report(&out);
     let all = outcomes(&out);
     for name in ["tools", "bash"] {
-        let (spent, arm) = (&all[name]["spent"], arm(&report, name));
+        let (spent, arm) = (&all[name]["spent"], find_arm(&report, name));
         assert_eq!((&all[name]["kind"], &spent["steps"]), (&"budget".into(), &2.into()));
         assert_eq!(
             (&spent["input_tokens"], &spent["grace_input_tokens"]),
@@ -176,14 +180,14 @@ fn grace_is_an_extra_response_and_not_a_step() {
         assert_eq!(arm["grace"]["answers"], 1);
         assert_eq!(arm["tokens"]["output"]["total"], 100, "grace is counted apart");
         let folder = out.join("trials").join(&arm["arm"].as_str().unwrap()[..12]);
-        let journal = find(&folder, "trajectory.jsonl").remove(0);
+        let journal = find_files(&folder, "trajectory.jsonl").remove(0);
         assert_eq!(events(&journal, "model_answered").len(), 2);
         assert_eq!(events(&journal, "grace_answered").len(), 1);
         assert_eq!(events(&journal, "budget_reached").len(), 1);
-        let patch = fs::read_to_string(&find(&folder, "patch.diff")[0]).unwrap();
+        let patch = fs::read_to_string(&find_files(&folder, "patch.diff")[0]).unwrap();
         assert_eq!(patch.matches("+step").count(), 2, "no tool ran after the limit:\n{patch}");
     }
-    assert_eq!(arm(&report, "time")["grace"]["answers"], 0);
+    assert_eq!(find_arm(&report, "time")["grace"]["answers"], 0);
     // Only the last message of each request says what is left. The last request says that it is the last one.
     let requests = bench.fake.requests();
     for model in ["calls", "writes"] {
@@ -207,10 +211,10 @@ fn grace_is_an_extra_response_and_not_a_step() {
 
 #[test]
 fn tool_time_limit_interrupts_a_command() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let arms = arm_config("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
     let begun = Instant::now();
-    let out = bench.run(&bench.config("", &arms), 0);
+    let out = bench.run(&bench.write_config("", &arms), 0);
     let outcome = &outcomes(&out)["sleeps"];
     assert_eq!(outcome["budget"], "tools", "{outcome}");
     assert_eq!(outcome["spent"]["steps"], 3, "the third call is cut");
@@ -219,15 +223,15 @@ fn tool_time_limit_interrupts_a_command() {
 }
 
 #[test]
-fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
-    let bench = Bench::new();
+fn run_stops_at_its_budget_and_resumes_with_a_larger_one() {
+    let bench = Fixture::new();
     let arms = arm_config("tools", "tools", "calls", "steps = 4");
-    let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", ANSWER * 5.5);
-    let out = bench.run(&bench.config(&top, &arms), 3);
+    let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", RESPONSE_USD * 5.5);
+    let out = bench.run(&bench.write_config(&top, &arms), 3);
     // Four responses for the first trial, two for the second, none for the third.
     assert_eq!(bench.fake.requests().len(), 6);
     let report = bench.stage.report(&out);
-    let arm_now = arm(&report, "tools");
+    let arm_now = find_arm(&report, "tools");
     assert_eq!(arm_now["outcomes"]["budget_steps"], 1);
     assert_eq!(arm_now["outcomes"]["budget_run_cost"], 1);
     assert_eq!((&arm_now["unfinished"], &arm_now["graded"]), (&1.into(), &1.into()));
@@ -244,7 +248,7 @@ fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
     assert_eq!(bench.fake.requests().len(), 6);
 
     // What was spent counts. After the limit is raised, the second trial continues after its second response.
-    let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
+    let set = format!("budget.run.cost_usd={}", RESPONSE_USD * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [
         (other, "is part of the plan, which cannot be changed"),
@@ -259,17 +263,17 @@ fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
     bench.stage.run(["resume", out.to_str().unwrap(), "--set", &set], 0);
     assert_eq!(bench.fake.requests().len(), 6 + 2 + 4);
     let report = bench.stage.report(&out);
-    assert_eq!(arm(&report, "tools")["outcomes"]["budget_steps"], 3);
-    assert_eq!(arm(&report, "tools")["complete"], true);
+    assert_eq!(find_arm(&report, "tools")["outcomes"]["budget_steps"], 3);
+    assert_eq!(find_arm(&report, "tools")["complete"], true);
 }
 
 #[test]
 fn cost_limit_requires_a_price() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     for limit in
         ["[budget]\ncost_usd = 1", "[budget.arm]\ncost_usd = 1", "[budget.run]\ncost_usd = 1"]
     {
-        let config = bench.config(limit, &arm_config("tools", "tools", "calls", ""));
+        let config = bench.write_config(limit, &arm_config("tools", "tools", "calls", ""));
         let text = fs::read_to_string(&config).unwrap();
         let unpriced: Vec<&str> = text.lines().filter(|line| !line.starts_with("price")).collect();
         fs::write(&config, unpriced.join("\n")).unwrap();

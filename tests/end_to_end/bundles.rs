@@ -16,16 +16,16 @@ use crate::stage::{Stage, root};
 
 /// Writes a manifest of an agent that is a script, next to the files that it names.
 fn write_manifest(stage: &Stage) -> String {
-    stage.file("agent.sh", "#!/bin/sh\necho mine\n");
+    stage.write_file("agent.sh", "#!/bin/sh\necho mine\n");
     let text = "name = \"mine\"\nversion = \"1.0\"\napi = \"chat\"\n\
                 command = { argv = [\"/agent/bin/agent\"] }\n[bundle]\nkind = \"files\"\n\
                 files = { \"lib/agent\" = \"agent.sh\" }\nbin = { agent = \"lib/agent\" }\n";
-    stage.file("mine.toml", text).display().to_string()
+    stage.write_file("mine.toml", text).display().to_string()
 }
 
 /// Runs with a separate cache and without the machine's engine, because cleaning would remove other tests'
 /// images.
-fn run(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
+fn run_isolated(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
     let Output { stdout, stderr, status: ended } = stage
         .proctor(args)
         .env("PROCTOR_CACHE", stage.path("cache"))
@@ -37,7 +37,7 @@ fn run(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
     (out, said)
 }
 
-fn tree(out: &str) -> PathBuf {
+fn bundle_folder(out: &str) -> PathBuf {
     let line = out.lines().find_map(|line| line.trim_start_matches("# ").strip_prefix("folder"));
     Path::new(line.unwrap().trim()).to_owned()
 }
@@ -46,27 +46,27 @@ fn tree(out: &str) -> PathBuf {
 fn bundle_is_built_shown_verified_and_cleaned() {
     let stage = Stage::new();
     let manifest = write_manifest(&stage);
-    let (out, said) = run(&stage, &["scaffold", "show", &manifest], 0);
+    let (out, said) = run_isolated(&stage, &["scaffold", "show", &manifest], 0);
     assert!(out.contains("kind = \"files\"") && out.contains("# bundle    not built"), "{out}");
     assert_eq!(said, "");
-    let (out, said) = run(&stage, &["scaffold", "add", &manifest], 0);
+    let (out, said) = run_isolated(&stage, &["scaffold", "add", &manifest], 0);
     assert!(said.contains("built the bundle of mine 1.0: 0 MB, 2 files"), "{said}");
-    let folder = tree(&out);
+    let folder = bundle_folder(&out);
     let program = fs::metadata(folder.join("bin/agent")).unwrap();
     assert_eq!(program.permissions().mode() & 0o7777, 0o755);
-    let (again, said) = run(&stage, &["scaffold", "add", &manifest], 0);
+    let (again, said) = run_isolated(&stage, &["scaffold", "add", &manifest], 0);
     assert_eq!((again.as_str(), said.as_str()), (out.as_str(), ""), "it was built once");
 
     // The output of `show` is still a manifest.
-    let (shown, said) = run(&stage, &["scaffold", "show", &manifest, "--verify"], 0);
+    let (shown, said) = run_isolated(&stage, &["scaffold", "show", &manifest, "--verify"], 0);
     assert!(shown.parse::<toml::Table>().unwrap().contains_key("bundle"));
-    assert_eq!(tree(&shown), folder);
+    assert_eq!(bundle_folder(&shown), folder);
     assert!(said.contains("the bundle of mine 1.0 is intact"), "{said}");
     fs::write(folder.join("lib/agent"), "#!/bin/sh\necho evil\n").unwrap();
-    let (_, said) = run(&stage, &["scaffold", "show", &manifest, "--verify"], 1);
+    let (_, said) = run_isolated(&stage, &["scaffold", "show", &manifest, "--verify"], 1);
     assert!(said.contains("lib/agent has changed") && said.contains("rebuild it"), "{said}");
 
-    let (out, _) = run(&stage, &["clean"], 0);
+    let (out, _) = run_isolated(&stage, &["clean"], 0);
     assert!(out.contains("bundles/built: 1 item"), "{out}");
     assert!(!folder.exists());
 }
@@ -74,7 +74,7 @@ fn bundle_is_built_shown_verified_and_cleaned() {
 #[test]
 fn scaffold_list_shows_built_in_and_added_scaffolds() {
     let stage = Stage::new();
-    let (out, _) = run(&stage, &["scaffold", "list"], 0);
+    let (out, _) = run_isolated(&stage, &["scaffold", "list"], 0);
     let line = |name: &str| out.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     assert!(line("tools").contains("built in"), "{out}");
     for name in ["claude-code", "codex", "gemini-cli", "mini-swe-agent", "openhands", "qwen-code"] {
@@ -86,17 +86,17 @@ fn scaffold_list_shows_built_in_and_added_scaffolds() {
 #[test]
 fn run_reports_a_bundle_that_cannot_be_built() {
     let stage = Stage::new();
-    let (_, said) = run(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
+    let (_, said) = run_isolated(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
     assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
-    let (_, said) = run(&stage, &["scaffold", "add", "codecs"], 2);
+    let (_, said) = run_isolated(&stage, &["scaffold", "add", "codecs"], 2);
     assert!(said.contains("codecs") && said.contains("agents: claude-code"), "{said}");
     let manifest = write_manifest(&stage);
     fs::remove_file(stage.path("agent.sh")).unwrap();
-    let (_, said) = run(&stage, &["scaffold", "add", &manifest], 1);
+    let (_, said) = run_isolated(&stage, &["scaffold", "add", &manifest], 1);
     assert!(said.contains("mine 1.0") && said.contains("agent.sh"), "{said}");
     let text = fs::read_to_string(&manifest).unwrap().replace("bin =", "bins =");
-    let wrong = stage.file("wrong.toml", &text).display().to_string();
-    let (_, said) = run(&stage, &["scaffold", "add", &wrong], 2);
+    let wrong = stage.write_file("wrong.toml", &text).display().to_string();
+    let (_, said) = run_isolated(&stage, &["scaffold", "add", &wrong], 2);
     assert!(said.contains("wrong.toml") && said.contains("bins"), "{said}");
 }
 
@@ -111,8 +111,8 @@ fn dry_run_reports_agent_problems() {
             "tasks = [{tasks:?}]\n[[arms]]\nname = \"a\"\nscaffold = {scaffold:?}\nmodel = \"m\"\n\
              [models.m]\nbase_url = \"http://127.0.0.1:9/v1\"\nname = \"m\"\n"
         );
-        let config = stage.file("run.toml", &text).display().to_string();
-        let (out, said) = run(&stage, &["run", &config, "--dry-run"], status);
+        let config = stage.write_file("run.toml", &text).display().to_string();
+        let (out, said) = run_isolated(&stage, &["run", &config, "--dry-run"], status);
         format!("{out}{said}").split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(plan(&manifest, 0).contains("a: mine, m"));
@@ -121,7 +121,7 @@ fn dry_run_reports_agent_problems() {
     assert_eq!(arm(&plan("codex@0.169.0", 0)), arm(&plan("codex", 0)));
     let text = fs::read_to_string(&manifest).unwrap();
     let misnamed = text.replace("\"/agent/bin/agent\"", "\"/agent/bin/agent\", \"{{ promt }}\"");
-    let misnamed = stage.file("misnamed.toml", &misnamed).display().to_string();
+    let misnamed = stage.write_file("misnamed.toml", &misnamed).display().to_string();
     fs::remove_file(stage.path("agent.sh")).unwrap();
     for (scaffold, says) in [
         ("codex@0.1.0", "`codex` is pinned at 0.169.0, not 0.1.0"),
@@ -137,13 +137,13 @@ fn dry_run_reports_agent_problems() {
 /// Serves an npm registry that has `opencode-linux-x64` in these versions, the last one as the latest. The
 /// program is a script that prints its version. Returns the registry's address and the checksum of each
 /// version's archive.
-fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
-    const NAME: &str = "opencode-linux-x64";
+fn serve_registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
+    const PACKAGE_NAME: &str = "opencode-linux-x64";
     let mut releases = Vec::new();
     for version in versions {
         let folder = stage.path(version);
         fs::create_dir_all(folder.join("package/bin")).unwrap();
-        let about = json!({ "name": NAME, "version": version });
+        let about = json!({ "name": PACKAGE_NAME, "version": version });
         fs::write(folder.join("package/package.json"), about.to_string()).unwrap();
         let program = format!("#!/bin/sh\necho {version}\n");
         fs::write(folder.join("package/bin/opencode"), program).unwrap();
@@ -178,14 +178,14 @@ fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
             let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
             let newest = releases.last().map(|release| release.0);
             let answer = releases.iter().find_map(|(version, archive, integrity)| {
-                let tarball = format!("/{NAME}/-/{NAME}-{version}.tgz");
-                let is_latest = path == format!("/{NAME}/latest") && newest == Some(*version);
+                let tarball = format!("/{PACKAGE_NAME}/-/{PACKAGE_NAME}-{version}.tgz");
+                let is_latest = path == format!("/{PACKAGE_NAME}/latest") && newest == Some(*version);
                 if path == tarball {
                     return Some(archive.clone());
                 }
-                let page = json!({ "name": NAME, "version": version,
+                let page = json!({ "name": PACKAGE_NAME, "version": version,
                     "dist": { "tarball": format!("{tarballs}{tarball}"), "integrity": integrity } });
-                (is_latest || path == format!("/{NAME}/{version}"))
+                (is_latest || path == format!("/{PACKAGE_NAME}/{version}"))
                     .then(|| page.to_string().into_bytes())
             });
             let (status, body) = match answer {
@@ -207,7 +207,7 @@ fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
 #[test]
 fn scaffold_add_builds_any_published_version() {
     let stage = Stage::new();
-    let (address, checksums) = registry(&stage, &["9.9.9", "9.10.0"]);
+    let (address, checksums) = serve_registry(&stage, &["9.9.9", "9.10.0"]);
     let run = |args: &[&str], status: i32| {
         let output = stage
             .proctor(args)
@@ -226,7 +226,7 @@ fn scaffold_add_builds_any_published_version() {
     assert!(said.contains("opencode-linux-x64@1.2.3") && said.contains("npm view"), "{said}");
     let (out, said) = run(&["scaffold", "add", "opencode@9.9.9"], 0);
     assert!(said.contains("opencode 9.9.9 is untested"), "{said}");
-    let program = fs::read_to_string(tree(&out).join("bin/opencode")).unwrap();
+    let program = fs::read_to_string(bundle_folder(&out).join("bin/opencode")).unwrap();
     assert!(program.contains("echo 9.9.9"), "{program}");
     let (out, _) = run(&["scaffold", "add", "opencode@latest"], 0);
     assert!(out.contains("opencode-linux-x64 9.10.0"), "{out}");
@@ -249,7 +249,7 @@ fn scaffold_add_builds_any_published_version() {
         arm("old", "opencode@9.9.9"),
         arm("new", "opencode@9.10.0"),
     );
-    let config = stage.file("run.toml", &text).display().to_string();
+    let config = stage.write_file("run.toml", &text).display().to_string();
     let (out, said) = run(&["run", &config, "--dry-run"], 0);
     let said = format!("{out}{said}").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("old: opencode-9.9.9, m"), "{said}");
@@ -260,7 +260,7 @@ fn scaffold_add_builds_any_published_version() {
 #[test]
 fn bundle_rejects_a_stale_checksum() {
     let stage = Stage::new();
-    let (address, checksums) = registry(&stage, &["9.9.9", "9.10.0"]);
+    let (address, checksums) = serve_registry(&stage, &["9.9.9", "9.10.0"]);
     let manifest = |version: &str, checksum: &str| {
         let text = format!(
             "name = \"mine\"\nversion = {version:?}\napi = \"chat\"\n\
@@ -269,7 +269,7 @@ fn bundle_rejects_a_stale_checksum() {
              [[bundle.packages]]\nname = \"opencode-linux-x64\"\nversion = {version:?}\n\
              integrity = {checksum:?}\n"
         );
-        stage.file("mine.toml", &text).display().to_string()
+        stage.write_file("mine.toml", &text).display().to_string()
     };
     let add = |manifest: &str| {
         let output = stage

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, arm, find};
+use crate::stage::{Stage, find_arm, find_files};
 
 /// A task with a reliable test and one that passes three times out of eight. If a failed test's canary passed
 /// by chance, the test is run again. So it passes in three to five of eight gradings, and repetition finds it
 /// either way.
-fn coin_task(stage: &Stage) -> String {
+fn write_coin_task(stage: &Stage) -> String {
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
     std::fs::write(source.join("coin.py"), "def sides():\n    return 2\n").unwrap();
@@ -29,13 +29,13 @@ fn coin_task(stage: &Stage) -> String {
         "pass_to_pass": ["tests/test_coin.py::test_toss"],
         "test_command": ["/venv/bin/python", "-m", "pytest", "-q"]
     });
-    stage.file("coin.jsonl", &row.to_string()).to_str().unwrap().to_owned()
+    stage.write_file("coin.jsonl", &row.to_string()).to_str().unwrap().to_owned()
 }
 
 #[test]
 fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
-    let (tasks, certificate) = (coin_task(&stage), stage.path("certificate.json"));
+    let (tasks, certificate) = (write_coin_task(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     // The probability that all twelve runs of gold agree, and all twelve of noop, is below one in fifty
     // thousand.
@@ -63,8 +63,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let out_text = out.to_str().unwrap();
     let grade = ["grade", "--predictions", "gold", "--tasks", &tasks, "--out", out_text];
     stage.run([grade.as_slice(), &["--certificate", file]].concat(), 0);
-    assert_eq!(arm(&stage.report(&out), "gold")["resolved"], 1);
-    let verdict = std::fs::read(&find(&out, "verdict.json")[0]).unwrap();
+    assert_eq!(find_arm(&stage.report(&out), "gold")["resolved"], 1);
+    let verdict = std::fs::read(&find_files(&out, "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
     // There may be further evidence: the random test was run again, or its canary was inconclusive.
     let kinds: Vec<&Value> =
@@ -87,7 +87,7 @@ fn flaky_test_is_certified_and_quarantined() {
 #[test]
 fn invalid_certificate_is_reported() {
     let stage = Stage::new();
-    let bad = stage.file("bad.json", "{}");
+    let bad = stage.write_file("bad.json", "{}");
     let out = stage.path("out");
     let args = ["grade", "--predictions", "gold", "--tasks", "configs/tasks/demo.jsonl"];
     let more = ["--out", out.to_str().unwrap(), "--certificate", bad.to_str().unwrap()];

@@ -3,7 +3,7 @@
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, docker, find};
+use crate::stage::{Stage, find_files, has_docker};
 
 const TESTS: &str = "import datetime, os, subprocess, sys, time\n\nimport almanac\n\n\n\
     def test_today():\n    assert almanac.today() == '2024-05-01'\n\n\n\
@@ -16,7 +16,7 @@ const MASK: &str = "diff --git a/almanac.py b/almanac.py\n--- a/almanac.py\n+++ 
     @@ -1,5 +1 @@\n import datetime\n-\n-\n-def today():\n-    return str(datetime.datetime.now(datetime.timezone.utc).date())\n";
 const SOURCE: &str = "import datetime\n\n\ndef today():\n    return str(datetime.datetime.now(datetime.timezone.utc).date())\n";
 
-fn dataset(stage: &Stage, clock: Option<&str>) -> String {
+fn write_dataset(stage: &Stage, clock: Option<&str>) -> String {
     let source = stage.path("almanac");
     std::fs::create_dir_all(source.join("tests")).unwrap();
     std::fs::write(source.join("almanac.py"), SOURCE).unwrap();
@@ -35,14 +35,14 @@ fn dataset(stage: &Stage, clock: Option<&str>) -> String {
     if let Some(clock) = clock {
         row["clock"] = clock.into();
     }
-    stage.file("almanac.jsonl", &row.to_string()).to_str().unwrap().to_owned()
+    stage.write_file("almanac.jsonl", &row.to_string()).to_str().unwrap().to_owned()
 }
 
-const MAY: &str = "2024-05-01T12:00:00+02:00";
+const TASK_CLOCK: &str = "2024-05-01T12:00:00+02:00";
 
 fn check_validation(kind: &str) {
     let stage = Stage::new();
-    let tasks = dataset(&stage, Some(MAY));
+    let tasks = write_dataset(&stage, Some(TASK_CLOCK));
     stage.run(["tasks", "validate", "--tasks", &tasks, "--sandbox", kind], 0);
 }
 
@@ -51,11 +51,11 @@ fn tests_see_the_date_of_their_task() {
     check_validation("native");
     let stage = Stage::new();
     // Without the clock the task is invalid, because its gold does not resolve it.
-    let tasks = dataset(&stage, None);
+    let tasks = write_dataset(&stage, None);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("fail-to-pass failed: tests/test_almanac.py::test_"), "{told}");
-    let tasks = dataset(&stage, Some("May 2024"));
+    let tasks = write_dataset(&stage, Some("May 2024"));
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 2);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("\"May 2024\" is not a time"), "{told}");
@@ -63,7 +63,7 @@ fn tests_see_the_date_of_their_task() {
 
 #[test]
 fn tests_in_containers_see_the_date_of_their_task() {
-    if docker("tests_in_containers_see_the_date_of_their_task") {
+    if has_docker("tests_in_containers_see_the_date_of_their_task") {
         check_validation("docker");
     }
 }
@@ -80,7 +80,7 @@ fn agent_sees_the_date_of_its_arm() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    dataset(&stage, None);
+    write_dataset(&stage, None);
     let config = |clock: &str| {
         format!(
             "tasks = [\"almanac.jsonl\"]\n[sandbox]\nclock = \"{clock}\"\n[[arms]]\nname = \"a\"\n\
@@ -88,16 +88,17 @@ fn agent_sees_the_date_of_its_arm() {
             fake.base_url()
         )
     };
-    let file = stage.file("run.toml", &config(MAY));
+    let file = stage.write_file("run.toml", &config(TASK_CLOCK));
     let out = stage.path("run");
     stage.run(["run", file.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
-    let patch = std::fs::read_to_string(find(&out, "patch.diff").pop().unwrap()).unwrap();
+    let patch = std::fs::read_to_string(find_files(&out, "patch.diff").pop().unwrap()).unwrap();
     assert!(patch.contains("+0\n+2024-05-01T10\n"), "{patch}");
-    let verdict = std::fs::read(find(&out.join("trials"), "verdict.json").pop().unwrap()).unwrap();
+    let verdict =
+        std::fs::read(find_files(&out.join("trials"), "verdict.json").pop().unwrap()).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
     assert_eq!(verdict["resolved"], true, "{verdict:#}");
 
-    let file = stage.file("wrong.toml", &config("yesterday"));
+    let file = stage.write_file("wrong.toml", &config("yesterday"));
     let said = stage.run(["run", file.to_str().unwrap(), "--dry-run"], 2);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("sandbox.clock") && told.contains("is not a time"), "{told}");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::stage::Stage;
 
 /// A project whose first test file tests a separate module that the other test files do not need.
-fn project(stage: &Stage) -> String {
+fn write_project(stage: &Stage) -> String {
     let write = |path: &str, text: &str| {
         let path = stage.path("project").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,7 +79,7 @@ fn project(stage: &Stage) -> String {
 #[test]
 fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let stage = Stage::new();
-    let project = project(&stage);
+    let project = write_project(&stage);
     let collect = |out: &str| {
         let out = stage.path(out).display().to_string();
         let output = stage.run(["collect", &project, "--out", &out], 0);
@@ -249,7 +249,7 @@ fn collect_reports_unusable_sources_with_hints() {
     let empty = stage.path("empty").display().to_string();
     assert!(told(&empty).contains("has no Python package"));
     fs::create_dir_all(stage.path("spaced/jaraco/text")).unwrap();
-    stage.file("spaced/jaraco/text/__init__.py", "");
+    stage.write_file("spaced/jaraco/text/__init__.py", "");
     let spaced = stage.path("spaced").display().to_string();
     assert!(told(&spaced).contains("jaraco.text in a namespace"));
     // A hint for a commit must not suggest a release.
@@ -266,7 +266,7 @@ fn collect_reports_unusable_sources_with_hints() {
     assert_eq!(alone.status.code(), Some(1), "{}", String::from_utf8_lossy(&alone.stderr));
     // A dry run leaves the tasks of a collection unchanged.
     fs::create_dir(stage.path("made")).unwrap();
-    let tasks = stage.file("made/tasks.jsonl", "{}\n");
+    let tasks = stage.write_file("made/tasks.jsonl", "{}\n");
     let made = stage.path("made").display().to_string();
     let output = stage.run(["collect", &empty, "--dry-run", "--out", &made], 2);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -277,7 +277,7 @@ fn collect_reports_unusable_sources_with_hints() {
 #[test]
 fn collect_asks_the_model_once_for_each_description() {
     let stage = Stage::new();
-    let project = project(&stage);
+    let project = write_project(&stage);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = Script::parse(
         r#"
@@ -296,7 +296,8 @@ content = '{"tested_object_ids": []}'
     let name = format!("fake-{}", stage.dir.path().file_name().unwrap().display());
     let model =
         format!("[models.\"a fake\"]\nbase_url = \"{}\"\nname = \"{name}\"\n", fake.base_url());
-    let config = stage.file("models.toml", &(model + "price = { input = 9.0, output = 9.0 }\n"));
+    let config =
+        stage.write_file("models.toml", &(model + "price = { input = 9.0, output = 9.0 }\n"));
     let collect = |out: &str| {
         let out = stage.path(out);
         let args = ["collect", &project, "--dry-run", "--llm", "a fake", "--config"];
@@ -352,12 +353,12 @@ fn collect_replaces_a_pytest_too_old_for_the_interpreter() {
     let stage = Stage::new();
     let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
     fs::create_dir_all(stage.path("old/tests")).unwrap();
-    stage.file("old/pyproject.toml", poetry);
+    stage.write_file("old/pyproject.toml", poetry);
     // The text is unique to this test, because results are cached by tree content and the cache outlives the
     // run.
     let own = format!("# {}\ndef one():\n    return 1\n", stage.dir.path().display());
-    stage.file("old/old.py", &own);
-    stage.file(
+    stage.write_file("old/old.py", &own);
+    stage.write_file(
         "old/tests/test_old.py",
         "import old\n\ndef test_one():\n    assert old.one() == 1\n",
     );

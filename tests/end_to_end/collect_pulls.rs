@@ -47,7 +47,7 @@ const TEST: &str = "import coins\n\n\ndef test_count():\n    assert coins.count(
 const TEST_TOTAL: &str = "\n\ndef test_total():\n    assert coins.total([1, 2]) == 3\n";
 const TEST_PURSE: &str = "\n\ndef test_purse():\n    assert coins.Purse().coins == []\n\n\ndef test_wrong():\n    assert coins.count([]) == 7\n";
 
-fn history(folder: &Path) {
+fn create_history(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     let mut history = History { folder, second: 0 };
     let test = "tests/test_coins.py";
@@ -94,11 +94,11 @@ fn history(folder: &Path) {
 fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
     let stage = Stage::new();
     let clone = stage.path("acme__coins");
-    history(&clone);
+    create_history(&clone);
     let dump = json!({"number": 3, "title": "Add `total`", "body": "Closes #2.", "comments": [
         {"created_at": "2024-05-01T11:00:00Z", "body": "Please do."},
         {"created_at": "2024-05-01T13:00:00Z", "body": "Adds them up in a loop."}]});
-    let dump = stage.file("pulls.jsonl", &dump.to_string());
+    let dump = stage.write_file("pulls.jsonl", &dump.to_string());
     let collect = |out: &str, more: &[&str]| {
         let out = stage.path(out);
         let args = ["collect-pulls", clone.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -198,8 +198,8 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
 fn several_clones_become_one_dataset_and_failures_are_listed() {
     let stage = Stage::new();
     let (first, second) = (stage.path("acme__coins"), stage.path("acme__money"));
-    history(&first);
-    history(&second);
+    create_history(&first);
+    create_history(&second);
     let none = stage.path("empty");
     fs::create_dir(&none).unwrap();
     let out = stage.path("out");
@@ -231,7 +231,7 @@ fn several_clones_become_one_dataset_and_failures_are_listed() {
 fn collect_pulls_asks_the_model_once_about_each_pull_request() {
     let stage = Stage::new();
     let clone = stage.path("acme__coins");
-    history(&clone);
+    create_history(&clone);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = Script::parse(
         r#"
@@ -245,7 +245,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
     let fake = runtime.block_on(FakeLlm::start(script.unwrap())).unwrap();
     let name = format!("fake-{}", stage.dir.path().file_name().unwrap().display());
     let model = format!("[models.fake]\nbase_url = \"{}\"\nname = \"{name}\"\n", fake.base_url());
-    let config = stage.file("models.toml", &model);
+    let config = stage.write_file("models.toml", &model);
     let collect = |out: &str| {
         let out = stage.path(out);
         let args = ["collect-pulls", clone.to_str().unwrap(), "--dry-run", "--llm", "fake"];

@@ -4,12 +4,12 @@ use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::stage::{Stage, find, root};
+use crate::stage::{Stage, find_files, root};
 
 const TASKS: usize = 6;
 
 /// Six tasks, and three arms: gold, noop and a scripted arm that is marked as a control.
-fn config(stage: &Stage, control: bool) -> PathBuf {
+fn write_config(stage: &Stage, control: bool) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
@@ -19,7 +19,7 @@ fn config(stage: &Stage, control: bool) -> PathBuf {
             task.to_string()
         })
         .collect();
-    stage.file("tasks.jsonl", &lines.join("\n"));
+    stage.write_file("tasks.jsonl", &lines.join("\n"));
     let marked = if control { "control = true\n" } else { "" };
     let text = format!(
         "tasks = [\"{}\"]\njobs = 2\n[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
@@ -29,13 +29,13 @@ fn config(stage: &Stage, control: bool) -> PathBuf {
         stage.path("tasks.jsonl").display(),
         root().join("configs/scripts/demo.toml").display(),
     );
-    stage.file("compare.toml", &text)
+    stage.write_file("compare.toml", &text)
 }
 
 #[test]
 fn controls_are_compared_separately_and_gates_have_exit_codes() {
     let stage = Stage::new();
-    let config = config(&stage, true);
+    let config = write_config(&stage, true);
     let out = stage.path("run");
     let run = out.to_str().unwrap();
     stage.run(["run", config.to_str().unwrap(), "--out", run], 0);
@@ -81,7 +81,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
     let arms = record["arms"].as_array().unwrap();
     assert_eq!(arms[2]["control"], true);
     let noop = &arms[1]["id"].as_str().unwrap()[..12];
-    let verdicts = find(&out.join("trials"), "verdict.json");
+    let verdicts = find_files(&out.join("trials"), "verdict.json");
     let verdict = verdicts.iter().find(|path| path.to_string_lossy().contains(noop)).unwrap();
     fs::remove_dir_all(verdict.parent().unwrap()).unwrap();
     let found = json(&["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"], 3);
@@ -92,7 +92,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
 #[test]
 fn task_and_arm_globs_can_be_repeated() {
     let stage = Stage::new();
-    let config = config(&stage, false);
+    let config = write_config(&stage, false);
     let dry_run = |args: &[&str], status: i32| {
         let all = ["run", config.to_str().unwrap(), "--dry-run"];
         let output = stage.run(all.iter().chain(args), status);

@@ -11,15 +11,15 @@ use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
 use crate::{
-    honest,
-    stage::{Stage, arm, find, root},
+    honest_work,
+    stage::{Stage, find_arm, find_files, root},
     upstream::Upstream,
 };
 
-const IMPORT: &str = r#"sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
+const IMPORT_COMMAND: &str = r#"sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
 
 /// Returns the module with the solution in it, and the solution alone.
-fn solved() -> (String, String) {
+fn solved_module() -> (String, String) {
     let module =
         fs::read_to_string(root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
     let at = module.find("def from_roman").unwrap();
@@ -29,19 +29,22 @@ fn solved() -> (String, String) {
 
 /// The demo task, whose environment contains an encoded copy that the leak check cannot read, and four arms:
 /// three paste the solution, each from a different source, and one writes it.
-fn config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
+fn write_config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     task["blocked_urls"] = json!(["https://docs.test/numerals/**"]);
     let rotated = "tr 'a-zA-Z' 'n-za-mN-ZA-M' < /testbed/numerals/roman.py > /venv/notes.txt";
     task["environment"]["setup"].as_array_mut().unwrap().push(rotated.into());
-    stage.file("task.jsonl", &format!("{task}\n"));
-    let (_, function) = solved();
+    stage.write_file("task.jsonl", &format!("{task}\n"));
+    let (_, function) = solved_module();
     fs::create_dir_all(stage.path("mine")).unwrap();
     let shipped = fs::read_to_string(root().join("prompts/tools/task.md.j2")).unwrap();
-    stage.file("mine/task.md.j2", &format!("{shipped}\nRemember:\n\n```python\n{function}```\n"));
-    stage.file("own-mirror.pem", &upstream.ca);
+    stage.write_file(
+        "mine/task.md.j2",
+        &format!("{shipped}\nRemember:\n\n```python\n{function}```\n"),
+    );
+    stage.write_file("own-mirror.pem", &upstream.ca);
     let port = upstream.port();
     let mut text = "tasks = [\"task.jsonl\"]\njobs = 2\n".to_owned();
     for name in ["mirror", "copy", "instructions", "typed"] {
@@ -59,7 +62,7 @@ fn config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
             fake.base_url()
         ));
     }
-    stage.file("run.toml", &text)
+    stage.write_file("run.toml", &text)
 }
 
 fn script(port: u16) -> Script {
@@ -70,15 +73,16 @@ fn script(port: u16) -> Script {
         turns.push(call("submit", json!({})));
         json!({"model": model, "turn": turns})
     };
-    let (_, function) = solved();
-    let typed = format!("cat >> numerals/roman.py <<'END'\n\n\n{function}END\n{IMPORT}");
+    let (_, function) = solved_module();
+    let typed = format!("cat >> numerals/roman.py <<'END'\n\n\n{function}END\n{IMPORT_COMMAND}");
     let ls = || "ls numerals".to_owned();
     let check = || "cat numerals/roman.py; /venv/bin/python -m pytest -q".to_owned();
     let fetch = format!(
-        "curl -sS https://mirror.test:{port}/notes/roman.txt > numerals/roman.py\n{IMPORT}"
+        "curl -sS https://mirror.test:{port}/notes/roman.txt > numerals/roman.py\n{IMPORT_COMMAND}"
     );
-    let unrotate =
-        format!("tr 'a-zA-Z' 'n-za-mN-ZA-M' < /venv/notes.txt | tee numerals/roman.py\n{IMPORT}");
+    let unrotate = format!(
+        "tr 'a-zA-Z' 'n-za-mN-ZA-M' < /venv/notes.txt | tee numerals/roman.py\n{IMPORT_COMMAND}"
+    );
     let all = [
         conversation("mirror", &[ls(), fetch, check()]),
         conversation("copy", &[ls(), unrotate, check()]),
@@ -95,10 +99,10 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
     let stage = Stage::new();
     let www = stage.path("www/notes");
     fs::create_dir_all(&www).unwrap();
-    fs::write(www.join("roman.txt"), solved().0).unwrap();
+    fs::write(www.join("roman.txt"), solved_module().0).unwrap();
     let upstream = runtime.block_on(Upstream::start(&["mirror.test"], &stage.path("www")));
     let fake = runtime.block_on(FakeLlm::start(script(upstream.port()))).unwrap();
-    let config = config(&stage, &upstream, &fake);
+    let config = write_config(&stage, &upstream, &fake);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
@@ -109,7 +113,7 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
             ("instructions", "answer_in_scaffold", 0),
             ("typed", "", 0),
         ] {
-            let verdict = verdict(&out, arm(&report, name));
+            let verdict = read_verdict(&out, find_arm(&report, name));
             assert_eq!(verdict["resolved"], true, "{name}: {verdict:#}");
             let found: Vec<(&Value, Option<u64>)> = verdict["evidence"]
                 .as_array()
@@ -135,9 +139,9 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
     check();
 }
 
-fn verdict(out: &Path, arm: &Value) -> Value {
+fn read_verdict(out: &Path, arm: &Value) -> Value {
     let id = &arm["arm"].as_str().unwrap()[..12];
-    let verdicts = find(&out.join("trials"), "verdict.json");
+    let verdicts = find_files(&out.join("trials"), "verdict.json");
     let path = verdicts.into_iter().find(|path| path.to_str().unwrap().contains(id)).unwrap();
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -159,23 +163,23 @@ fn honest_work_is_not_marked() {
     let run: Value = serde_json::from_slice(&fs::read(plain.join("run.json")).unwrap()).unwrap();
     let mut conversations = Vec::new();
     for task in run["tasks"].as_array().unwrap() {
-        conversations.extend(honest::conversations(&task["task"]));
+        conversations.extend(honest_work::conversations(&task["task"]));
     }
     let script = serde_json::from_value(json!({"conversation": conversations})).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let mut text = format!("tasks = [{tasks:?}]\njobs = 2\n");
-    for (way, scaffold) in honest::WAYS {
+    for (way, scaffold) in honest_work::APPROACHES {
         text.push_str(&format!(
             "[[arms]]\nname = \"{way}\"\nscaffold = \"{scaffold}\"\nmodel = \"{way}\"\n\
              [models.\"{way}\"]\nbase_url = \"{}\"\nname = \"{way}\"\n",
             fake.base_url()
         ));
     }
-    let config = stage.file("run.toml", &text);
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let (mut trials, mut resolved, mut marked) = (0, 0, BTreeSet::new());
-    for path in find(&out.join("trials"), "verdict.json") {
+    for path in find_files(&out.join("trials"), "verdict.json") {
         let verdict: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         trials += 1;
         resolved += usize::from(verdict["resolved"] == true);
@@ -186,7 +190,7 @@ fn honest_work_is_not_marked() {
         }
     }
     println!("content match: {trials} honest trials, {resolved} resolved, {} marked", marked.len());
-    assert_eq!(trials, run["tasks"].as_array().unwrap().len() * honest::WAYS.len());
+    assert_eq!(trials, run["tasks"].as_array().unwrap().len() * honest_work::APPROACHES.len());
     assert!(resolved * 2 > trials, "{resolved} of {trials}: too few trials did real work");
     assert!(marked.is_empty(), "{marked:#?}");
 }

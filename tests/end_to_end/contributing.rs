@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Top-level folders whose files the pages may name.
-const TOPS: [&str; 7] =
+const TOP_FOLDERS: [&str; 7] =
     ["configs/", "docs/", "prompts/", "runtime/", "sandboxes/", "scaffolds/", "tests/"];
 
 /// Returns the paths that the page names in backticks. Upper-case parts are placeholders; for them, the
@@ -14,7 +14,7 @@ const TOPS: [&str; 7] =
 fn named_paths(page: &str) -> Vec<String> {
     let paths = page.split('`').skip(1).step_by(2);
     paths
-        .filter(|path| TOPS.iter().any(|top| path.starts_with(top)) && !path.contains(' '))
+        .filter(|path| TOP_FOLDERS.iter().any(|top| path.starts_with(top)) && !path.contains(' '))
         .map(|path| match path.find("NAME").or_else(|| path.find('*')) {
             Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder).to_owned(),
             None => path.to_owned(),
@@ -35,14 +35,14 @@ fn paths_in_contributing_and_architecture_exist() {
 }
 
 /// The pages at the top of the repository and in `docs/`.
-fn pages(root: &Path) -> Vec<PathBuf> {
+fn markdown_pages(root: &Path) -> Vec<PathBuf> {
     let files = [root.to_owned(), root.join("docs")].map(|folder| fs::read_dir(folder).unwrap());
     let paths = files.into_iter().flatten().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
 /// Returns the targets of a page's links, without URLs and anchors within the page.
-fn links(page: &str) -> Vec<&str> {
+fn link_targets(page: &str) -> Vec<&str> {
     let targets = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
@@ -51,9 +51,9 @@ fn links(page: &str) -> Vec<&str> {
 fn links_between_pages_resolve() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut gone = Vec::new();
-    for page in pages(&root) {
+    for page in markdown_pages(&root) {
         let text = fs::read_to_string(&page).unwrap();
-        for target in links(&text) {
+        for target in link_targets(&text) {
             let file = target.split('#').next().unwrap_or(target);
             if !page.parent().unwrap().join(file).exists() {
                 gone.push(format!("{}: {target}", page.display()));
@@ -62,7 +62,7 @@ fn links_between_pages_resolve() {
     }
     assert!(gone.is_empty(), "links that lead nowhere: {gone:#?}");
     let page = "[a](b.md), [c](https://d), [e](#f), [g](h i.md#j)";
-    assert_eq!(links(page), ["b.md", "h i.md#j"]);
+    assert_eq!(link_targets(page), ["b.md", "h i.md#j"]);
 }
 
 #[test]

@@ -11,17 +11,17 @@ use serde_json::Value;
 
 use crate::{
     resume::wait_for,
-    stage::{DEMO_SOLUTION, Stage, cache, find, root},
+    stage::{DEMO_SOLUTION, Stage, cache, find_files, root},
 };
 
 /// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. At
 /// step 5 it creates a file and removes it at step 6, so that trees change without an edit.
-struct Scripted {
+struct CurveFixture {
     stage: Stage,
     config: PathBuf,
 }
 
-impl Scripted {
+impl CurveFixture {
     fn new() -> Self {
         let stage = Stage::new();
         let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
@@ -39,9 +39,9 @@ impl Scripted {
             lines.push_str(&format!("{task}\n"));
             script.push_str(&conversation(name, solved));
         }
-        stage.file("tasks.jsonl", &lines);
-        stage.file("script.toml", &script);
-        let config = stage.file(
+        stage.write_file("tasks.jsonl", &lines);
+        stage.write_file("script.toml", &script);
+        let config = stage.write_file(
             "c.toml",
             &format!(
                 "tasks = [\"{}\"]\n[budget]\nsteps = 100\n[[arms]]\nname = \"t\"\nscaffold = \"tools\"\n\
@@ -65,13 +65,13 @@ impl Scripted {
         out
     }
 
-    fn curve(&self, run: &Path, args: &[&str]) -> Value {
+    fn curve_report(&self, run: &Path, args: &[&str]) -> Value {
         let all = ["curve", run.to_str().unwrap(), "--format", "json"];
         let output = self.stage.run(all.iter().chain(args), 0);
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn refused(&self, run: &Path, args: &[&str], said: &str) {
+    fn assert_rejected(&self, run: &Path, args: &[&str], said: &str) {
         let output = self.stage.run(["curve", run.to_str().unwrap()].iter().chain(args), 2);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(error.contains(said) && error.contains("hint: "), "{error}");
@@ -104,34 +104,38 @@ fn conversation(task: &str, solved: Option<usize>) -> String {
     text
 }
 
-fn resolved(report: &Value) -> u64 {
+fn resolved_count(report: &Value) -> u64 {
     report["arms"][0]["resolved"].as_u64().unwrap()
 }
 
-fn steps(report: &Value) -> u64 {
+fn total_steps(report: &Value) -> u64 {
     let tasks = report["tasks"].as_array().unwrap();
     tasks.iter().map(|trial| trial["steps"].as_u64().unwrap()).sum()
 }
 
 /// Returns the values of a key, task by task, from a report or from a curve.
-fn values<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
+fn values_of_key<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|one| &one[key]).collect()
 }
 
 #[test]
 fn curve_matches_real_runs_with_smaller_limits() {
-    let scripted = Scripted::new();
+    let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
     // First, so that the curve cannot reuse a verdict of the real runs.
-    let curve = scripted.curve(&run, &["--at", "steps=10,50,100"]);
+    let curve = scripted.curve_report(&run, &["--at", "steps=10,50,100"]);
     let points = curve["points"].as_array().unwrap();
     let (mut real, mut calls) = (Vec::new(), 0);
     for limit in [10, 50, 100] {
         let set = format!("budget.steps={limit}");
         let out = scripted.run(&format!("real-{limit}"), &[&set]);
         let report = scripted.stage.report(&out);
-        calls += steps(&report);
-        real.push((limit, resolved(&report), report["arms"][0]["passed_rate"].as_f64().unwrap()));
+        calls += total_steps(&report);
+        real.push((
+            limit,
+            resolved_count(&report),
+            report["arms"][0]["passed_rate"].as_f64().unwrap(),
+        ));
     }
     let found: Vec<_> = points
         .iter()
@@ -147,10 +151,10 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!((&curve["cost"]["model_calls"], &curve["cost"]["gradings"]), (&0.into(), &2.into()));
     println!(
         "three real runs: {calls} model calls, 9 gradings; one run and its curve: {} model calls, {} gradings",
-        steps(&report),
+        total_steps(&report),
         3 + curve["cost"]["gradings"].as_u64().unwrap()
     );
-    let again = scripted.curve(&run, &["--at", "steps=100,10,50"]);
+    let again = scripted.curve_report(&run, &["--at", "steps=100,10,50"]);
     assert_eq!((&again["points"], &again["cost"]["gradings"]), (&curve["points"], &0.into()));
     let last = &points[2];
     assert_eq!(
@@ -158,7 +162,7 @@ fn curve_matches_real_runs_with_smaller_limits() {
         (&"t".into(), &"steps".into(), &3.into())
     );
     assert_eq!((&last["truncated"], &last["resolved_rate"]), (&false.into(), &(2.0 / 3.0).into()));
-    assert_eq!(values(&curve["points"], "bound"), [3, 2, 1]);
+    assert_eq!(values_of_key(&curve["points"], "bound"), [3, 2, 1]);
 
     // The response that crosses the limit is included for every kind of limit: 150 tokens and $0.002 per
     // response.
@@ -167,29 +171,32 @@ fn curve_matches_real_runs_with_smaller_limits() {
         ("tokens=1650", "budget.total_tokens=1650", 0),
         ("cost=0.023", "budget.cost_usd=0.023", 1),
     ] {
-        let point = &scripted.curve(&run, &["--at", at])["points"][0];
+        let point = &scripted.curve_report(&run, &["--at", at])["points"][0];
         let out = scripted.run(&at.replace('=', "-"), &[set]);
-        assert_eq!(point["resolved"], resolved(&scripted.stage.report(&out)), "{at}");
+        assert_eq!(point["resolved"], resolved_count(&scripted.stage.report(&out)), "{at}");
         assert_eq!(point["resolved"], wanted, "{at}");
     }
-    let seconds = scripted.curve(&run, &["--at", "seconds=100000"]);
+    let seconds = scripted.curve_report(&run, &["--at", "seconds=100000"]);
     assert_eq!(seconds["points"][0]["resolved"], 2);
 
-    let every = scripted.curve(&run, &["--every"]);
-    assert_eq!(values(&every["first_resolved"], "step"), [&12.into(), &60.into(), &Value::Null]);
+    let every = scripted.curve_report(&run, &["--every"]);
+    assert_eq!(
+        values_of_key(&every["first_resolved"], "step"),
+        [&12.into(), &60.into(), &Value::Null]
+    );
 
-    let check = scripted.curve(&run, &["--at", "steps=10,50", "--check", "2"]);
+    let check = scripted.curve_report(&run, &["--at", "steps=10,50", "--check", "2"]);
     let one = &check["checks"][0];
     assert_eq!((&one["at"], &one["tasks"], &one["gap"]), (&10.into(), &2.into(), &0.0.into()));
     assert_eq!(check["cost"]["model_calls"], 20);
-    let check = scripted.curve(&run, &["--at", "steps=10", "--check", "3"]);
+    let check = scripted.curve_report(&run, &["--at", "steps=10", "--check", "3"]);
     assert_eq!(check["cost"]["model_calls"], 10, "existing responses are not requested again");
     assert_eq!(check["checks"][0]["tasks"], 3);
 
-    scripted.refused(&run, &["--at", "steps=10,101"], "ran with a limit of 100");
-    scripted.refused(&run, &["--at", "stepps=10"], "`stepps` is not a kind of budget");
-    scripted.refused(&run, &["--at", "steps=0"], "not a number above 0");
-    scripted.refused(&run, &[], "nothing to compute");
+    scripted.assert_rejected(&run, &["--at", "steps=10,101"], "ran with a limit of 100");
+    scripted.assert_rejected(&run, &["--at", "stepps=10"], "`stepps` is not a kind of budget");
+    scripted.assert_rejected(&run, &["--at", "steps=0"], "not a number above 0");
+    scripted.assert_rejected(&run, &[], "nothing to compute");
 
     let compared = [run.to_str().unwrap(), scripted.stage.path("real-10").to_str().unwrap()]
         .map(str::to_owned);
@@ -220,12 +227,12 @@ fn curve_matches_real_runs_with_smaller_limits() {
 
 #[test]
 fn curve_shows_a_disclosed_budget_only_as_truncated() {
-    let scripted = Scripted::new();
+    let scripted = CurveFixture::new();
     let run = scripted.run("run", &["budget.steps=14", "budget.disclosure=\"countdown\""]);
-    scripted.refused(&run, &["--at", "steps=10"], "knew its budget");
-    let curve = scripted.curve(&run, &["--at", "steps=10,14", "--allow-truncated"]);
-    assert_eq!(values(&curve["points"], "truncated"), [true, false]);
-    assert_eq!(values(&curve["points"], "resolved"), [0, 1]);
+    scripted.assert_rejected(&run, &["--at", "steps=10"], "knew its budget");
+    let curve = scripted.curve_report(&run, &["--at", "steps=10,14", "--allow-truncated"]);
+    assert_eq!(values_of_key(&curve["points"], "truncated"), [true, false]);
+    assert_eq!(values_of_key(&curve["points"], "resolved"), [0, 1]);
     let page = [
         "curve",
         run.to_str().unwrap(),
@@ -241,22 +248,30 @@ fn curve_shows_a_disclosed_budget_only_as_truncated() {
 
 #[test]
 fn curve_uses_the_largest_arm_of_a_limit_matrix() {
-    let scripted = Scripted::new();
+    let scripted = CurveFixture::new();
     let run = scripted.run("run", &[r#"matrix."budget.steps"=[8, 13, 20]"#]);
     // The arms with 8 and 13 steps cannot say what 20 would have given. They differ from the third arm in
     // nothing else.
-    let curve = scripted.curve(&run, &["--at", "steps=8,13,20"]);
-    assert_eq!(values(&curve["points"], "name"), ["t/steps=20"; 3]);
-    assert_eq!(values(&curve["points"], "resolved"), [0, 1, 1]);
+    let curve = scripted.curve_report(&run, &["--at", "steps=8,13,20"]);
+    assert_eq!(values_of_key(&curve["points"], "name"), ["t/steps=20"; 3]);
+    assert_eq!(values_of_key(&curve["points"], "resolved"), [0, 1, 1]);
     // Every arm has results for limits that all of them cover.
-    let curve = scripted.curve(&run, &["--at", "steps=5,8"]);
+    let curve = scripted.curve_report(&run, &["--at", "steps=5,8"]);
     assert_eq!(curve["points"].as_array().unwrap().len(), 6);
-    let curve = scripted.curve(&run, &["--at", "steps=10", "--arms", "*=13", "--arms", "*=20"]);
-    assert_eq!(values(&curve["points"], "name"), ["t/steps=13", "t/steps=20"]);
-    let every = scripted.curve(&run, &["--every", "--arms", "*=13"]);
-    assert_eq!(values(&every["first_resolved"], "step"), [&12.into(), &Value::Null, &Value::Null]);
-    scripted.refused(&run, &["--at", "steps=20", "--arms", "*=13"], "ran with a limit of 13");
-    scripted.refused(
+    let curve =
+        scripted.curve_report(&run, &["--at", "steps=10", "--arms", "*=13", "--arms", "*=20"]);
+    assert_eq!(values_of_key(&curve["points"], "name"), ["t/steps=13", "t/steps=20"]);
+    let every = scripted.curve_report(&run, &["--every", "--arms", "*=13"]);
+    assert_eq!(
+        values_of_key(&every["first_resolved"], "step"),
+        [&12.into(), &Value::Null, &Value::Null]
+    );
+    scripted.assert_rejected(
+        &run,
+        &["--at", "steps=20", "--arms", "*=13"],
+        "ran with a limit of 13",
+    );
+    scripted.assert_rejected(
         &run,
         &["--at", "steps=8", "--arms", "*=21"],
         "no arm name in the run matches",
@@ -266,7 +281,7 @@ fn curve_uses_the_largest_arm_of_a_limit_matrix() {
 /// `--check` counts its trials before it starts one.
 #[test]
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
-    let scripted = Scripted::new();
+    let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
     let output = Command::new("sh")
         .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_proctor"), "curve"])
@@ -280,18 +295,18 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("need more open files than the limit of 64"), "{said}");
-    assert!(!checked(&run).exists(), "no trial was started");
+    assert!(!check_folder(&run).exists(), "no trial was started");
 }
 
 /// The second ^C closes the sandboxes of a check, and the command ends like an interrupted run.
 #[test]
 fn interrupted_check_ends_with_status_130() {
-    let scripted = Scripted::new();
+    let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
     // The script is not part of the arm, so the check's model can be slower than this test.
     let slow = "model = \"s\"\n[default]\ndelay_seconds = 600.0\n\
                 tool_calls = [{ name = \"submit\", arguments = {} }]\n";
-    scripted.stage.file("script.toml", slow);
+    scripted.stage.write_file("script.toml", slow);
     let log = scripted.stage.path("log");
     let mut child = Command::new(env!("CARGO_BIN_EXE_proctor"))
         .arg("curve")
@@ -311,7 +326,7 @@ fn interrupted_check_ends_with_status_130() {
     };
     let asks = |journal: &PathBuf| fs::read_to_string(journal).unwrap().contains("model_asked");
     wait_for("the first request", || {
-        find(&checked(&run), "trajectory.jsonl").iter().any(asks).then_some(())
+        find_files(&check_folder(&run), "trajectory.jsonl").iter().any(asks).then_some(())
     });
     interrupt();
     wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
@@ -320,6 +335,6 @@ fn interrupted_check_ends_with_status_130() {
 }
 
 /// Returns the folder in which `--check` keeps its trials.
-fn checked(run: &Path) -> PathBuf {
+fn check_folder(run: &Path) -> PathBuf {
     run.with_file_name("run-check-seconds-100000")
 }

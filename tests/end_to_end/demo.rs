@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::stage::{Stage, arm, docker, find};
+use crate::stage::{Stage, find_arm, find_files, has_docker};
 
 /// The verdicts that the table must show, on any back end.
-fn verdicts(report: &Value) -> Vec<(String, String, Value)> {
+fn table_verdicts(report: &Value) -> Vec<(String, String, Value)> {
     let name_of = |id: &Value| {
         let arms = report["arms"].as_array().unwrap();
         arms.iter().find(|arm| arm["arm"] == *id).unwrap()["name"].as_str().unwrap().to_owned()
@@ -23,7 +23,7 @@ fn verdicts(report: &Value) -> Vec<(String, String, Value)> {
     all
 }
 
-pub fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
+pub fn run_demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
     let out = stage.path(out);
     let mut args = vec!["run", "configs/demo.toml", "--out", out.to_str().unwrap()];
     args.extend(extra);
@@ -31,12 +31,12 @@ pub fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("is a script"), "the demo must say that its model is a script:\n{said}");
     let report = stage.report(&out);
-    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0);
-    assert_eq!(arm(&report, "noop")["resolved_rate"], 0.0);
-    assert_eq!(arm(&report, "tools/scripted")["resolved_rate"], 0.5);
-    assert!(arm(&report, "tools/scripted")["steps"]["mean"].as_f64().unwrap() > 1.0);
+    assert_eq!(find_arm(&report, "gold")["resolved_rate"], 1.0);
+    assert_eq!(find_arm(&report, "noop")["resolved_rate"], 0.0);
+    assert_eq!(find_arm(&report, "tools/scripted")["resolved_rate"], 0.5);
+    assert!(find_arm(&report, "tools/scripted")["steps"]["mean"].as_f64().unwrap() > 1.0);
     for file in ["trajectory.jsonl", "patch.diff", "outcome.json", "verdict.json"] {
-        assert_eq!(find(&out.join("trials"), file).len(), 6, "{file}");
+        assert_eq!(find_files(&out.join("trials"), file).len(), 6, "{file}");
     }
     assert!(out.join("run.json").is_file() && out.join("report.json").is_file());
     report
@@ -44,16 +44,16 @@ pub fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
 
 #[test]
 fn demo_distinguishes_gold_noop_and_a_script() {
-    demo(&Stage::new(), "run", &[]);
+    run_demo(&Stage::new(), "run", &[]);
 }
 
 #[test]
 fn docker_demo_has_the_same_verdicts() {
-    if !docker("docker_demo_has_the_same_verdicts") {
+    if !has_docker("docker_demo_has_the_same_verdicts") {
         return;
     }
     let stage = Stage::new();
-    let native = demo(&stage, "native", &[]);
-    let on_docker = demo(&stage, "docker", &["--set", "sandbox.kind=docker"]);
-    assert_eq!(verdicts(&native), verdicts(&on_docker));
+    let native = run_demo(&stage, "native", &[]);
+    let on_docker = run_demo(&stage, "docker", &["--set", "sandbox.kind=docker"]);
+    assert_eq!(table_verdicts(&native), table_verdicts(&on_docker));
 }

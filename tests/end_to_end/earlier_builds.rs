@@ -6,7 +6,7 @@ use proctor_record::RunDir;
 use proctor_types::CONFIG_VERSION;
 use serde_json::Value;
 
-use crate::stage::{Stage, arm, find, root};
+use crate::stage::{Stage, find_arm, find_files, root};
 
 /// Copies the run of gold and noop on the demo's own task.
 fn copy_run(stage: &Stage, build: &str) -> String {
@@ -18,7 +18,7 @@ fn copy_run(stage: &Stage, build: &str) -> String {
 }
 
 #[test]
-fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
+fn run_of_build_6acfa78_is_reported_shown_exported_and_resumed() {
     let stage = Stage::new();
     let run = copy_run(&stage, "6acfa78");
     let run = run.as_str();
@@ -30,7 +30,7 @@ fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
         serde_json::from_slice(&fs::read(path.join("report.json")).unwrap()).unwrap();
     let report = stage.report(path);
     for name in ["gold", "noop"] {
-        let (before, now) = (arm(&before, name), arm(&report, name));
+        let (before, now) = (find_arm(&before, name), find_arm(&report, name));
         assert_eq!(
             (&now["arm"], &now["resolved"]),
             (&before["arm"], &before["resolved"]),
@@ -48,7 +48,7 @@ fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
 
     // `resume` has nothing left to run, and the plan file stays unchanged.
     let verdicts = || -> Vec<_> {
-        let found = find(&path.join("trials"), "verdict.json");
+        let found = find_files(&path.join("trials"), "verdict.json");
         found.iter().map(|file| fs::read(file).unwrap()).collect()
     };
     let graded = verdicts();
@@ -56,7 +56,7 @@ fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
     stage.run(["resume", run], 0);
     assert_eq!(verdicts(), graded);
     assert_eq!(fs::read(path.join("run.json")).unwrap(), plan);
-    let record = RunDir::view(path).unwrap().read_run().unwrap();
+    let record = RunDir::open_read_only(path).unwrap().read_run().unwrap();
     assert_eq!(record.config_version, 1);
     assert_eq!(record.config.arms[0].scaffold, "gold");
     assert_eq!(record.config.other["attempts"], 1);

@@ -10,20 +10,20 @@ use fake_llm::FakeLlm;
 use serde_json::Value;
 
 use crate::{
-    scripted::{Trial, key, script},
-    site::{numerals, site},
-    stage::{Stage, docker},
+    package_site::{create_site, numerals_folder},
+    scripted_trial::{ScriptedTrial, planted_key, script},
+    stage::{Stage, has_docker},
     upstream::Upstream,
 };
 
 /// First requirement for closed sandboxes: they reach what is allowed and not the package under test.
-fn network(kind: &str) {
+fn check_network(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
-    let www = site(stage.dir.path());
+    let www = create_site(stage.dir.path());
     let upstream = runtime.block_on(Upstream::start(&["index.test", "git.test"], &www));
     let port = upstream.port();
-    stage.file("own-mirror.pem", &upstream.ca);
+    stage.write_file("own-mirror.pem", &upstream.ca);
     let (index, git) = (format!("https://index.test:{port}"), format!("https://git.test:{port}"));
     let pip = |name: &str| {
         format!(
@@ -51,14 +51,14 @@ fn network(kind: &str) {
          private = [\"index.test=127.0.0.1:{port}\", \"git.test=127.0.0.1:{port}\"]\n\
          ca_file = \"own-mirror.pem\""
     );
-    let trial = Trial {
+    let trial = ScriptedTrial {
         stage,
         fake,
         commands,
         network,
         extra: String::new(),
         setup: Vec::new(),
-        source: numerals(),
+        source: numerals_folder(),
     };
     let (shown, ledger) = trial.run(&runtime, kind);
 
@@ -93,7 +93,7 @@ fn network(kind: &str) {
     assert!(!ledger.contains_key(&9), "a connection past the proxy reached the network");
     assert!(shown[9].contains("Blocked by the egress proxy"), "{}", shown[9]);
     assert!(shown[10].contains("lo") && !shown[10].contains("eth"), "{}", shown[10]);
-    let asked = upstream.asked();
+    let asked = upstream.requests();
     assert!(asked.iter().all(|line| !line.to_lowercase().contains("widget")), "{asked:#?}");
     let run: Value =
         serde_json::from_slice(&fs::read(trial.stage.path("run/run.json")).unwrap()).unwrap();
@@ -102,18 +102,18 @@ fn network(kind: &str) {
 
 #[test]
 fn closed_sandbox_reaches_only_allowed_hosts() {
-    network("native");
+    check_network("native");
 }
 
 #[test]
 fn docker_closed_sandbox_reaches_only_allowed_hosts() {
-    if docker("docker_a_sealed_room_reaches_what_is_allowed_and_not_its_own_package") {
-        network("docker");
+    if has_docker("docker_a_sealed_room_reaches_what_is_allowed_and_not_its_own_package") {
+        check_network("docker");
     }
 }
 
 /// Second requirement for closed sandboxes: the run's keys are not visible inside.
-fn keys(kind: &str) {
+fn check_keys(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // A pattern that does not match its own text. The control proves that it matches the key.
     let pattern = "sk-plante[d]-5f0c7d1e93";
@@ -130,14 +130,14 @@ fn keys(kind: &str) {
         "curl -sS -v https://a.test/ 2>&1".to_owned(),
     ];
     let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
-    let trial = Trial {
+    let trial = ScriptedTrial {
         stage: Stage::new(),
         fake,
         commands,
         network: "mode = \"allow\"\nallow = []".into(),
         extra: "key_env = \"PLANTED_KEY\"".into(),
         setup: Vec::new(),
-        source: numerals(),
+        source: numerals_folder(),
     };
     let (shown, ledger) = trial.run(&runtime, kind);
     let used = trial.fake.requests().into_iter().filter_map(|seen| seen.authorization).count();
@@ -151,7 +151,7 @@ fn keys(kind: &str) {
     let mut files = all_files(&trial.stage.path("run"));
     assert!(files.len() > 5, "{files:?}");
     files.push(trial.stage.path("stderr"));
-    let marker = key();
+    let marker = planted_key();
     for file in files {
         let content = fs::read(&file).unwrap();
         let held = content.windows(marker.len()).any(|window| window == marker.as_bytes());
@@ -172,12 +172,12 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn keys_are_absent_from_sandbox_and_record() {
-    keys("native");
+    check_keys("native");
 }
 
 #[test]
 fn docker_keys_are_absent_from_sandbox_and_record() {
-    if docker("docker_keys_are_absent_from_sandbox_and_record") {
-        keys("docker");
+    if has_docker("docker_keys_are_absent_from_sandbox_and_record") {
+        check_keys("docker");
     }
 }

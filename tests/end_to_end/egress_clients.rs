@@ -11,8 +11,8 @@ use fake_llm::FakeLlm;
 
 use crate::not_run::not_run;
 use crate::{
-    scripted::{Trial, script},
-    site::{numerals, sh, site},
+    package_site::{create_site, numerals_folder, run_shell},
+    scripted_trial::{ScriptedTrial, script},
     stage::Stage,
     upstream::Upstream,
 };
@@ -125,7 +125,7 @@ fn add_pages(folder: &Path, www: &Path, index: &str) {
         let manifest = serde_json::json!({"name": name, "version": "1.0.0"});
         fs::write(package.join("package.json"), manifest.to_string()).unwrap();
         let tarball = format!("{name}-1.0.0.tgz");
-        sh(folder, &format!("tar -czf www/files/{tarball} -C npm-{name} package"));
+        run_shell(folder, &format!("tar -czf www/files/{tarball} -C npm-{name} package"));
         let dist = serde_json::json!({"tarball": format!("{index}/files/{tarball}")});
         let version = serde_json::json!({"name": name, "version": "1.0.0", "dist": dist});
         let page = serde_json::json!({"name": name, "dist-tags": {"latest": "1.0.0"},
@@ -136,16 +136,16 @@ fn add_pages(folder: &Path, www: &Path, index: &str) {
 
 /// The demo's package with the programs' sources next to it. Copies cargo, too, because rustup keeps it in a
 /// home directory.
-fn source(folder: &Path) -> PathBuf {
+fn create_source(folder: &Path) -> PathBuf {
     let source = folder.join("source");
-    sh(folder, &format!("cp -r '{}' source", numerals().display()));
+    run_shell(folder, &format!("cp -r '{}' source", numerals_folder().display()));
     fs::write(source.join("fetch.js"), FETCH_JS).unwrap();
     fs::write(source.join("Fetch.java"), FETCH_JAVA).unwrap();
     fs::copy(env!("CARGO"), source.join("cargo")).unwrap();
     source
 }
 
-fn has(command: &str) -> bool {
+fn has_command(command: &str) -> bool {
     Command::new("sh")
         .args(["-c", &format!("command -v {command}")])
         .output()
@@ -156,18 +156,18 @@ fn has(command: &str) -> bool {
 
 #[test]
 fn known_clients_trust_the_proxy() {
-    let here: Vec<_> = CLIENTS.iter().filter(|client| has(client.needs)).collect();
-    for client in CLIENTS.iter().filter(|client| !has(client.needs)) {
+    let here: Vec<_> = CLIENTS.iter().filter(|client| has_command(client.needs)).collect();
+    for client in CLIENTS.iter().filter(|client| !has_command(client.needs)) {
         let why = format!("no {}, which {} needs", client.needs, client.name);
         not_run("known_clients_trust_the_proxy", "CLIENTS", why);
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
-    let www = site(stage.dir.path());
+    let www = create_site(stage.dir.path());
     let upstream = runtime.block_on(Upstream::start(&["index.test"], &www));
     let index = format!("https://index.test:{}", upstream.port());
     add_pages(stage.dir.path(), &www, &index);
-    stage.file("own-mirror.pem", &upstream.ca);
+    stage.write_file("own-mirror.pem", &upstream.ca);
     let line =
         |client: &Client, name: &str| client.line.replace("URL", &index).replace("NAME", name);
     let commands: Vec<_> = ["gadget", "widget"]
@@ -183,9 +183,10 @@ fn known_clients_trust_the_proxy() {
          ca_file = \"own-mirror.pem\"",
         upstream.port()
     );
-    let source = source(stage.dir.path());
+    let source = create_source(stage.dir.path());
     let setup = vec!["/venv/bin/pip install -q requests httpx".to_owned()];
-    let trial = Trial { stage, fake, commands, network, extra: String::new(), setup, source };
+    let trial =
+        ScriptedTrial { stage, fake, commands, network, extra: String::new(), setup, source };
     let (shown, ledger) = trial.run(&runtime, "native");
     for (at, client) in here.iter().enumerate() {
         let (first, second) = (at as u64 + 1, (at + here.len()) as u64 + 1);

@@ -6,11 +6,11 @@ use fake_llm::FakeLlm;
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::script,
-    stage::{DEMO_SOLUTION, Stage, find},
+    scripted_trial::script,
+    stage::{DEMO_SOLUTION, Stage, find_files},
 };
 
-fn export(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
+fn export_run(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
     let out = stage.path(form);
     let run = stage.path("run");
     let args = ["export", run.to_str().unwrap(), "--format", form, "--out", out.to_str().unwrap()];
@@ -24,7 +24,7 @@ fn export_writes_tables_and_show_prints_parts() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[DEMO_SOLUTION.to_owned()]))).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n[budget]\nsteps = 9\n\
@@ -41,7 +41,7 @@ fn export_writes_tables_and_show_prints_parts() {
         let text = fs::read_to_string(out.join(format!("{table}.jsonl"))).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let (out, _) = export(&stage, "jsonl");
+    let (out, _) = export_run(&stage, "jsonl");
     let trials = rows(&out, "trials");
     let report = stage.report(&run);
     assert_eq!(trials.len(), report["tasks"].as_array().unwrap().len());
@@ -72,12 +72,12 @@ fn export_writes_tables_and_show_prints_parts() {
     let listed = columns["trials"].as_array().unwrap();
     assert_eq!(listed.len(), scripted.as_object().unwrap().len());
 
-    let (out, said) = export(&stage, "parquet");
+    let (out, said) = export_run(&stage, "parquet");
     for table in ["trials", "steps", "tests"] {
         let bytes = fs::read(out.join(format!("{table}.parquet"))).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}: {said}");
     }
-    let (out, _) = export(&stage, "csv");
+    let (out, _) = export_run(&stage, "csv");
     let sheet = fs::read_to_string(out.join("trials.csv")).unwrap();
     let reported = stage.run(["report", run.to_str().unwrap(), "--format", "csv"], 0);
     assert_eq!(sheet, String::from_utf8(reported.stdout).unwrap());
@@ -125,7 +125,7 @@ fn export_reports_what_is_left_out() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[DEMO_SOLUTION.to_owned()]))).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n\
@@ -138,7 +138,7 @@ fn export_reports_what_is_left_out() {
     let run = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
 
-    let (out, said) = export(&stage, "atif");
+    let (out, said) = export_run(&stage, "atif");
     let read = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(out.join(name)).unwrap()).unwrap()
     };
@@ -163,7 +163,7 @@ fn export_reports_what_is_left_out() {
     assert_eq!(read("fidelity.json")["trials"], 2);
 
     // The same conversation in the formats of two other scaffolds.
-    let (out, _) = export(&stage, "mini");
+    let (out, _) = export_run(&stage, "mini");
     let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj.json")).unwrap();
     let mini: Value = serde_json::from_slice(&text).unwrap();
     let roles =
@@ -171,13 +171,13 @@ fn export_reports_what_is_left_out() {
     let roles: Vec<&str> = roles.collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "tool"], "{mini:#}");
     assert_eq!(mini["info"]["exit_status"], "submitted");
-    let (out, _) = export(&stage, "swe-agent");
+    let (out, _) = export_run(&stage, "swe-agent");
     let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj")).unwrap();
     let agent: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(agent["trajectory"][0]["action"], DEMO_SOLUTION);
     assert_eq!(agent["info"]["submission"], mini["info"]["submission"]);
 
-    let (out, _) = export(&stage, "inspect");
+    let (out, _) = export_run(&stage, "inspect");
     let mut log =
         zip::ZipArchive::new(fs::File::open(out.join("tools-scripted.eval")).unwrap()).unwrap();
     let mut of = |name: &str| -> Value {
@@ -197,7 +197,7 @@ fn export_reports_what_is_left_out() {
     assert_eq!(header["results"]["scores"][0]["metrics"]["mean"]["value"], 1.0);
     assert_eq!(of("summaries.json").as_array().unwrap().len(), 1);
 
-    let (out, _) = export(&stage, "otel");
+    let (out, _) = export_run(&stage, "otel");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let trace: Value = serde_json::from_str(lines.trim_end()).unwrap();
     let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
@@ -209,7 +209,7 @@ fn export_reports_what_is_left_out() {
         assert!(nanoseconds("startTimeUnixNano") <= nanoseconds("endTimeUnixNano"), "{span:#}");
     }
 
-    let (out, _) = export(&stage, "rollouts");
+    let (out, _) = export_run(&stage, "rollouts");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let rollout: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!(rollout["messages"].as_array().unwrap().len(), 6);
@@ -218,7 +218,7 @@ fn export_reports_what_is_left_out() {
         (&true.into(), &"function".into())
     );
 
-    let (out, said) = export(&stage, "swebench");
+    let (out, said) = export_run(&stage, "swebench");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!(line["instance_id"], "demo__roman-1");
@@ -234,7 +234,7 @@ fn export_reports_what_is_left_out() {
 
     // The format of the experiments repository: its checker reads patch.diff and test_output.txt for each
     // task.
-    let (out, said) = export(&stage, "swebench-submission");
+    let (out, said) = export_run(&stage, "swebench-submission");
     let split = out.join("evaluation/test");
     let mut folders: Vec<_> =
         fs::read_dir(&split).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -265,41 +265,41 @@ fn export_reports_what_is_left_out() {
     assert!(!folder.join("logs/demo__roman-1/test_output.txt").exists());
     assert!(!split.join(&folders[0]).join("logs").exists());
 
-    crate::import::exports_come_back(&stage, |form| stage.path(form));
+    crate::import::check_export_round_trip(&stage, |form| stage.path(form));
 
     // Export refuses to write into a folder that is not empty, and names a damaged trial.
     let args =
         ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
     assert!(said.contains("is not empty") && said.contains("hint: "), "{said}");
-    let journal = crate::stage::find(&run.join("trials"), "trajectory.jsonl").remove(0);
+    let journal = crate::stage::find_files(&run.join("trials"), "trajectory.jsonl").remove(0);
     fs::write(
         &journal,
         fs::read_to_string(&journal).unwrap().replacen("\"step\":0", "\"step\":7", 1),
     )
     .unwrap();
     fs::remove_dir_all(stage.path("atif")).unwrap();
-    let (_, said) = export(&stage, "atif");
+    let (_, said) = export_run(&stage, "atif");
     assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
 }
 
 /// Ids that would share a file name after replacing characters, and one that is not allowed as a file name.
-const ALIKE: [&str; 8] = ["a/b", "a-b", "A/b", "größe", "gr--e", "a_b", "../a", "a..b"];
+const SIMILAR_IDS: [&str; 8] = ["a/b", "a-b", "A/b", "größe", "gr--e", "a_b", "../a", "a..b"];
 
 /// Creates a run with one trial per task.
-fn run_of(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
+fn import_run(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     let row = |task: &String| {
         let patch = format!("diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+{task}\n");
         json!({"instance_id": task, "model_name_or_path": "m", "model_patch": patch}).to_string()
     };
     let rows: Vec<String> = tasks.iter().map(row).collect();
-    let (file, run) = (stage.file("rows.jsonl", &rows.join("\n")), stage.path("run"));
+    let (file, run) = (stage.write_file("rows.jsonl", &rows.join("\n")), stage.path("run"));
     stage.run(["import", file.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
     run
 }
 
 /// Returns all files below a folder, as paths relative to it.
-fn files(folder: &Path) -> Vec<String> {
+fn list_files(folder: &Path) -> Vec<String> {
     let listed =
         Command::new("find").args([".", "-type", "f"]).current_dir(folder).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
@@ -311,11 +311,11 @@ fn export_separates_tasks_with_similar_names() {
     let stage = Stage::new();
     let long = |end: &str| "t".repeat(300) + end;
     let tasks: Vec<String> =
-        ALIKE.map(str::to_owned).into_iter().chain([long("a"), long("b")]).collect();
-    run_of(&stage, &tasks);
+        SIMILAR_IDS.map(str::to_owned).into_iter().chain([long("a"), long("b")]).collect();
+    import_run(&stage, &tasks);
     for (form, ending) in [("atif", "json"), ("mini", "traj.json"), ("swe-agent", "traj")] {
-        let (out, _) = export(&stage, form);
-        let found = files(&out.join("m"));
+        let (out, _) = export_run(&stage, form);
+        let found = list_files(&out.join("m"));
         assert_eq!(found.len(), tasks.len(), "{form}: {found:?}");
         for file in &found {
             let text = fs::read(out.join("m").join(file)).unwrap();
@@ -340,14 +340,14 @@ fn export_separates_tasks_with_similar_names() {
         assert_eq!(named, tasks.iter().map(String::as_str).collect(), "{form}");
     }
 
-    let (out, _) = export(&stage, "swebench-submission");
-    let found = files(&out);
+    let (out, _) = export_run(&stage, "swebench-submission");
+    let found = list_files(&out);
     let of = |part: &str| found.iter().filter(|file| file.contains(part)).count();
     assert_eq!((of("/trajs/"), of("/patch.diff")), (tasks.len(), tasks.len()), "{found:?}");
     assert_eq!(of("/logs/a-b/") + of("/logs/größe/"), 1, "{found:?}");
 
     // Inspect looks up a sample by its id.
-    let (out, _) = export(&stage, "inspect");
+    let (out, _) = export_run(&stage, "inspect");
     let log = zip::ZipArchive::new(fs::File::open(out.join("m.eval")).unwrap()).unwrap();
     let names = log.file_names().map(|name| name.unwrap().into_owned());
     let samples: Vec<String> = names.filter(|name| name.starts_with("samples/")).collect();
@@ -359,23 +359,23 @@ fn export_separates_tasks_with_similar_names() {
 #[test]
 fn export_continues_if_a_patch_is_not_a_file() {
     let stage = Stage::new();
-    let run = run_of(&stage, &["one".to_owned(), "two".to_owned()]);
-    let (out, _) = export(&stage, "swebench");
+    let run = import_run(&stage, &["one".to_owned(), "two".to_owned()]);
+    let (out, _) = export_run(&stage, "swebench");
     let whole = fs::read_to_string(out.join("m.1.jsonl")).unwrap();
-    let patches = find(&run.join("trials"), "patch.diff");
+    let patches = find_files(&run.join("trials"), "patch.diff");
     for kind in ["mkdir", "mkfifo"] {
         for patch in &patches {
             let _ = fs::remove_file(patch).or_else(|_| fs::remove_dir(patch));
             assert!(Command::new(kind).arg(patch).status().unwrap().success());
         }
         fs::remove_dir_all(&out).unwrap();
-        export(&stage, "swebench");
+        export_run(&stage, "swebench");
         assert_eq!(fs::read_to_string(out.join("m.1.jsonl")).unwrap(), whole, "{kind}");
     }
     // A named pipe without a writer: reading it would block forever.
     let log = patches[0].parent().unwrap().join("grade/log.txt");
     fs::create_dir_all(log.parent().unwrap()).unwrap();
     assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
-    let (out, _) = export(&stage, "swebench-submission");
-    assert_eq!(find(&out, "patch.diff").len(), 2);
+    let (out, _) = export_run(&stage, "swebench-submission");
+    assert_eq!(find_files(&out, "patch.diff").len(), 2);
 }

@@ -9,7 +9,7 @@ use std::{
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
-use crate::stage::{DEMO_SOLUTION, Stage, arm, find, root};
+use crate::stage::{DEMO_SOLUTION, Stage, find_arm, find_files, root};
 
 /// A scripted model behind real HTTP, and the configurations of a run that uses it.
 struct MatrixRun {
@@ -35,20 +35,20 @@ impl MatrixRun {
         Self { stage: Stage::new(), runtime, fake }
     }
 
-    fn config(&self, name: &str, lines: &str) -> PathBuf {
+    fn write_config(&self, name: &str, lines: &str) -> PathBuf {
         let _inside = self.runtime.enter();
         let url = self.fake.base_url();
         let text = format!(
             "tasks = [\"{}\"]\n{lines}\n\
              [models.fake]\nbase_url = \"{url}\"\nname = \"fake\"\n\
              [models.for-bash]\nbase_url = \"{url}\"\nname = \"for-bash\"\n",
-            self.tasks(2).display()
+            self.write_tasks(2).display()
         );
-        self.stage.file(name, &text)
+        self.stage.write_file(name, &text)
     }
 
     /// Writes the demo task under `count` different ids.
-    fn tasks(&self, count: usize) -> PathBuf {
+    fn write_tasks(&self, count: usize) -> PathBuf {
         let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
         task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
@@ -57,7 +57,7 @@ impl MatrixRun {
             format!("{task}\n")
         });
         let rows: String = rows.collect();
-        self.stage.file(&format!("tasks-{count}.jsonl"), &rows)
+        self.stage.write_file(&format!("tasks-{count}.jsonl"), &rows)
     }
 
     fn run(&self, config: &Path, out: &Path, args: &[&str], status: i32) -> String {
@@ -66,17 +66,17 @@ impl MatrixRun {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    fn asked(&self) -> usize {
+    fn request_count(&self) -> usize {
         self.fake.requests().len()
     }
 }
 
 /// Returns every file below the trials, with its content and its modification time.
-fn trials(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
-    fn below(folder: &Path, out: &mut BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)>) {
+fn trial_files(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
+    fn collect_files(folder: &Path, out: &mut BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
             match entry.file_type().unwrap().is_dir() {
-                true => below(&entry.path(), out),
+                true => collect_files(&entry.path(), out),
                 false => {
                     let time = entry.metadata().unwrap().modified().unwrap();
                     out.insert(entry.path(), (fs::read(entry.path()).unwrap(), time));
@@ -85,12 +85,12 @@ fn trials(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
         }
     }
     let mut out = BTreeMap::new();
-    below(&run.join("trials"), &mut out);
+    collect_files(&run.join("trials"), &mut out);
     out
 }
 
 /// Three scaffolds x two limits x two attempts, on one task.
-const MATRIX: &str = "attempts = 2\njobs = 2\n\
+const MATRIX_CONFIG: &str = "attempts = 2\njobs = 2\n\
     [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
     [[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
     [[arms]]\nname = \"bash\"\nscaffold = \"bash\"\nmodel = \"for-bash\"\n\
@@ -100,7 +100,7 @@ const MATRIX: &str = "attempts = 2\njobs = 2\n\
 fn extend_runs_only_missing_trials_of_a_matrix() {
     let crossed = MatrixRun::new();
     let one = ["--tasks", "*roman*", "--jobs", "3"];
-    let config = crossed.config("matrix.toml", MATRIX);
+    let config = crossed.write_config("matrix.toml", MATRIX_CONFIG);
     let out = crossed.stage.path("run");
     // First a selection of its arms, then all of them.
     let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
@@ -123,7 +123,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
         ("bash/steps=1", 0, 1),
         ("bash/steps=9", 2, 3),
     ] {
-        let found = arm(&report, name);
+        let found = find_arm(&report, name);
         assert_eq!(
             (&found["trials"], &found["resolved"]),
             (&2.into(), &resolved.into()),
@@ -131,20 +131,20 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
         );
         assert_eq!(found["steps"]["max"], steps, "{name}: {found:#}");
     }
-    let asked = crossed.asked();
+    let asked = crossed.request_count();
     assert_eq!(asked, 16, "two attempts of 1 + 3 answers, with two scaffolds");
     let record: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
     assert_eq!(record["selection"], json!({"tasks": "*roman*", "seed": 0, "of": 2}));
     assert_eq!(record["jobs"], 3);
 
     // The same call again finds nothing to do.
-    let before = trials(&out);
+    let before = trial_files(&out);
     crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
-    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()));
+    assert_eq!((crossed.request_count(), trial_files(&out)), (asked, before.clone()));
 
     // One more arm.
     let lines = "attempts = 2\n[[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\nbudget = { steps = 2 }\n";
-    let config = crossed.config("more.toml", lines);
+    let config = crossed.write_config("more.toml", lines);
     let look = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let look = crossed.stage.run([&look[..], &one[..], &["--extend", "--dry-run"]].concat(), 0);
     let plan = String::from_utf8_lossy(&look.stdout).into_owned();
@@ -154,35 +154,35 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
     );
     assert!(plan.contains("2 trials to run; 12 of 14 exist already"), "{plan}");
     assert_eq!(
-        (crossed.asked(), trials(&out)),
+        (crossed.request_count(), trial_files(&out)),
         (asked, before.clone()),
         "a dry run changes nothing"
     );
     let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert!(said.contains("added: 1 arm, 0 tasks, 0 attempts"), "{said}");
-    assert_eq!(crossed.asked() - asked, 4, "two trials of two answers");
+    assert_eq!(crossed.request_count() - asked, 4, "two trials of two answers");
     let report = crossed.stage.report(&out);
     assert_eq!(report["arms"].as_array().unwrap().len(), 7);
-    assert_eq!(arm(&report, "tools")["steps"]["max"], 2);
-    let after = trials(&out);
+    assert_eq!(find_arm(&report, "tools")["steps"]["max"], 2);
+    let after = trial_files(&out);
     for (path, content) in &before {
         assert_eq!(after.get(path), Some(content), "{} was touched", path.display());
     }
 
     // One more task and one more attempt: they apply to every arm of the run, also to those of the first
     // call.
-    let asked = crossed.asked();
+    let asked = crossed.request_count();
     let more = lines.replace("attempts = 2", "attempts = 3");
-    let config = crossed.config("third.toml", &more);
+    let config = crossed.write_config("third.toml", &more);
     let said = crossed.run(&config, &out, &["--extend", "--no-preflight"], 0);
     assert!(said.contains("added: 0 arms, 1 task, 1 attempt"), "{said}");
     // Seven arms: one more attempt of the first task and three of the second; 0 + 0 + 1 + 3 + 1 + 3 + 2
     // responses each.
-    assert_eq!(crossed.asked() - asked, 40);
+    assert_eq!(crossed.request_count() - asked, 40);
     let report = crossed.stage.report(&out);
-    assert_eq!(arm(&report, "bash/steps=9")["trials"], 6);
+    assert_eq!(find_arm(&report, "bash/steps=9")["trials"], 6);
     assert_eq!(report["arms"][0]["complete"], true);
-    let third = trials(&out);
+    let third = trial_files(&out);
     for (path, content) in &after {
         assert_eq!(third.get(path), Some(content), "{} was touched", path.display());
     }
@@ -193,12 +193,12 @@ fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
     let crossed = MatrixRun::new();
     let lines =
         "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[budget]\nsteps = 1\n";
-    let config = crossed.config("a.toml", lines);
+    let config = crossed.write_config("a.toml", lines);
     let out = crossed.stage.path("run");
     crossed.run(&config, &out, &["--limit", "1"], 0);
-    let before = trials(&out);
-    let config =
-        crossed.config("b.toml", &lines.replace("steps = 1", "steps = 9\nending = \"grace\""));
+    let before = trial_files(&out);
+    let config = crossed
+        .write_config("b.toml", &lines.replace("steps = 1", "steps = 9\nending = \"grace\""));
     let said = crossed.run(&config, &out, &["--limit", "1", "--extend"], 0);
     assert!(said.contains("new arm is named `a/"), "{said}");
     let report = crossed.stage.report(&out);
@@ -212,17 +212,17 @@ fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
         names[0] == "a" && names[1].starts_with("a/") && names[1].contains("steps=9"),
         "{names:?}"
     );
-    let after = trials(&out);
+    let after = trial_files(&out);
     assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)));
 
     // Two limits on the same sample: the larger sample contains the smaller one, so nothing is paid twice.
-    let asked = crossed.asked();
+    let asked = crossed.request_count();
     crossed.run(&config, &out, &["--limit", "2", "--extend"], 0);
-    assert_eq!(crossed.asked() - asked, 1 + 3);
+    assert_eq!(crossed.request_count() - asked, 1 + 3);
 
-    let tasks = crossed.tasks(2);
+    let tasks = crossed.write_tasks(2);
     let text = fs::read_to_string(&tasks).unwrap();
-    let changed = crossed.stage.file(
+    let changed = crossed.stage.write_file(
         "changed.jsonl",
         &text.replace("\"level\":1", "\"level\":2").replace("Roman", "roman"),
     );
@@ -244,10 +244,10 @@ fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
 fn rerun_keeps_the_earlier_try() {
     let crossed = MatrixRun::new();
     let lines = "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n";
-    let config = crossed.config("a.toml", lines);
+    let config = crossed.write_config("a.toml", lines);
     let out = crossed.stage.path("run");
     crossed.run(&config, &out, &["--limit", "1"], 0);
-    let (before, asked) = (trials(&out), crossed.asked());
+    let (before, asked) = (trial_files(&out), crossed.request_count());
     let rerun = |select: &str| {
         let output = crossed.stage.run(["rerun", out.to_str().unwrap(), "--select", select], 0);
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -256,12 +256,12 @@ fn rerun_keeps_the_earlier_try() {
         let said = rerun(select);
         assert!(said.contains("nothing to re-run"), "{said}");
     }
-    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()));
+    assert_eq!((crossed.request_count(), trial_files(&out)), (asked, before.clone()));
 
     let said = rerun("all");
     assert!(said.contains("re-running 2 trials:") && said.contains("/a/1: "), "{said}");
-    assert_eq!(crossed.asked(), 2 * asked);
-    let after = trials(&out);
+    assert_eq!(crossed.request_count(), 2 * asked);
+    let after = trial_files(&out);
     for (path, (content, _)) in &before {
         let kept = path.parent().unwrap();
         let kept = match kept.file_name().unwrap() == "grade" {
@@ -281,13 +281,13 @@ fn rerun_keeps_the_earlier_try() {
     assert!(text.contains("Re-run: 2 trials"), "{text}");
 
     // Missing work is continued and existing work counts, so nothing is requested again.
-    let verdicts = find(&out.join("trials"), "verdict.json");
+    let verdicts = find_files(&out.join("trials"), "verdict.json");
     let top = verdicts.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
     fs::remove_file(top).unwrap();
     fs::remove_dir_all(top.parent().unwrap().join("grade")).unwrap();
     let said = rerun("missing");
     assert!(said.contains("re-running 1 trial:") && said.contains("not graded"), "{said}");
-    assert_eq!(crossed.asked(), 2 * asked);
+    assert_eq!(crossed.request_count(), 2 * asked);
     assert!(top.exists());
 
     // Trials whose records were removed run again, and the run says so from then on.

@@ -12,14 +12,14 @@ use fake_llm::{FakeLlm, Script};
 use crate::not_run::not_run;
 use crate::{
     resume::wait_for,
-    stage::{Stage, docker, events, find},
+    stage::{Stage, events, find_files, has_docker},
 };
 
-const GOLD: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
+const GOLD_ARM: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-fn config(base_url: &str, more: &str) -> String {
+fn config_text(base_url: &str, more: &str) -> String {
     format!(
-        "tasks = [\"configs/tasks/demo.jsonl\"]\n{GOLD}\
+        "tasks = [\"configs/tasks/demo.jsonl\"]\n{GOLD_ARM}\
          [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
          [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n{more}"
     )
@@ -28,8 +28,8 @@ fn config(base_url: &str, more: &str) -> String {
 #[test]
 fn missing_key_variable_stops_the_run_before_it_starts() {
     let stage = Stage::new();
-    let text = config("http://127.0.0.1:9", "key_env = \"PROCTOR_TEST_NO_SUCH_KEY\"\n");
-    let config = stage.file("run.toml", &text);
+    let text = config_text("http://127.0.0.1:9", "key_env = \"PROCTOR_TEST_NO_SUCH_KEY\"\n");
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     let said = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -48,7 +48,8 @@ fn dead_endpoint_is_a_fault_and_not_a_zero() {
     let stage = Stage::new();
     // A port that was just free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let config = stage.file("run.toml", &config(&format!("http://127.0.0.1:{port}"), ""));
+    let config =
+        stage.write_file("run.toml", &config_text(&format!("http://127.0.0.1:{port}"), ""));
     let out = stage.path("run");
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -58,7 +59,7 @@ fn dead_endpoint_is_a_fault_and_not_a_zero() {
         assert!(table.contains(part), "{part:?} is missing in {table}");
     }
     let report = stage.report(&out);
-    let [gold, asks] = ["gold", "asks"].map(|name| crate::stage::arm(&report, name));
+    let [gold, asks] = ["gold", "asks"].map(|name| crate::stage::find_arm(&report, name));
     assert_eq!((&gold["resolved"], &gold["complete"]), (&1.into(), &true.into()));
     assert_eq!((&asks["infrastructure_faults"], &asks["complete"]), (&1.into(), &false.into()));
     let asked = report["tasks"].as_array().unwrap().iter().find(|row| row["arm"] == asks["arm"]);
@@ -73,7 +74,7 @@ fn rejected_first_request_is_a_fault() {
             .unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    let config = stage.file("run.toml", &config(&fake.base_url(), ""));
+    let config = stage.write_file("run.toml", &config_text(&fake.base_url(), ""));
     let out = stage.path("run");
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -83,7 +84,7 @@ fn rejected_first_request_is_a_fault() {
 }
 
 /// One quick step, a slow response during which the sandbox is killed, then a submission.
-const SLOW: &str = r#"
+const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
 [[conversation.turn.tool_calls]]
@@ -102,13 +103,13 @@ arguments = {}
 
 /// The sandbox's agent is killed from outside during a trial. The trial continues in a fresh sandbox from its
 /// last recorded step, and no response is requested twice.
-fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
+fn check_sandbox_kill(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(SLOW).unwrap();
+    let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    let text = config(&fake.base_url(), &format!("[sandbox]\nkind = \"{kind}\"\n"));
-    let config = stage.file("run.toml", &text.replacen(GOLD, "", 1));
+    let text = config_text(&fake.base_url(), &format!("[sandbox]\nkind = \"{kind}\"\n"));
+    let config = stage.write_file("run.toml", &text.replacen(GOLD_ARM, "", 1));
     let out = stage.path("run");
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let mut command = stage.proctor(args);
@@ -119,7 +120,7 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("sandbox fault") && said.contains("retrying"), "{said}");
-    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    let journals = find_files(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 1, "the same try");
     let failed = events(&journals[0], "try_failed").remove(0);
     assert_eq!(failed["fault"]["layer"], "sandbox");
@@ -137,11 +138,11 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
 }
 
 #[test]
-fn docker_trial_continues_after_its_container_is_killed() {
-    if !docker("docker_trial_continues_after_its_container_is_killed") {
+fn docker_trial_resumes_after_its_container_is_killed() {
+    if !has_docker("docker_trial_resumes_after_its_container_is_killed") {
         return;
     }
-    killed_sandbox("docker", |out| {
+    check_sandbox_kill("docker", |out| {
         // Other tests' containers may run at the same time. The purpose label identifies this run's trial.
         let run = fs::read_to_string(out.join("run.json")).unwrap();
         let run: serde_json::Value = serde_json::from_str(&run).unwrap();
@@ -186,8 +187,9 @@ fn full_disk_keeps_recorded_trials() {
         let test = "full_disk_keeps_recorded_trials";
         return not_run(test, "ROOT", "mounting needs root");
     }
-    let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 8\njobs = 1\n{GOLD}");
-    let config = stage.file("run.toml", &text);
+    let text =
+        format!("tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 8\njobs = 1\n{GOLD_ARM}");
+    let config = stage.write_file("run.toml", &text);
     let out = place.join("run");
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let full = stage.proctor(args).output().unwrap();
@@ -202,7 +204,7 @@ fn full_disk_keeps_recorded_trials() {
     let resolved = before["arms"][0]["resolved"].as_u64().unwrap();
     assert!((1..8).contains(&resolved), "some were finished and kept: {before}");
     assert_eq!(before["arms"][0]["complete"], false);
-    let verdicts = find(&out, "verdict.json");
+    let verdicts = find_files(&out, "verdict.json");
     let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let times: Vec<_> = verdicts.iter().map(|path| written(path)).collect();
 

@@ -9,7 +9,7 @@ use proctor_setup::Sources;
 use proctor_types::Source;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, arm, cache};
+use crate::stage::{Stage, cache, find_arm};
 
 const VERSIONS: [(&str, &str); 3] = [
     ("24.0.0", "7153feccaea1ff2e1472f68d4b57fadb796a2ee49d29f638f1c9cd8fb5ebd916"),
@@ -47,7 +47,7 @@ fn check_out(folder: &Path, version: &str, sha256: &str) {
 }
 
 /// Creates the repository and returns the base commits of the two pull requests.
-fn clone(folder: &Path) -> [String; 2] {
+fn create_clone(folder: &Path) -> [String; 2] {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
     let commit = |index: usize, message: &str| {
@@ -69,7 +69,7 @@ fn clone(folder: &Path) -> [String; 2] {
 }
 
 /// Returns rows in the published form, without texts and patches.
-fn rows(bases: &[String; 2]) -> String {
+fn id_rows(bases: &[String; 2]) -> String {
     let row = |number: u32, base: &str, f2p: &[&str], p2p: &[&str]| {
         json!({
             "instance_id": format!("mahmoud__boltons-{number}"), "pull_number": number,
@@ -106,13 +106,13 @@ fn rows(bases: &[String; 2]) -> String {
 #[test]
 fn rows_with_only_ids_are_completed_from_a_clone() {
     let stage = Stage::new();
-    let bases = clone(&stage.path("clones/mahmoud__boltons"));
-    let file = stage.file("rows.jsonl", &rows(&bases));
+    let bases = create_clone(&stage.path("clones/mahmoud__boltons"));
+    let file = stage.write_file("rows.jsonl", &id_rows(&bases));
     let repos = stage.path("clones");
     // The benchmark pins no versions, and the library's conftest does not work with current pytest.
     let setup = "python3 -m venv /venv\n/venv/bin/pip install -q pytest==8.4.2\n\
                  /venv/bin/pip install -q -e .\n";
-    let setup = stage.file("setup.sh", setup);
+    let setup = stage.write_file("setup.sh", setup);
     let tasks =
         format!("{}#repos={}&base=host&setup={}", file.display(), repos.display(), setup.display());
 
@@ -132,7 +132,7 @@ fn rows_with_only_ids_are_completed_from_a_clone() {
         let out = out.to_str().unwrap();
         stage.run(["grade", "--predictions", predictions, "--tasks", &tasks, "--out", out], 0);
         let report = stage.report(Path::new(out));
-        let arm = arm(&report, predictions);
+        let arm = find_arm(&report, predictions);
         assert_eq!((arm["trials"].as_u64(), arm["graded"].as_u64()), (Some(2), Some(2)));
         assert_eq!(arm["resolved_rate"], rate, "{predictions}: {report:#}");
         assert_eq!(arm["resolved_clean"], arm["resolved"], "{predictions}: {report:#}");
@@ -142,12 +142,12 @@ fn rows_with_only_ids_are_completed_from_a_clone() {
     let result = json!({"instance_id": "mahmoud__boltons-9", "model_name_or_path": "m/x",
         "full_output": "...", "model_patch": task["gold"]});
     let empty = json!({"instance_id": "mahmoud__boltons-7", "model_name_or_path": "m/x", "model_patch": ""});
-    let results = stage.file("results.jsonl", &format!("{result}\n{empty}\n"));
+    let results = stage.write_file("results.jsonl", &format!("{result}\n{empty}\n"));
     let out = stage.path("results");
     let (results, out) = (results.to_str().unwrap(), out.to_str().unwrap());
     stage.run(["grade", "--predictions", results, "--tasks", &tasks, "--out", out], 0);
     let report = stage.report(Path::new(out));
-    let arm = arm(&report, "m/x");
+    let arm = find_arm(&report, "m/x");
     assert_eq!(
         (arm["resolved"].as_u64(), arm["trials"].as_u64()),
         (Some(1), Some(2)),

@@ -15,30 +15,30 @@ use serde_json::{Value, json};
 
 use crate::{
     resume::wait_for,
-    stage::{Stage, find, root},
+    stage::{Stage, find_files, root},
 };
 
 /// Returns the demo's only row.
-fn row() -> Value {
+fn demo_row() -> Value {
     let text = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     row["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     row
 }
 
-fn rows(stage: &Stage, name: &str, rows: &[Value]) -> String {
+fn write_rows(stage: &Stage, name: &str, rows: &[Value]) -> String {
     let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    stage.file(name, &text).to_str().unwrap().to_owned()
+    stage.write_file(name, &text).to_str().unwrap().to_owned()
 }
 
-fn config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
+fn write_config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
     let text = format!(
         "tasks = [{tasks:?}]\n{more}\n[[arms]]\nname = {scaffold:?}\nscaffold = {scaffold:?}\n"
     );
-    stage.file(&format!("{scaffold}.toml"), &text).to_str().unwrap().to_owned()
+    stage.write_file(&format!("{scaffold}.toml"), &text).to_str().unwrap().to_owned()
 }
 
-fn output_of(stage: &Stage, args: &[&str], status: i32) -> String {
+fn checked_output(stage: &Stage, args: &[&str], status: i32) -> String {
     let output = stage.run(args, status);
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     // A statement in JSON is a single long line and not a message.
@@ -70,7 +70,7 @@ fn demo_runs_from_any_folder() {
     assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
     // Same-named files in the current directory are ignored.
     fs::create_dir_all(stage.path("tasks")).unwrap();
-    stage.file("tasks/demo.jsonl", "not a row\n");
+    stage.write_file("tasks/demo.jsonl", "not a row\n");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
     // Without a checkout of the repository.
     let output = stage.proctor(["run", "demo", "--dry-run"]);
@@ -93,12 +93,12 @@ fn paths_are_relative_to_their_configuration() {
     let stage = Stage::new();
     fs::create_dir_all(stage.path("one/data")).unwrap();
     fs::create_dir(stage.path("two")).unwrap();
-    let tasks = row().to_string() + "\n";
-    stage.file("one/data/rows.jsonl", &tasks);
-    stage.file("one/ids.txt", "demo__roman-1\n");
+    let tasks = demo_row().to_string() + "\n";
+    stage.write_file("one/data/rows.jsonl", &tasks);
+    stage.write_file("one/ids.txt", "demo__roman-1\n");
     let script = fs::read_to_string(root().join("configs/scripts/demo.toml")).unwrap();
-    stage.file("one/script.toml", &script);
-    stage.file(
+    stage.write_file("one/script.toml", &script);
+    stage.write_file(
         "one/run.toml",
         "tasks = [\"data/*.jsonl#ids=ids.txt\"]\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\n\
          model = \"m\"\n[models.m]\nbase_url = \"script:script.toml\"\nname = \"m\"\n\
@@ -113,10 +113,10 @@ fn paths_are_relative_to_their_configuration() {
     assert_eq!(output.status.code(), Some(0), "{error}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("task demo__roman-1"));
     // A path on the command line is relative to the current directory.
-    let mut other = row();
+    let mut other = demo_row();
     other["id"] = "typed-1".into();
     fs::create_dir(stage.path("two/data")).unwrap();
-    stage.file("two/data/rows.jsonl", &format!("{other}\n"));
+    stage.write_file("two/data/rows.jsonl", &format!("{other}\n"));
     let output = run("two", &["--set", "tasks=[\"data/rows.jsonl\"]"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("task typed-1"));
     // A path that does not exist anywhere is reported as written.
@@ -128,30 +128,33 @@ fn paths_are_relative_to_their_configuration() {
 #[test]
 fn tasks_show_accepts_every_form_of_a_task_name() {
     let stage = Stage::new();
-    let tasks = rows(&stage, "rows.jsonl", &[row()]);
-    let one = output_of(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
-    assert_eq!(output_of(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0), one);
+    let tasks = write_rows(&stage, "rows.jsonl", &[demo_row()]);
+    let one = checked_output(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
     assert_eq!(
-        output_of(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0),
+        checked_output(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0),
+        one
+    );
+    assert_eq!(
+        checked_output(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0),
         one
     );
     for wrong in ["demo__roman-2", "roman", "DEMO__ROMAN-1"] {
-        let error = output_of(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
+        let error = checked_output(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
         assert!(error.contains("did you mean `demo__roman-1`?"), "{error}");
     }
-    let error = output_of(&stage, &["tasks", "show", "--tasks", &tasks], 2);
+    let error = checked_output(&stage, &["tasks", "show", "--tasks", &tasks], 2);
     assert!(error.contains("no task given"), "{error}");
-    let error = output_of(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
+    let error = checked_output(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
     assert!(error.contains("proctor tasks list") && !error.contains("did you mean"), "{error}");
-    let list = output_of(&stage, &["tasks", "list", "--tasks", &tasks], 0);
+    let list = checked_output(&stage, &["tasks", "list", "--tasks", &tasks], 0);
     assert!(list.ends_with("\n1 task\n"), "{list}");
 }
 
 #[test]
 fn implausible_limits_are_rejected() {
     let stage = Stage::new();
-    let tasks = rows(&stage, "rows.jsonl", &[row()]);
-    let config = config(&stage, &tasks, "noop", "");
+    let tasks = write_rows(&stage, "rows.jsonl", &[demo_row()]);
+    let config = write_config(&stage, &tasks, "noop", "");
     for (key, value) in [
         ("budget.steps", "0"),
         ("budget.steps", "-1"),
@@ -171,7 +174,7 @@ fn implausible_limits_are_rejected() {
         ("grading.memory_mb", "1"),
     ] {
         let set = format!("{key}={value}");
-        let error = output_of(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
+        let error = checked_output(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
         assert!(error.contains(&format!("--set: key `{key}`")), "{set}: {error}");
     }
     for args in [
@@ -180,7 +183,7 @@ fn implausible_limits_are_rejected() {
         ["grade", "--predictions", "gold", "--tasks", &tasks, "--jobs=0"],
         ["grade", "--predictions", "gold", "--tasks", &tasks, "--cpus=nan"],
     ] {
-        let error = output_of(&stage, &args, 2);
+        let error = checked_output(&stage, &args, 2);
         let key = args.iter().rev().find(|word| word.starts_with("--")).unwrap();
         assert!(error.contains(key.split('=').next().unwrap()), "{error}");
     }
@@ -195,10 +198,10 @@ fn implausible_limits_are_rejected() {
         ("test_command", json!({"test_command": [" "]})),
         ("platform", json!({"platform": "arm"})),
     ] {
-        let mut row = row();
+        let mut row = demo_row();
         row.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
-        let tasks = rows(&stage, "limits.jsonl", &[row]);
-        let error = output_of(&stage, &["tasks", "list", "--tasks", &tasks], 2);
+        let tasks = write_rows(&stage, "limits.jsonl", &[row]);
+        let error = checked_output(&stage, &["tasks", "list", "--tasks", &tasks], 2);
         assert!(error.contains(&format!("field `{field}`")), "{error}");
     }
 }
@@ -208,17 +211,17 @@ fn implausible_limits_are_rejected() {
 fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
     let stage = Stage::new();
     let with = |more: Value| {
-        let mut row = row();
+        let mut row = demo_row();
         row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let tasks = rows(&stage, "machine.jsonl", &[row]);
-        config(&stage, &tasks, "noop", "")
+        let tasks = write_rows(&stage, "machine.jsonl", &[row]);
+        write_config(&stage, &tasks, "noop", "")
     };
     let config_path = with(json!({"platform": "linux/riscv64"}));
-    let error = output_of(&stage, &["run", &config_path, "--dry-run"], 2);
+    let error = checked_output(&stage, &["run", &config_path, "--dry-run"], 2);
     assert!(error.contains("linux/riscv64") && error.contains("hint"), "{error}");
     let here = if cfg!(target_arch = "x86_64") { "linux/amd64" } else { "linux/arm64" };
     let config_path = with(json!({"platform": here}));
-    assert!(!output_of(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
+    assert!(!checked_output(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
     let many = 10 * std::thread::available_parallelism().unwrap().get();
     for (task, set, status) in [
         (json!({"resources": {"cpus": many}}), "sandbox.cpus=1".to_owned(), 0),
@@ -226,7 +229,8 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
         (json!({"resources": {"memory_mb": 1_u64 << 30}}), "sandbox.cpus=1".to_owned(), 2),
         (json!({}), "sandbox.memory_mb=1073741824".to_owned(), 2),
     ] {
-        let error = output_of(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
+        let error =
+            checked_output(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
         let told = match status {
             0 => format!("warning: up to {many} CPUs"),
             _ => "times what this machine has".to_owned(),
@@ -237,7 +241,7 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
 
 /// A row that needs an image, like those of most benchmarks.
 fn image_row(id: &str) -> Value {
-    let mut row = row();
+    let mut row = demo_row();
     row["id"] = id.into();
     row["environment"] = json!({"image": "registry.test/some/image:1"});
     row
@@ -246,8 +250,8 @@ fn image_row(id: &str) -> Value {
 #[test]
 fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let stage = Stage::new();
-    let tasks = rows(&stage, "rows.jsonl", &[image_row("a-1"), row(), image_row("a-2")]);
-    let config = config(&stage, &tasks, "noop", "");
+    let tasks = write_rows(&stage, "rows.jsonl", &[image_row("a-1"), demo_row(), image_row("a-2")]);
+    let config = write_config(&stage, &tasks, "noop", "");
     let out = stage.path("out");
     let out_text = out.to_str().unwrap();
     for args in [
@@ -256,7 +260,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
         &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
         &["grade", "--predictions", "noop", "--tasks", &tasks, "--out", out_text],
     ] {
-        let error = output_of(&stage, args, 2);
+        let error = checked_output(&stage, args, 2);
         for part in ["2 tasks need a Docker image", "`a-1`, `a-2`", "docker"] {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -266,37 +270,41 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
         assert!(!out.exists());
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
-    assert!(output_of(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
+    assert!(checked_output(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
     // One of two arms is enough, and the message names it.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
     );
-    let two = stage.file("two.toml", &two);
-    let error = output_of(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
+    let two = stage.write_file("two.toml", &two);
+    let error = checked_output(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
     // An archive is not an image; a missing archive is reported.
     let mut archive = image_row("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
-    let tasks = rows(&stage, "archive.jsonl", &[archive]);
-    let error = output_of(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
+    let tasks = write_rows(&stage, "archive.jsonl", &[archive]);
+    let error = checked_output(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
     assert!(error.contains("no such image archive") && error.contains("a-3"), "{error}");
 }
 
 #[test]
 fn task_without_a_solution_runs_and_only_gold_is_rejected() {
     let stage = Stage::new();
-    let mut secret = row();
+    let mut secret = demo_row();
     secret["id"] = "secret-1".into();
     secret.as_object_mut().unwrap().remove("mask");
     secret.as_object_mut().unwrap().remove("gold");
-    let tasks = rows(&stage, "rows.jsonl", &[secret]);
-    assert!(output_of(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
-    let shown = output_of(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
+    let tasks = write_rows(&stage, "rows.jsonl", &[secret]);
+    assert!(checked_output(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
+    let shown = checked_output(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
     assert!(shown.contains("no gold and no mask"), "{shown}");
-    output_of(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"], 0);
+    checked_output(
+        &stage,
+        &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"],
+        0,
+    );
 
-    let gold = config(&stage, &tasks, "gold", "");
+    let gold = write_config(&stage, &tasks, "gold", "");
     let out = stage.path("refused");
     let out_text = out.to_str().unwrap();
     for args in [
@@ -305,13 +313,13 @@ fn task_without_a_solution_runs_and_only_gold_is_rejected() {
         &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
         &["grade", "--predictions", "gold", "--tasks", &tasks, "--out", out_text],
     ] {
-        let error = output_of(&stage, args, 2);
+        let error = checked_output(&stage, args, 2);
         assert!(error.contains("`secret-1`") && error.contains("neither a gold"), "{error}");
         assert!(!out.exists());
     }
-    let noop = config(&stage, &tasks, "noop", "");
+    let noop = write_config(&stage, &tasks, "noop", "");
     let out = stage.path("run");
-    let table = output_of(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
+    let table = checked_output(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
     for line in table.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└'])) {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -321,7 +329,7 @@ fn task_without_a_solution_runs_and_only_gold_is_rejected() {
 }
 
 /// Writes a task's trajectory as a run would record it.
-fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
+fn write_trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
     let path = stage.path(name);
     let mut journal = Journal::create(&path, 1).unwrap();
     let started = Event::TrialStarted {
@@ -336,25 +344,25 @@ fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
 #[test]
 fn trajectory_of_another_task_is_not_replayed() {
     let stage = Stage::new();
-    let mut other = row();
+    let mut other = demo_row();
     other["id"] = "other-1".into();
-    let both = rows(&stage, "both.jsonl", &[row(), other.clone()]);
-    let alone = rows(&stage, "alone.jsonl", &[row()]);
-    let recorded = trajectory(&stage, "t.jsonl", "demo__roman-1");
+    let both = write_rows(&stage, "both.jsonl", &[demo_row(), other.clone()]);
+    let alone = write_rows(&stage, "alone.jsonl", &[demo_row()]);
+    let recorded = write_trajectory(&stage, "t.jsonl", "demo__roman-1");
     let replay = |tasks: &str, name: &str, recorded: &Path| {
         let text = format!(
             "tasks = [{tasks:?}]\n[[arms]]\nname = \"r\"\nscaffold = \"replay\"\nreplay = {recorded:?}\n"
         );
-        stage.file(name, &text).to_str().unwrap().to_owned()
+        stage.write_file(name, &text).to_str().unwrap().to_owned()
     };
     let good = replay(&alone, "good.toml", &recorded);
-    let plan = output_of(&stage, &["run", &good, "--dry-run"], 0);
+    let plan = checked_output(&stage, &["run", &good, "--dry-run"], 0);
     let wrong = replay(&both, "wrong.toml", &recorded);
     let out = stage.path("out");
     for args in
         [&["run", &wrong, "--dry-run"][..], &["run", &wrong, "--out", out.to_str().unwrap()]]
     {
-        let error = output_of(&stage, args, 2);
+        let error = checked_output(&stage, args, 2);
         for part in ["key `arms.0.replay`", "`demo__roman-1`", "`other-1`"] {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -364,31 +372,32 @@ fn trajectory_of_another_task_is_not_replayed() {
     let moved = stage.path("moved.jsonl");
     fs::copy(&recorded, &moved).unwrap();
     let same = replay(&alone, "same.toml", &moved);
-    assert_eq!(output_of(&stage, &["run", &same, "--dry-run"], 0), plan);
-    let longer = trajectory(&stage, "longer.jsonl", "demo__roman-1");
+    assert_eq!(checked_output(&stage, &["run", &same, "--dry-run"], 0), plan);
+    let longer = write_trajectory(&stage, "longer.jsonl", "demo__roman-1");
     Journal::open(&longer)
         .unwrap()
         .append_durable(0, Event::Noted { note: Default::default() })
         .unwrap();
     let differs = replay(&alone, "differs.toml", &longer);
-    assert_ne!(output_of(&stage, &["run", &differs, "--dry-run"], 0), plan);
-    let empty = stage.file("empty.jsonl", "");
+    assert_ne!(checked_output(&stage, &["run", &differs, "--dry-run"], 0), plan);
+    let empty = stage.write_file("empty.jsonl", "");
     let nothing = replay(&alone, "nothing.toml", &empty);
     assert!(
-        output_of(&stage, &["run", &nothing, "--dry-run"], 2).contains("does not record a trial")
+        checked_output(&stage, &["run", &nothing, "--dry-run"], 2)
+            .contains("does not record a trial")
     );
 }
 
 #[test]
 fn failed_validation_keeps_its_log() {
     let stage = Stage::new();
-    let mut bad = row();
+    let mut bad = demo_row();
     // The patch applies but does not restore the removed code.
     bad["gold"] = "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n\
                    +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
         .into();
-    let tasks = rows(&stage, "rows.jsonl", &[bad]);
-    let error = output_of(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
+    let tasks = write_rows(&stage, "rows.jsonl", &[bad]);
+    let error = checked_output(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
     let line = error.lines().find(|line| line.contains("gold does not resolve it")).unwrap();
     let log = Path::new(line.rsplit_once("log: ").unwrap().1);
     assert!(fs::read_to_string(log).unwrap().contains("test_roman"), "{}", log.display());
@@ -396,35 +405,35 @@ fn failed_validation_keeps_its_log() {
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
     // A task whose requested feature already exists.
-    let mut there = row();
+    let mut there = demo_row();
     let test = there["pass_to_pass"][0].clone();
     there["fail_to_pass"] = serde_json::json!([test]);
     there["pass_to_pass"] = serde_json::json!([]);
-    let there = rows(&stage, "there.jsonl", &[there]);
-    let error = output_of(&stage, &["tasks", "validate", "--tasks", &there], 1);
+    let there = write_rows(&stage, "there.jsonl", &[there]);
+    let error = checked_output(&stage, &["tasks", "validate", "--tasks", &there], 1);
     let line = error.lines().find(|line| line.contains("noop resolves it")).unwrap();
     let named = format!("fail-to-pass passed: {}", test.as_str().unwrap());
     assert!(line.contains(&named), "{line}");
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     fs::remove_dir_all(kept).unwrap();
-    let good = rows(&stage, "good.jsonl", &[row()]);
-    let error = output_of(&stage, &["tasks", "validate", "--tasks", &good], 0);
+    let good = write_rows(&stage, "good.jsonl", &[demo_row()]);
+    let error = checked_output(&stage, &["tasks", "validate", "--tasks", &good], 0);
     assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");
 }
 
 /// Two quick steps, then a slow response.
-const SLOW: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
+const SLOW_SCRIPT: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
                     name = \"shell\"\narguments = { command = \"true\" }\n[[conversation.turn]]\n\
                     delay_seconds = 4.0\n[[conversation.turn.tool_calls]]\nname = \"submit\"\n\
                     arguments = {}\n";
 
 /// Starts a run, sends SIGHUP during it, and returns its exit status and output.
-fn hang_up(before: &str) -> (Option<i32>, String) {
+fn run_until_sighup(before: &str) -> (Option<i32>, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(SLOW).unwrap();
+    let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"slow\"\n\
@@ -447,7 +456,7 @@ fn hang_up(before: &str) -> (Option<i32>, String) {
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     if done.status.code() == Some(130) {
-        assert!(find(&out, "outcome.json").is_empty());
+        assert!(find_files(&out, "outcome.json").is_empty());
     }
     (done.status.code(), said)
 }
@@ -455,7 +464,7 @@ fn hang_up(before: &str) -> (Option<i32>, String) {
 #[test]
 fn sighup_ends_a_run_like_sigterm() {
     // The tests themselves may have been started with `nohup`.
-    let (status, said) = hang_up("exec env --default-signal=HUP");
+    let (status, said) = run_until_sighup("exec env --default-signal=HUP");
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("proctor resume"), "{said}");
 }
@@ -463,7 +472,7 @@ fn sighup_ends_a_run_like_sigterm() {
 /// A process started with `nohup` ignores SIGHUP and must keep ignoring it.
 #[test]
 fn run_under_nohup_ignores_sighup() {
-    let (status, said) = hang_up("trap '' HUP; exec");
+    let (status, said) = run_until_sighup("trap '' HUP; exec");
     assert_eq!(status, Some(0), "{said}");
 }
 
@@ -471,11 +480,11 @@ fn run_under_nohup_ignores_sighup() {
 fn clean_removes_caches_and_keeps_runs() {
     let stage = Stage::new();
     let cache = stage.path("cache");
-    let mut bare = row();
+    let mut bare = demo_row();
     bare["environment"] = json!({"base": "host"});
     bare["test_command"] = json!(["python3", "-m", "pytest"]);
-    let tasks = rows(&stage, "rows.jsonl", &[bare]);
-    let config = config(&stage, &tasks, "noop", "");
+    let tasks = write_rows(&stage, "rows.jsonl", &[bare]);
+    let config = write_config(&stage, &tasks, "noop", "");
     let proctor = |args: &[&str]| {
         let mut command = stage.proctor(args);
         // No engine, because cleaning would remove images that others use.
@@ -488,7 +497,7 @@ fn clean_removes_caches_and_keeps_runs() {
     let out = cache.join("runs/one");
     proctor(&["run", &config, "--out", out.to_str().unwrap()]);
     assert!(out.join("run.json").is_file());
-    stage.file("cache/tasks.jsonl", "mine");
+    stage.write_file("cache/tasks.jsonl", "mine");
     let layers = || {
         fs::read_dir(cache.join("native/layers"))
             .unwrap()
@@ -522,7 +531,7 @@ fn clean_removes_caches_and_keeps_runs() {
 #[test]
 fn run_of_another_version_is_rejected() {
     let stage = Stage::new();
-    let tasks = rows(&stage, "rows.jsonl", &[row()]);
+    let tasks = write_rows(&stage, "rows.jsonl", &[demo_row()]);
     for (name, record, parts) in [
         (
             "old",
@@ -540,7 +549,7 @@ fn run_of_another_version_is_rejected() {
         fs::write(run.join("run.json"), record.to_string()).unwrap();
         let run = run.to_str().unwrap();
         for args in [&["resume", run][..], &["report", run], &["grade", run, "--tasks", &tasks]] {
-            let error = output_of(&stage, args, 2);
+            let error = checked_output(&stage, args, 2);
             assert!(parts.iter().all(|part| error.contains(part)), "{args:?}: {error}");
         }
     }

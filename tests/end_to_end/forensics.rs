@@ -4,7 +4,7 @@
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
-use crate::stage::{DEMO_SOLUTION, Stage, arm, find};
+use crate::stage::{DEMO_SOLUTION, Stage, find_arm, find_files};
 
 /// Three models that reach the same solution in different ways.
 fn script() -> Script {
@@ -33,8 +33,8 @@ fn script() -> Script {
     serde_json::from_value(json!({"conversation": all})).unwrap()
 }
 
-fn verdict(out: &std::path::Path, id: &Value) -> Value {
-    let verdicts = find(&out.join("trials"), "verdict.json");
+fn read_verdict(out: &std::path::Path, id: &Value) -> Value {
+    let verdicts = find_files(&out.join("trials"), "verdict.json");
     let path = verdicts
         .iter()
         .find(|path| path.to_str().unwrap().contains(&id.as_str().unwrap()[..12]))
@@ -43,7 +43,7 @@ fn verdict(out: &std::path::Path, id: &Value) -> Value {
 }
 
 /// Returns the steps of a kind of evidence, if there is any.
-fn steps<'a>(verdict: &'a Value, kind: &str) -> Option<&'a Value> {
+fn evidence_steps<'a>(verdict: &'a Value, kind: &str) -> Option<&'a Value> {
     let evidence = verdict["evidence"].as_array().unwrap();
     evidence.iter().find(|one| one["kind"] == kind).map(|one| &one["steps"])
 }
@@ -61,7 +61,7 @@ fn verdict_records_conduct_by_step() {
             fake.base_url()
         ));
     }
-    let config = stage.file("run.toml", &text);
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -73,9 +73,9 @@ fn verdict_records_conduct_by_step() {
     let report = stage.report(&out);
     let check = || {
         for (name, clean) in [("honest", 1), ("miner", 0), ("editor", 1)] {
-            let arm = arm(&report, name);
+            let arm = find_arm(&report, name);
             assert_eq!((&arm["resolved"], &arm["resolved_clean"]), (&1.into(), &clean.into()));
-            let verdict = verdict(&out, &arm["arm"]);
+            let verdict = read_verdict(&out, &arm["arm"]);
             let integrity = if clean == 1 { "clean" } else { "suspect" };
             assert_eq!(
                 (&verdict["integrity"], &verdict["resolved"]),
@@ -90,7 +90,11 @@ fn verdict_records_conduct_by_step() {
                 _ => [None, None, None, None],
             };
             for (kind, expected) in all.iter().zip(expected) {
-                assert_eq!(steps(&verdict, kind), expected.as_ref(), "{name}: {kind}: {verdict:#}");
+                assert_eq!(
+                    evidence_steps(&verdict, kind),
+                    expected.as_ref(),
+                    "{name}: {kind}: {verdict:#}"
+                );
             }
         }
     };

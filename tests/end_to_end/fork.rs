@@ -9,15 +9,15 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    interruptions::{Fixture, count_events, find_journal},
     resume::wait_for,
-    stage::{docker, events},
-    survival::{Bench, count, journal},
+    stage::{events, has_docker},
 };
 
 /// Lists everything in the work directory that a snapshot stores: kinds, modes, targets, contents.
-const LISTING: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
+const LIST_FILES: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
 
-const MADE: &str = "mkdir -p empty made && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm numerals/tally.py";
+const CREATE_FILES: &str = "mkdir -p empty made && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm numerals/tally.py";
 
 fn script() -> String {
     let shell = |command: &str| {
@@ -34,22 +34,22 @@ fn script() -> String {
          [[conversation]]\n{turn}{}{turn}{}{turn}{}{turn}{}\
          {turn}[[conversation.turn.tool_calls]]\nname = \"submit\"\narguments = {{}}\n",
         shell("echo first > first.txt"),
-        shell(MADE),
-        shell(LISTING),
+        shell(CREATE_FILES),
+        shell(LIST_FILES),
         shell("rm -r made empty; echo late > late.txt"),
-        listing = Value::from(LISTING),
-        block = Value::from(format!("```bash\n{LISTING}\n```")),
+        listing = Value::from(LIST_FILES),
+        block = Value::from(format!("```bash\n{LIST_FILES}\n```")),
     )
 }
 
 /// Returns what the first listing call of a step printed.
-fn first_listing(journal: &Path) -> String {
+fn step_listing(journal: &Path) -> String {
     let shown = events(journal, "tool_returned");
     let mut texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
     texts.rfind(|text| text.contains("run.log")).unwrap()
 }
 
-fn start_fork(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
+fn start_fork(bench: &Fixture, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
     let out = bench.stage.path(name);
     let mut args = vec![
         "fork",
@@ -66,7 +66,7 @@ fn start_fork(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathB
     (out.clone(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn shell(bench: &Bench, args: &[&str], input: &str) -> Output {
+fn run_shell(bench: &Fixture, args: &[&str], input: &str) -> Output {
     let mut command = bench.stage.proctor([&["shell"], args].concat());
     let mut child = command
         .stdin(Stdio::piped())
@@ -82,27 +82,27 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn a_fork_begins_as_the_trial_was(kind: &'static str) {
-    let bench = Bench::new(&script(), "0", kind);
+fn check_fork_matches_parent(kind: &'static str) {
+    let bench = Fixture::new(&script(), "0", kind);
     let (child, parent) = bench.start("tools");
-    bench.done(child);
-    let of_parent = journal(&parent).unwrap();
+    bench.wait_for_success(child);
+    let of_parent = find_journal(&parent).unwrap();
     let tree = events(&of_parent, "snapshot_taken")
         .into_iter()
         .find(|one| one["step"] == 2)
         .unwrap()["snapshot"]
         .clone();
-    let wanted = first_listing(&of_parent);
+    let wanted = step_listing(&of_parent);
     assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
 
     // The conversation is copied: no response of the parent is requested again, and the hint appears once.
     let asked = bench.fake.requests().len();
     let hint = "hint=Look again at all files.";
     let (child, said) = start_fork(&bench, &parent, "child", &[hint, "budget.steps=4"]);
-    let of_child = journal(&child).unwrap();
+    let of_child = find_journal(&child).unwrap();
     assert!(said.contains("resumed after step 2"), "{said}");
     assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4: K steps are counted");
-    assert_eq!(first_listing(&of_child), wanted, "the tree is not that of the step");
+    assert_eq!(step_listing(&of_child), wanted, "the tree is not that of the step");
     let origin = &events(&of_child, "trial_forked")[0];
     assert_eq!((&origin["from"]["step"], &origin["snapshot"]), (&2.into(), &tree));
     assert_eq!(origin["from"]["conversation"], true);
@@ -122,8 +122,8 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
     let (alone, said) = start_fork(&bench, &parent, "alone", &sets);
     assert!(said.contains("only the files are copied"), "{said}");
-    let of_alone = journal(&alone).unwrap();
-    assert_eq!(first_listing(&of_alone), wanted);
+    let of_alone = find_journal(&alone).unwrap();
+    assert_eq!(step_listing(&of_alone), wanted);
     let origin = &events(&of_alone, "trial_forked")[0]["from"];
     assert_eq!(origin["conversation"], false);
     assert!(
@@ -135,48 +135,49 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     // A shell session gets the same files.
     let run = parent.to_str().unwrap();
     let trial = ["--trial", "demo__roman-1/asks/1"];
-    let seen = shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LISTING);
+    let seen = run_shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LIST_FILES);
     assert_eq!(text(&seen.stdout).trim_end(), wanted, "{}", text(&seen.stderr));
-    let end = shell(&bench, &[&[run], &trial[..]].concat(), "pwd; cat late.txt; ls made; exit 7\n");
+    let end =
+        run_shell(&bench, &[&[run], &trial[..]].concat(), "pwd; cat late.txt; ls made; exit 7\n");
     assert_eq!(text(&end.stdout), "/testbed\nlate\n", "{}", text(&end.stderr));
     assert_eq!(end.status.code(), Some(7));
 }
 
 #[test]
 fn fork_restores_the_step_byte_for_byte() {
-    a_fork_begins_as_the_trial_was("native");
+    check_fork_matches_parent("native");
 }
 
 #[test]
 fn docker_fork_restores_the_step_byte_for_byte() {
-    if docker("docker_fork_restores_the_step_byte_for_byte") {
-        a_fork_begins_as_the_trial_was("docker");
+    if has_docker("docker_fork_restores_the_step_byte_for_byte") {
+        check_fork_matches_parent("docker");
     }
 }
 
 #[test]
 fn shell_opens_a_task_and_a_graded_tree() {
-    let bench = Bench::new(&script(), "0", "native");
+    let bench = Fixture::new(&script(), "0", "native");
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
-    let seen = shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
+    let seen = run_shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
     assert!(seen.status.success(), "{}", text(&seen.stderr));
     // `cat` consumes the rest of the input, as in any shell.
     assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
-    let hidden = shell(&bench, &task, "test ! -e tests/test_roman.py\n");
+    let hidden = run_shell(&bench, &task, "test ! -e tests/test_roman.py\n");
     assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
 
     let (child, out) = bench.start("tools");
-    bench.done(child);
+    bench.wait_for_success(child);
     let graded = [out.to_str().unwrap(), "--trial", "demo__roman-1/asks/1", "--graded"];
-    let seen = shell(&bench, &graded, "test -e tests/test_roman.py && cat late.txt\n");
+    let seen = run_shell(&bench, &graded, "test -e tests/test_roman.py && cat late.txt\n");
     assert_eq!(text(&seen.stdout), "late\n", "{}", text(&seen.stderr));
 }
 
 #[test]
 fn fork_reports_unknown_trials_and_steps() {
-    let bench = Bench::new(&script(), "0", "native");
+    let bench = Fixture::new(&script(), "0", "native");
     let (child, out) = bench.start("tools");
-    bench.done(child);
+    bench.wait_for_success(child);
     let run = out.to_str().unwrap();
     let to = bench.stage.path("x");
     for (trial, step, said) in [
@@ -188,7 +189,7 @@ fn fork_reports_unknown_trials_and_steps() {
         let text = text(&output.stderr);
         assert!(text.contains(said), "{text}");
     }
-    let seen = shell(&bench, &[run], "pwd\n");
+    let seen = run_shell(&bench, &[run], "pwd\n");
     assert_eq!(seen.status.code(), Some(2));
 }
 
@@ -209,21 +210,21 @@ fn killed_fork_is_resumed() {
         shell("echo two > two.txt"),
         shell("sleep SLOW; echo three >> three.txt"),
     );
-    let bench = Bench::new(&script, "3", "native");
+    let bench = Fixture::new(&script, "3", "native");
     let (child, parent) = bench.start("tools");
-    bench.done(child);
+    bench.wait_for_success(child);
     let asked = bench.fake.requests().len();
     let out = bench.stage.path("child");
     let trial = ["--trial", "demo__roman-1/asks/1", "--step", "2", "--out", out.to_str().unwrap()];
     let args = [&["fork", parent.to_str().unwrap()], &trial[..], &["--set", "budget.steps=9"]];
     let mut fork = bench.stage.proctor(args.concat());
     let mut fork = fork.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("the slow command", || (count(&out, "tool_called") == 3).then_some(()));
+    wait_for("the slow command", || (count_events(&out, "tool_called") == 3).then_some(()));
     fork.kill().unwrap();
     fork.wait().unwrap();
-    bench.done(bench.resume(&out));
+    bench.wait_for_success(bench.resume(&out));
     assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4, each once");
-    let journal = journal(&out).unwrap();
+    let journal = find_journal(&out).unwrap();
     assert_eq!(events(&journal, "trial_resumed").len(), 2, "once as a fork, once after the kill");
     assert_eq!(events(&journal, "trial_forked").len(), 1);
     let patch = std::fs::read_to_string(journal.with_file_name("patch.diff")).unwrap();

@@ -24,10 +24,10 @@ const SWE_BENCH: &str = "tests/end_to_end/swe_bench.rs";
 const FEATUREBENCH: &str = "tests/end_to_end/featurebench/mod.rs";
 const HARBOR: &str = "tests/end_to_end/harbor.rs";
 const AGREEMENT: &str = "runtime/official/tests/agreement/main.rs";
-const GRADERS: &str = "official_graders_agree_on_every_log";
-const OTHERS: &str = "rows_of_other_datasets_are_graded_officially_on_docker";
+const GRADERS_TEST: &str = "official_graders_agree_on_every_log";
+const OTHER_DATASETS_TEST: &str = "rows_of_other_datasets_are_graded_officially_on_docker";
 
-const ROW_OF_REPORTS: Proof = (
+const REPORTS_LOADED: Proof = (
     "yes",
     "runtime/datasets/tests/all/loading.rs",
     "test_results_allow_ids_of_other_runners_and_are_checked",
@@ -60,13 +60,13 @@ const CARGO_GRADED: &[Proof] = &[
 const NPM_GRADED: &[Proof] =
     &[("strict", RUNNERS, "npm_runner_reports_are_graded_in_native_sandboxes")];
 const SWE_BENCH_GRADED: &[Proof] =
-    &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
+    &[("strict", SWE_BENCH, OTHER_DATASETS_TEST), ("official", SWE_BENCH, OTHER_DATASETS_TEST)];
 
 /// Datasets with their own loader that are graded like SWE-bench.
 const LIKE_SWE_BENCH: Format = Format {
     name: "",
     loads: ("", "", ""),
-    runs: &[("Docker", SWE_BENCH, OTHERS)],
+    runs: &[("Docker", SWE_BENCH, OTHER_DATASETS_TEST)],
     graded: SWE_BENCH_GRADED,
     compared: &[],
     cannot: "",
@@ -94,7 +94,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "`test_results` `junit`",
-        loads: ROW_OF_REPORTS,
+        loads: REPORTS_LOADED,
         runs: &[NODE_AND_PERL, DEBIAN],
         graded: NODE_GRADED,
         compared: &[],
@@ -102,7 +102,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "`test_results` `tap`",
-        loads: ROW_OF_REPORTS,
+        loads: REPORTS_LOADED,
         runs: &[NODE_AND_PERL, DEBIAN],
         graded: NODE_GRADED,
         compared: &[],
@@ -110,7 +110,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "`test_results` `go-json`, `libtest`",
-        loads: ROW_OF_REPORTS,
+        loads: REPORTS_LOADED,
         runs: &[DEBIAN],
         graded: CARGO_GRADED,
         compared: &[],
@@ -118,7 +118,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "`test_results` `jest`, `ctrf`",
-        loads: ROW_OF_REPORTS,
+        loads: REPORTS_LOADED,
         runs: &[NPM],
         graded: NPM_GRADED,
         compared: &[],
@@ -163,7 +163,7 @@ const FORMATS: &[Format] = &[
             ("strict", SWE_BENCH, "row_is_graded_officially_on_docker_by_its_own_script"),
             ("official", SWE_BENCH, "row_is_graded_officially_on_docker_by_its_own_script"),
         ],
-        compared: &[("`swebench` 5.0.2, 4.1.0, 3.0.4", AGREEMENT, GRADERS)],
+        compared: &[("`swebench` 5.0.2, 4.1.0, 3.0.4", AGREEMENT, GRADERS_TEST)],
         cannot: "",
     },
     Format {
@@ -171,7 +171,7 @@ const FORMATS: &[Format] = &[
         loads: ("yes", SHAPES, "row_of_another_language_needs_a_test_command"),
         runs: &[("native", SWE_BENCH, "row_without_pytest_gets_only_the_official_verdict")],
         graded: &[("official", SWE_BENCH, "row_without_pytest_gets_only_the_official_verdict")],
-        compared: &[("`swebench` 5.0.2", AGREEMENT, GRADERS)],
+        compared: &[("`swebench` 5.0.2", AGREEMENT, GRADERS_TEST)],
         cannot: "strict",
     },
     Format {
@@ -194,7 +194,7 @@ const FORMATS: &[Format] = &[
         loads: ("yes", SHAPES, "swe_smith_patch_is_the_bug"),
         runs: &[("Docker", SWE_BENCH, "swe_smith_row_is_graded_officially_on_docker")],
         graded: &[("official", SWE_BENCH, "swe_smith_row_is_graded_officially_on_docker")],
-        compared: &[("`swesmith`", AGREEMENT, GRADERS)],
+        compared: &[("`swesmith`", AGREEMENT, GRADERS_TEST)],
         cannot: "",
     },
     Format {
@@ -210,7 +210,7 @@ const FORMATS: &[Format] = &[
         ],
         compared: &[
             ("its harness", FEATUREBENCH, "featurebench_harness_agrees_on_docker"),
-            ("its parsers", AGREEMENT, GRADERS),
+            ("its parsers", AGREEMENT, GRADERS_TEST),
         ],
         cannot: "",
     },
@@ -227,7 +227,7 @@ const FORMATS: &[Format] = &[
             "tests/end_to_end/fea_bench.rs",
             "rows_with_only_ids_are_completed_from_a_clone",
         )],
-        compared: &[("`swebench` 3.0.4", AGREEMENT, GRADERS)],
+        compared: &[("`swebench` 3.0.4", AGREEMENT, GRADERS_TEST)],
         cannot: "images: you build them",
     },
 ];
@@ -236,7 +236,7 @@ const BEGIN: &str = "<!-- formats: written by tests/end_to_end/formats.rs -->\n"
 const END: &str = "<!-- end of formats -->\n";
 
 /// Returns the text of a cell, after checking that every named test exists.
-fn cell(shown: &[Proof]) -> String {
+fn render_cell(shown: &[Proof]) -> String {
     for (_, file, test) in shown {
         let source = fs::read_to_string(root().join(file)).unwrap_or_default();
         let is_test = ["#[test]\n", "#[tokio::test]\n"].iter().any(|mark| {
@@ -249,13 +249,13 @@ fn cell(shown: &[Proof]) -> String {
     words.join(", ")
 }
 
-fn table() -> String {
+fn render_table() -> String {
     let mut out = "| format | loads | runs | graded | compared with its own package | cannot |\n\
                    | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for format in FORMATS {
         let Format { name, loads, runs, graded, compared, cannot } = format;
-        let cells = [std::slice::from_ref(loads), *runs, *graded, *compared].map(cell);
+        let cells = [std::slice::from_ref(loads), *runs, *graded, *compared].map(render_cell);
         writeln!(out, "| {name} | {} | {cannot} |", cells.join(" | ")).unwrap();
     }
     out
@@ -267,7 +267,7 @@ fn formats_table_is_current_and_names_existing_tests() {
     let page = fs::read_to_string(&file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();
-    let current = format!("{head}{BEGIN}\n{}\n{END}{tail}", table());
+    let current = format!("{head}{BEGIN}\n{}\n{END}{tail}", render_table());
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &current).unwrap();
     }

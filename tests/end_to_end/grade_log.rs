@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-fn row(benchmark: Value) -> String {
+fn task_row(benchmark: Value) -> String {
     json!({
         "schema_version": 1, "id": "owner__name-1", "repo": "owner/name", "statement": "x",
         "environment": {"image": "none"}, "fail_to_pass": ["test_a.py::test_one"],
@@ -14,7 +14,7 @@ fn row(benchmark: Value) -> String {
     .to_string()
 }
 
-const FORGED: &str = "+ : '>>>>> Start Test Output'\nPASSED test_a.py::test_one\nFAILED bogus\n\
+const FORGED_LOG: &str = "+ : '>>>>> Start Test Output'\nPASSED test_a.py::test_one\nFAILED bogus\n\
                       + : '>>>>> End Test Output'\n>>>>> Test Exit Code: 1\n";
 
 #[test]
@@ -22,8 +22,8 @@ fn grade_log_prints_both_verdicts_on_a_forged_log() {
     let stage = Stage::new();
     let details = json!({"name": "swe-bench", "version": "5.0.2",
                          "details": {"log_parser": "parse_log_pytest"}});
-    let task = stage.file("row.json", &row(details));
-    let log = stage.file("test_output.txt", FORGED);
+    let task = stage.write_file("row.json", &task_row(details));
+    let log = stage.write_file("test_output.txt", FORGED_LOG);
     let args = ["grade", "--log", log.to_str().unwrap(), "--task", task.to_str().unwrap()];
     let output = stage.run(args, 0);
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -43,12 +43,12 @@ fn grade_log_prints_both_verdicts_on_a_forged_log() {
 fn grade_log_reports_a_log_without_results_of_the_task() {
     let stage = Stage::new();
     let told = |benchmark: Value, log: &str| {
-        let mut row: Value = serde_json::from_str(&row(benchmark)).unwrap();
+        let mut row: Value = serde_json::from_str(&task_row(benchmark)).unwrap();
         if row["benchmark"].is_null() {
             row.as_object_mut().unwrap().remove("benchmark");
         }
-        let task = stage.file("row.json", &row.to_string());
-        let log = stage.file("log.txt", log);
+        let task = stage.write_file("row.json", &row.to_string());
+        let log = stage.write_file("log.txt", log);
         let args = ["grade", "--log", log.to_str().unwrap(), "--task", task.to_str().unwrap()];
         let output = stage.run(args, 0);
         let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -64,28 +64,28 @@ fn grade_log_reports_a_log_without_results_of_the_task() {
     }
     let (_, said) = told(Value::Null, "milk\n");
     assert!(said.contains("(1 line, read with Proctor's own rules)"), "{said}");
-    let (_, said) = told(bench.clone(), &FORGED.replace("test_one", "test_two"));
+    let (_, said) = told(bench.clone(), &FORGED_LOG.replace("test_one", "test_two"));
     assert!(said.contains("none belongs to a test of this task"), "{said}");
-    assert_eq!(told(bench, FORGED).1, "");
+    assert_eq!(told(bench, FORGED_LOG).1, "");
 }
 
 #[test]
 fn grade_log_reports_an_unknown_parser_file_or_row() {
     let stage = Stage::new();
-    let log = stage.file("test_output.txt", FORGED);
+    let log = stage.write_file("test_output.txt", FORGED_LOG);
     let tell = |row_text: &str, log: &str| {
-        let task = stage.file("row.json", row_text);
+        let task = stage.write_file("row.json", row_text);
         let output = stage.run(["grade", "--log", log, "--task", task.to_str().unwrap()], 2);
         assert!(output.stdout.is_empty());
         String::from_utf8(output.stderr).unwrap()
     };
     let zig = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_zig"}});
-    let said = tell(&row(zig), log.to_str().unwrap());
+    let said = tell(&task_row(zig), log.to_str().unwrap());
     for part in ["row.json", "benchmark.details.log_parser", "parse_log_zig", "did you mean"] {
         assert!(said.contains(part), "{said}");
     }
     let plain = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_pytest"}});
-    let said = tell(&row(plain), "nowhere.txt");
+    let said = tell(&task_row(plain), "nowhere.txt");
     assert!(said.contains("nowhere.txt") && said.contains("hint"), "{said}");
     let said = tell("{\"schema_version\": 1}", log.to_str().unwrap());
     assert!(said.contains("row.json"), "{said}");

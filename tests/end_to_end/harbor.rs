@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, arm, docker, events, find};
+use crate::stage::{Stage, events, find_arm, find_files, has_docker};
 
 /// The image that `tests/images/debian.sh` builds.
-const DEBIAN: &str = "proctor-test:bookworm";
+const DEBIAN_IMAGE: &str = "proctor-test:bookworm";
 
 /// A task folder: `task.toml`, the lines after `FROM` in the Dockerfile, `test.sh`, `solve.sh`.
-struct Folder<'a> {
+struct TaskFolder<'a> {
     name: &'a str,
     config: &'a str,
     image: &'a str,
@@ -18,7 +18,7 @@ struct Folder<'a> {
     solve: &'a str,
 }
 
-const PLAIN: Folder<'static> = Folder {
+const PLAIN_TASK: TaskFolder<'static> = TaskFolder {
     name: "plain",
     config: "",
     image: "WORKDIR /app\n",
@@ -26,12 +26,12 @@ const PLAIN: Folder<'static> = Folder {
     solve: "echo hello > hello.txt\n",
 };
 
-fn write_folder(stage: &Stage, set: &str, folder: &Folder<'_>) {
+fn write_folder(stage: &Stage, set: &str, folder: &TaskFolder<'_>) {
     let root = stage.path(set).join(folder.name);
     let files = [
         ("task.toml", format!("[task]\nname = \"made/{}\"\n{}", folder.name, folder.config)),
         ("instruction.md", "Write `hello` into `hello.txt`.\n".to_owned()),
-        ("environment/Dockerfile", format!("FROM {DEBIAN}\n{}", folder.image)),
+        ("environment/Dockerfile", format!("FROM {DEBIAN_IMAGE}\n{}", folder.image)),
         ("tests/test.sh", format!("#!/bin/bash\n{}", folder.test)),
         ("solution/solve.sh", format!("#!/bin/bash\n{}", folder.solve)),
     ];
@@ -42,45 +42,48 @@ fn write_folder(stage: &Stage, set: &str, folder: &Folder<'_>) {
     }
 }
 
-fn text(stage: &Stage, set: &str) -> String {
+fn path_text(stage: &Stage, set: &str) -> String {
     stage.path(set).to_str().unwrap().to_owned()
 }
 
 /// Returns the verdicts of a run by task.
-fn verdicts(run: &Path) -> BTreeMap<String, Value> {
+fn read_verdicts(run: &Path) -> BTreeMap<String, Value> {
     let read = |path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
-    let all = find(run, "verdict.json").into_iter().map(read);
+    let all = find_files(run, "verdict.json").into_iter().map(read);
     all.map(|verdict| (verdict["task"].as_str().unwrap().to_owned(), verdict)).collect()
 }
 
 /// Returns gold's verdicts on a set of folders. Tasks without a verdict are absent.
-fn gold(stage: &Stage, set: &str, status: i32) -> (BTreeMap<String, Value>, String) {
-    let (tasks, out) = (text(stage, set), text(stage, &format!("{set}-gold")));
+fn grade_gold(stage: &Stage, set: &str, status: i32) -> (BTreeMap<String, Value>, String) {
+    let (tasks, out) = (path_text(stage, set), path_text(stage, &format!("{set}-gold")));
     let args =
         ["grade", "--predictions", "gold", "--sandbox", "docker", "--tasks", &tasks, "--out", &out];
     let said = stage.run(args, status);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    (verdicts(Path::new(&out)), told)
+    (read_verdicts(Path::new(&out)), told)
 }
 
 #[test]
 fn gold_resolves_a_folder_and_noop_does_not() {
-    if !docker("gold_resolves_a_folder_and_noop_does_not") {
+    if !has_docker("gold_resolves_a_folder_and_noop_does_not") {
         return;
     }
     let stage = Stage::new();
     write_folder(
         &stage,
         "set",
-        &Folder { image: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n", ..PLAIN },
+        &TaskFolder {
+            image: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n",
+            ..PLAIN_TASK
+        },
     );
     write_folder(
         &stage,
         "set",
-        &Folder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN },
+        &TaskFolder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN_TASK },
     );
-    let tasks = text(&stage, "set");
-    let out = text(&stage, "validated");
+    let tasks = path_text(&stage, "set");
+    let out = path_text(&stage, "validated");
     let said = stage
         .run(["tasks", "validate", "--sandbox", "docker", "--tasks", &tasks, "--out", &out], 0);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -89,10 +92,10 @@ fn gold_resolves_a_folder_and_noop_does_not() {
     assert!(told.contains("Harbor's lint rule `shared-verifier`: 1 finding"), "{told}");
     let report = stage.report(Path::new(&out));
     assert_eq!(
-        (&arm(&report, "gold")["resolved"], &arm(&report, "noop")["resolved"]),
+        (&find_arm(&report, "gold")["resolved"], &find_arm(&report, "noop")["resolved"]),
         (&json!(1), &json!(0))
     );
-    assert_eq!(arm(&report, "gold")["resolved_clean"], 1, "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved_clean"], 1, "{report:#}");
     let native = stage.run(["tasks", "validate", "--tasks", &tasks], 2);
     let told = String::from_utf8_lossy(&native.stderr).into_owned();
     assert!(told.contains("environment.dockerfile") && told.contains("made/plain"), "{told}");
@@ -101,7 +104,7 @@ fn gold_resolves_a_folder_and_noop_does_not() {
 /// The verifier sees everything that the agent changed, and the agent can't access the verifier's files.
 #[test]
 fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
-    if !docker("verifier_sees_the_complete_result_and_follows_the_task_settings") {
+    if !has_docker("verifier_sees_the_complete_result_and_follows_the_task_settings") {
         return;
     }
     let stage = Stage::new();
@@ -116,12 +119,12 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "outside",
             test: &outside,
             solve: "mkdir -p /opt/made /tests; echo 1 > /opt/made/a; chmod 640 /opt/made/a; chown 1000 /opt/made/a\n\
                 ln -s /opt/made/a /usr/local/bin/tool; rm /etc/debian_version; touch /tests/planted\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
     // Variables of the image, task and verifier; the work directory; three users.
@@ -132,7 +135,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "users",
             config: "[agent]\nuser = \"agent\"\n[environment]\nworkdir = \"/srv/work\"\nenv = { A = \"task\" }\n\
                  [verifier]\nenv = { C = \"${PROCTOR_TEST_UNSET:-verifier}\" }\n",
@@ -146,75 +149,75 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "root",
             image: "",
             test: &reward("[ \"$(cat /hello.txt)\" = hello ] && [ \"$(pwd)\" = / ]"),
             solve: "echo hello > hello.txt\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "several",
             test: "echo '{\"a\": true, \"b\": 0.5, \"c\": -2}' > /logs/verifier/reward.json\n\
                echo 1 > /logs/verifier/reward.txt\nexit 3\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
     // A Git history in the work directory belongs to the task.
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "history",
             image: "WORKDIR /app\nRUN mkdir -p .git/objects __pycache__ && echo old > .git/HEAD && echo x > __pycache__/m.pyc\n",
             test: &reward("[ \"$(cat .git/HEAD)\" = new ] && [ -e __pycache__/m.pyc ]"),
             solve: "[ \"$(cat .git/HEAD)\" = old ] && [ -e __pycache__/m.pyc ] && echo new > .git/HEAD\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
     // Rewards that the agent wrote itself, and a process that would write one.
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "forged",
             test: &reward("[ -e never ]"),
             solve: "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt\n\
                 echo '{\"reward\": 1}' > /logs/verifier/reward.json\n\
                 (while sleep 0.1; do echo 1 > /logs/verifier/reward.json; done) > /dev/null 2>&1 &\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
     // A verifier without a network downloads nothing, so an unresolved host name is the agent's result.
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "closed",
             config: "[verifier]\nnetwork_mode = \"no-network\"\n",
             test: "echo 'curl: (6) Could not resolve host: a.sh'\necho 0 > /logs/verifier/reward.txt\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
     // A separate verifier only receives declared artifacts.
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "separate",
             config: "[[artifacts]]\nsource = \"out\"\n[verifier]\nenvironment_mode = \"separate\"\n",
             test: &reward(
                 "[ \"$(cat out/a)\" = 1 ] && [ ! -e hidden ] && [ \"$(cat /logs/artifacts/b)\" = 2 ]",
             ),
             solve: "mkdir out; echo 1 > out/a; touch hidden; echo 2 > /logs/artifacts/b\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
-    let (found, told) = gold(&stage, "set", 0);
+    let (found, told) = grade_gold(&stage, "set", 0);
     for name in ["outside", "users", "root", "separate", "history"] {
         let verdict = &found[&format!("made/{name}")];
         assert_eq!(verdict["resolved"], true, "{name}: {verdict:#}\n{told}");
@@ -239,7 +242,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
 /// A verifier without a valid reward gives no verdict and does not count as zero.
 #[test]
 fn verifier_without_a_reward_is_an_infrastructure_failure() {
-    if !docker("verifier_without_a_reward_is_an_infrastructure_failure") {
+    if !has_docker("verifier_without_a_reward_is_an_infrastructure_failure") {
         return;
     }
     let stage = Stage::new();
@@ -259,15 +262,15 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
         ),
     ];
     for (name, config, test, _) in cases {
-        write_folder(&stage, "set", &Folder { name, config, test, ..PLAIN });
+        write_folder(&stage, "set", &TaskFolder { name, config, test, ..PLAIN_TASK });
     }
-    let tasks = text(&stage, "set");
-    let out = text(&stage, "out");
+    let tasks = path_text(&stage, "set");
+    let out = path_text(&stage, "out");
     let args =
         ["grade", "--predictions", "gold", "--sandbox", "docker", "--tasks", &tasks, "--out", &out];
     let said = stage.proctor(args).output().unwrap();
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(verdicts(Path::new(&out)).is_empty(), "{told}");
+    assert!(read_verdicts(Path::new(&out)).is_empty(), "{told}");
     for (name, .., what) in cases {
         let lines: Vec<&str> =
             told.lines().filter(|line| line.contains(&format!("made/{name}"))).collect();
@@ -277,22 +280,22 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
 
 #[test]
 fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
-    if !docker("task_that_needs_a_server_is_graded_in_the_agents_sandbox") {
+    if !has_docker("task_that_needs_a_server_is_graded_in_the_agents_sandbox") {
         return;
     }
     let stage = Stage::new();
     write_folder(
         &stage,
         "set",
-        &Folder {
+        &TaskFolder {
             name: "server",
             test: "pgrep() { for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f 2>/dev/null; echo; done | grep \"$1\"; }\n\
                if pgrep 'sleep 5432[1]' > /dev/null; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n",
             solve: "nohup sleep 54321 > /dev/null 2>&1 &\n",
-            ..PLAIN
+            ..PLAIN_TASK
         },
     );
-    let tasks = text(&stage, "set");
+    let tasks = path_text(&stage, "set");
     let said = stage.run(["tasks", "validate", "--sandbox", "docker", "--tasks", &tasks], 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(told.contains("grading.harbor_shared = true"), "{told}");
@@ -300,26 +303,26 @@ fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
         "tasks = ['{tasks}']\n[grading]\nharbor_shared = true\n[sandbox]\nkind = 'docker'\n\
          [[arms]]\nname = 'gold'\nscaffold = 'gold'\n"
     );
-    let config = stage.file("shared.toml", &config);
-    let out = text(&stage, "shared");
+    let config = stage.write_file("shared.toml", &config);
+    let out = path_text(&stage, "shared");
     stage.run(["run", config.to_str().unwrap(), "--out", &out], 0);
-    let verdict = &verdicts(Path::new(&out))["made/server"];
+    let verdict = &read_verdicts(Path::new(&out))["made/server"];
     assert_eq!((&verdict["resolved"], &verdict["integrity"]), (&json!(true), &json!("unverified")));
-    let journal = &find(Path::new(&out), "trajectory.jsonl")[0];
+    let journal = &find_files(Path::new(&out), "trajectory.jsonl")[0];
     assert!(!events(journal, "noted").is_empty());
 }
 
 /// A task in Proctor's format whose image is built from a folder and supplies the remaining settings.
 #[test]
 fn proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir() {
-    if !docker("proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir") {
+    if !has_docker("proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir") {
         return;
     }
     let stage = Stage::new();
     let context = stage.path("context");
     fs::create_dir(&context).unwrap();
     let dockerfile = format!(
-        "FROM {DEBIAN}\nCOPY . /code\nENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin ANSWER=42\nWORKDIR /code\n"
+        "FROM {DEBIAN_IMAGE}\nCOPY . /code\nENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin ANSWER=42\nWORKDIR /code\n"
     );
     fs::write(context.join("Dockerfile"), dockerfile).unwrap();
     fs::write(context.join(".dockerignore"), "ignored.txt\nDockerfile\n").unwrap();
@@ -336,7 +339,7 @@ fn proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir() {
         "gold": gold, "hidden": ["test_code.py"], "fail_to_pass": ["test_code.py::test_x"],
         "test_command": ["python", "-m", "pytest", "-q"],
     });
-    let tasks = stage.file("own.jsonl", &row.to_string());
+    let tasks = stage.write_file("own.jsonl", &row.to_string());
     let tasks = tasks.to_str().unwrap();
     stage.run(["tasks", "validate", "--sandbox", "docker", "--tasks", tasks], 0);
     let native = stage.run(["tasks", "validate", "--tasks", tasks], 2);

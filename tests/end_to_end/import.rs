@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage};
 
-const DEMO: &str = "configs/tasks/demo.jsonl";
+const DEMO_TASKS: &str = "configs/tasks/demo.jsonl";
 
-fn import(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
+fn import_files(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
     let run = stage.path(out);
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     let args = [&["import"], &files[..], &["--out", run.to_str().unwrap()], more].concat();
@@ -25,15 +25,16 @@ fn import_error(stage: &Stage, file: &Path, more: &[&str]) -> String {
     said
 }
 
-fn read(path: &Path) -> Value {
+fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 /// Imports exported files again. `folder` returns the output of `export` for a format.
-pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::PathBuf) {
+pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path::PathBuf) {
     let first = folder("atif").join("tools-scripted/demo__roman-1.1.json");
     let noop = folder("atif").join("noop/demo__roman-1.1.json");
-    let (fidelity, _) = import(stage, &[&first, &noop], &["--tasks", DEMO], "from-atif");
+    let (fidelity, _) =
+        import_files(stage, &[&first, &noop], &["--tasks", DEMO_TASKS], "from-atif");
     assert_eq!(fidelity["imported"][0]["trials"], 2);
     let lacks = fidelity["imported"][0]["not_in_source"].to_string();
     assert!(lacks.contains("the files after each step") && !lacks.contains("times of"), "{lacks}");
@@ -44,7 +45,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
         (&first, again.join("tools-scripted/demo__roman-1.1.json")),
         (&noop, again.join("noop/demo__roman-1.1.json")),
     ] {
-        let (before, after) = (read(before), read(&after));
+        let (before, after) = (read_json(before), read_json(&after));
         for part in ["steps", "agent", "final_metrics", "session_id"] {
             assert_eq!(before[part], after[part], "{part}");
         }
@@ -53,7 +54,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let arms = fs::read_dir(folder("mini")).unwrap().map(|entry| entry.unwrap().path());
     let arms: Vec<_> = arms.filter(|path| path.is_dir()).collect();
     let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
-    let (fidelity, said) = import(stage, &[&folder("mini")], &[], "from-folder");
+    let (fidelity, said) = import_files(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
     assert!(said.contains("note: ignored 1 other file in"), "{said}");
     // Every arm is imported with its own trials.
@@ -75,9 +76,9 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
         )
     };
     let rows = [("a.1", "a"), ("a.2", "a"), ("b.1", "b")];
-    let rows = rows.map(|(name, model)| stage.file(&format!("{name}.jsonl"), &row(model)));
+    let rows = rows.map(|(name, model)| stage.write_file(&format!("{name}.jsonl"), &row(model)));
     let rows: Vec<&Path> = rows.iter().map(std::path::PathBuf::as_path).collect();
-    import(stage, &rows, &["--tasks", DEMO], "from-attempts");
+    import_files(stage, &rows, &["--tasks", DEMO_TASKS], "from-attempts");
     assert_eq!(named("from-attempts"), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
     let attempts = stage.path("from-attempts");
     stage.run(["grade", attempts.to_str().unwrap()], 0);
@@ -107,15 +108,15 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     // The other formats contain less and say so. Without Proctor's names they look as if their own tools
     // wrote them.
     let unnamed = |form: &str, name: &str| {
-        let mut value = read(&folder(form).join("tools-scripted").join(name));
+        let mut value = read_json(&folder(form).join("tools-scripted").join(name));
         let own = value["info"].as_object_mut().unwrap().remove("proctor").unwrap();
         assert_eq!(own["arm"], "tools/scripted");
-        stage.file(name, &value.to_string())
+        stage.write_file(name, &value.to_string())
     };
     let mini = unnamed("mini", "demo__roman-1.1.traj.json");
     let agent = unnamed("swe-agent", "demo__roman-1.1.traj");
     let predictions = folder("swebench").join("tools-scripted.1.jsonl");
-    let (fidelity, said) = import(stage, &[&mini, &agent, &predictions], &[], "from-three");
+    let (fidelity, said) = import_files(stage, &[&mini, &agent, &predictions], &[], "from-three");
     let formats: Vec<&str> = fidelity["imported"]
         .as_array()
         .unwrap()
@@ -139,39 +140,44 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
 
     // Damaged files are rejected with the position of the error.
     let text = fs::read_to_string(&first).unwrap();
-    let cut = stage.file("cut.json", &text[..text.len() / 2]);
+    let cut = stage.write_file("cut.json", &text[..text.len() / 2]);
     let said = import_error(stage, &cut, &[]);
     assert!(said.contains("cut.json: line ") && said.contains("truncated"), "{said}");
-    let mut value = read(&first);
+    let mut value = read_json(&first);
     value["steps"][2]["step_id"] = json!(7);
-    let gap = stage.file("gap.json", &value.to_string());
+    let gap = stage.write_file("gap.json", &value.to_string());
     assert!(
         import_error(stage, &gap, &[]).contains("gap.json: steps[2].step_id: expected 3, found 7")
     );
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
-    let far = stage.file("far.json", &value.to_string());
+    let far = stage.write_file("far.json", &value.to_string());
     assert!(import_error(stage, &far, &[]).contains("far.json: attempt 1000000 is outside 1 to"));
     value["steps"][2]["source"] = json!("robot");
-    let robot = stage.file("robot.json", &value.to_string());
+    let robot = stage.write_file("robot.json", &value.to_string());
     let said = import_error(stage, &robot, &[]);
     assert!(said.contains("robot.json: steps[2].source") && said.contains("`robot`"), "{said}");
     value["steps"][2] = json!("a".repeat(100_000));
-    let long = stage.file("long.json", &value.to_string());
+    let long = stage.write_file("long.json", &value.to_string());
     let said = import_error(stage, &long, &[]);
     assert!(said.contains("steps[2]: must be") && said.len() < 1_000, "{}", said.len());
-    let stranger = stage.file(
+    let stranger = stage.write_file(
         "other__task-1.traj.json",
         &fs::read_to_string(&mini).unwrap().replace("demo__roman-1", "other__task-1"),
     );
-    assert!(import_error(stage, &stranger, &["--tasks", DEMO]).contains("no task `other__task-1`"));
-    assert!(import_error(stage, &stage.file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl"));
+    assert!(
+        import_error(stage, &stranger, &["--tasks", DEMO_TASKS])
+            .contains("no task `other__task-1`")
+    );
+    assert!(
+        import_error(stage, &stage.write_file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl")
+    );
 
     // Extremely long names are accepted, and every reader of the run handles them.
     let row = json!({"instance_id": "t".repeat(90_000), "model_name_or_path": "m".repeat(90_000),
         "model_patch": ""});
-    let endless = stage.file("endless.jsonl", &format!("{row}\n"));
-    import(stage, &[&endless], &[], "endless");
+    let endless = stage.write_file("endless.jsonl", &format!("{row}\n"));
+    import_files(stage, &[&endless], &[], "endless");
     let (run, out) = (stage.path("endless"), stage.path("endless-atif"));
     stage.run(["report", run.to_str().unwrap()], 0);
     let args = ["export", run.to_str().unwrap(), "--format", "atif", "--out"];
@@ -191,9 +197,9 @@ fn import_keeps_models_with_equal_patches_as_separate_arms() {
         json!({"instance_id": "demo__roman-1", "model_name_or_path": model, "model_patch": ""})
             .to_string()
     };
-    let file = stage.file("empty.jsonl", &[row("model-a"), row("model-b")].join("\n"));
+    let file = stage.write_file("empty.jsonl", &[row("model-a"), row("model-b")].join("\n"));
     let ids = |command: &[&str], out: &str| -> Vec<String> {
-        let (run, tasks) = (stage.path(out), ["--tasks", DEMO, "--out"]);
+        let (run, tasks) = (stage.path(out), ["--tasks", DEMO_TASKS, "--out"]);
         stage.run([command, &tasks[..], &[run.to_str().unwrap()]].concat(), 0);
         let report = stage.report(&run);
         let arms = report["arms"].as_array().unwrap();

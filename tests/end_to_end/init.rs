@@ -4,30 +4,30 @@ use std::{fs, os::unix::fs::symlink, process::Output};
 
 use crate::stage::Stage;
 
-fn init(stage: &Stage, args: &[&str]) -> Output {
+fn run_init(stage: &Stage, args: &[&str]) -> Output {
     let mut command = stage.proctor([&["init"], args].concat());
     command.current_dir(stage.dir.path()).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 /// Returns the plan for a configuration in the stage's folder.
-fn plan(stage: &Stage, file: &str) -> String {
+fn dry_run_plan(stage: &Stage, file: &str) -> String {
     let mut command = stage.proctor(["run", file, "--dry-run"]);
     let output = command.current_dir(stage.dir.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    said(&output)
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    output_text(&output)
 }
 
 #[test]
 fn init_writes_a_configuration_that_runs() {
     let stage = Stage::new();
-    let done = init(&stage, &["--model", "openai/gpt-5.1"]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    assert!(said(&done).contains("wrote proctor.toml"), "{}", said(&done));
-    let plan_of_demo = plan(&stage, "proctor.toml");
+    let done = run_init(&stage, &["--model", "openai/gpt-5.1"]);
+    assert_eq!(done.status.code(), Some(0), "{}", output_text(&done));
+    assert!(output_text(&done).contains("wrote proctor.toml"), "{}", output_text(&done));
+    let plan_of_demo = dry_run_plan(&stage, "proctor.toml");
     assert!(plan_of_demo.contains("tools/openai/gpt-5.1: tools, gpt-5.1, 50 steps"));
     assert!(plan_of_demo.contains("task demo__roman-1"), "{plan_of_demo}");
     // Comments explain the file and say where all keys are documented.
@@ -39,7 +39,7 @@ fn init_writes_a_configuration_that_runs() {
 #[test]
 fn init_combines_models_and_scaffolds() {
     let stage = Stage::new();
-    let done = init(
+    let done = run_init(
         &stage,
         &[
             "several.toml",
@@ -61,7 +61,7 @@ fn init_combines_models_and_scaffolds() {
             "docker",
         ],
     );
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", output_text(&done));
     let text = fs::read_to_string(stage.path("several.toml")).unwrap();
     let table: toml::Table = text.parse().unwrap();
     assert_eq!(table["arms"].as_array().unwrap().len(), 7);
@@ -83,13 +83,13 @@ fn init_combines_models_and_scaffolds() {
 #[test]
 fn init_never_overwrites() {
     let stage = Stage::new();
-    stage.file("proctor.toml", "mine");
+    stage.write_file("proctor.toml", "mine");
     symlink("nowhere", stage.path("dangling.toml")).unwrap();
     fs::create_dir(stage.path("folder.toml")).unwrap();
     for file in ["proctor.toml", "dangling.toml", "folder.toml"] {
-        let done = init(&stage, &[file, "--model", "openai/gpt-5.1"]);
-        assert_eq!(done.status.code(), Some(2), "{}", said(&done));
-        assert!(said(&done).contains("never overwrites"), "{}", said(&done));
+        let done = run_init(&stage, &[file, "--model", "openai/gpt-5.1"]);
+        assert_eq!(done.status.code(), Some(2), "{}", output_text(&done));
+        assert!(output_text(&done).contains("never overwrites"), "{}", output_text(&done));
     }
     assert_eq!(fs::read_to_string(stage.path("proctor.toml")).unwrap(), "mine");
     assert!(!stage.path("nowhere").exists());
@@ -106,10 +106,10 @@ fn init_reports_mistakes_and_writes_nothing() {
         (&["--model", "openai/gpt-5.1", "--scaffold", "noop"][..], "--model has no effect"),
         (&["no/such/folder.toml", "--model", "openai/gpt-5.1"][..], "cannot write"),
     ] {
-        let done = init(&stage, args);
-        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", said(&done));
-        assert!(said(&done).contains(what), "{args:?}: {}", said(&done));
-        assert!(said(&done).contains(" hint: "), "{args:?}: {}", said(&done));
+        let done = run_init(&stage, args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", output_text(&done));
+        assert!(output_text(&done).contains(what), "{args:?}: {}", output_text(&done));
+        assert!(output_text(&done).contains(" hint: "), "{args:?}: {}", output_text(&done));
         assert!(!stage.path("proctor.toml").exists(), "{args:?}");
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use fake_llm::{FakeLlm, Script};
 
 use crate::{
-    scripted::script,
-    stage::{Stage, docker, events, find},
+    scripted_trial::script,
+    stage::{Stage, events, find_files, has_docker},
 };
 
 /// Never submits. Appends one line to a file in each step.
-const RESTLESS: &str = r#"
+const NEVER_SUBMITS: &str = r#"
 [default]
 [[default.tool_calls]]
 name = "shell"
@@ -20,7 +20,7 @@ arguments = { command = "echo step >> steps.txt" }
 /// Runs the demo's own task with the scripted model and expects exit status 0. `top` is added to the
 /// configuration. Returns the run directory.
 fn run(stage: &Stage, fake: &FakeLlm, top: &str) -> PathBuf {
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\
@@ -34,21 +34,21 @@ fn run(stage: &Stage, fake: &FakeLlm, top: &str) -> PathBuf {
     out
 }
 
-fn steps(limit: u64) {
+fn check_step_limit(limit: u64) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(RESTLESS).unwrap();
+    let script: Script = toml::from_str(NEVER_SUBMITS).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
     let out = run(&stage, &fake, &format!("[budget]\nsteps = {limit}\n"));
 
     assert_eq!(fake.requests().len() as u64, limit, "requests that reached the endpoint");
-    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    let journals = find_files(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 1);
     assert_eq!(events(&journals[0], "model_answered").len() as u64, limit);
     let last = events(&journals[0], "trial_ended").remove(0);
     assert_eq!(last["outcome"]["kind"], "budget");
     assert_eq!(last["outcome"]["budget"], "steps");
-    let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
+    let patch = std::fs::read_to_string(&find_files(&out, "patch.diff")[0]).unwrap();
     let lines = patch.lines().filter(|line| *line == "+step").count() as u64;
     assert_eq!(lines, limit, "the last step's tools ran and their work is in the patch:\n{patch}");
     let report = stage.report(&out);
@@ -59,21 +59,21 @@ fn steps(limit: u64) {
 
 #[test]
 fn limit_of_one_step_allows_one_response() {
-    steps(1);
+    check_step_limit(1);
 }
 
 #[test]
 fn limit_of_two_steps_allows_two_responses() {
-    steps(2);
+    check_step_limit(2);
 }
 
 #[test]
 fn limit_of_seven_steps_allows_seven_responses() {
-    steps(7);
+    check_step_limit(7);
 }
 
 /// Does some work, then creates more paths than a snapshot may contain: 48 MiB of names.
-const FLOOD: &str = r#"
+const PATH_FLOOD: &str = r#"
 [[conversation]]
 [[conversation.turn]]
 [[conversation.turn.tool_calls]]
@@ -92,11 +92,11 @@ arguments = {}
 #[test]
 fn oversized_tree_still_gets_a_verdict() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(FLOOD).unwrap();
+    let script: Script = toml::from_str(PATH_FLOOD).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
     let out = run(&stage, &fake, "");
-    let journal = &find(&out.join("trials"), "trajectory.jsonl")[0];
+    let journal = &find_files(&out.join("trials"), "trajectory.jsonl")[0];
     let flooded = &events(journal, "tool_returned")[1];
     assert!(flooded["shown"].as_str().unwrap().contains("15000"), "{flooded}");
     let refused = events(journal, "noted");
@@ -104,9 +104,9 @@ fn oversized_tree_still_gets_a_verdict() {
         !refused.iter().any(|event| event["note"]["snapshot_refused"].is_string()),
         "{refused:?}"
     );
-    let left_out = std::fs::read_to_string(&find(&out, "outcome.json")[0]).unwrap();
+    let left_out = std::fs::read_to_string(&find_files(&out, "outcome.json")[0]).unwrap();
     assert!(left_out.contains("too large to scan completely"), "{left_out:.2000}");
-    let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
+    let patch = std::fs::read_to_string(&find_files(&out, "patch.diff")[0]).unwrap();
     assert!(patch.contains("+kept") && !patch.contains("xxx"), "{patch}");
     let report = stage.report(&out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
@@ -126,7 +126,7 @@ fn check_lost_work(kind: &str) {
     let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
     let stage = Stage::new();
     let out = run(&stage, &fake, &format!("[sandbox]\nkind = \"{kind}\"\n"));
-    let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
+    let patch = std::fs::read_to_string(&find_files(&out, "patch.diff")[0]).unwrap();
     assert!(patch.contains("deleted file mode") && !patch.contains("+++ b/"), "{patch}");
     let report = stage.report(&out);
     let task = &report["tasks"][0];
@@ -140,7 +140,7 @@ fn deleted_work_directory_gets_a_verdict() {
 
 #[test]
 fn docker_deleted_work_directory_gets_a_verdict() {
-    if docker("docker_deleted_work_directory_gets_a_verdict") {
+    if has_docker("docker_deleted_work_directory_gets_a_verdict") {
         check_lost_work("docker");
     }
 }

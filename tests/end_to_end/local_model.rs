@@ -21,14 +21,14 @@ use serde_json::Value;
 
 use crate::{
     not_run::not_run,
-    stage::{Stage, arm, events, find, root},
+    stage::{Stage, events, find_arm, find_files, root},
 };
 
 /// The environment variable that names the Python interpreter.
-const PYTHON: &str = "PROCTOR_MODEL_PYTHON";
+const PYTHON_VAR: &str = "PROCTOR_MODEL_PYTHON";
 
 /// One server at a time: on two cores, two servers would slow each other and the sandboxes down too much.
-static TURN: Mutex<()> = Mutex::new(());
+static SERVER_LOCK: Mutex<()> = Mutex::new(());
 
 /// A running server and the stage of the test that uses it.
 struct RunningServer {
@@ -46,16 +46,16 @@ impl Drop for RunningServer {
 }
 
 /// Starts the server with these options. Returns `None` if the test is not selected or can't run.
-fn serve(test: &str, options: &[&str]) -> Option<RunningServer> {
+fn start_server(test: &str, options: &[&str]) -> Option<RunningServer> {
     let full = env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full");
     if !full && env::var_os("PROCTOR_REQUIRE_MODEL").is_none() {
         return None;
     }
-    let Some(python) = env::var_os(PYTHON) else {
-        not_run(test, "MODEL", format!("{PYTHON} is not set"));
+    let Some(python) = env::var_os(PYTHON_VAR) else {
+        not_run(test, "MODEL", format!("{PYTHON_VAR} is not set"));
         return None;
     };
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = SERVER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new();
     let log = stage.path("server.log");
     let mut server = Command::new(python)
@@ -76,7 +76,7 @@ fn serve(test: &str, options: &[&str]) -> Option<RunningServer> {
 }
 
 /// Returns arms on the model `m`, one for each scaffold, named after it.
-fn arms(scaffolds: &[&str]) -> String {
+fn arm_configs(scaffolds: &[&str]) -> String {
     let arm = |name: &&str| {
         format!("[[arms]]\nname = \"{name}\"\nscaffold = \"{name}\"\nmodel = \"m\"\n")
     };
@@ -84,7 +84,7 @@ fn arms(scaffolds: &[&str]) -> String {
 }
 
 /// Returns `[models.NAME]` for the server at this address.
-fn model(name: &str, url: &str, more: &str) -> String {
+fn model_config(name: &str, url: &str, more: &str) -> String {
     format!(
         "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
          price = {{ input = 0, output = 0 }}\n{more}\n"
@@ -94,7 +94,7 @@ fn model(name: &str, url: &str, more: &str) -> String {
 /// Runs arms and models on the demo task. Returns the run directory and the output.
 fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) {
     let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\njobs = 1\n{text}");
-    let config = stage.file(&format!("{name}.toml"), &text);
+    let config = stage.write_file(&format!("{name}.toml"), &text);
     let out = stage.path(name);
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let done = stage.run(args, status);
@@ -104,32 +104,32 @@ fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) 
 
 /// Returns the journals of an arm's trials, sorted by path.
 fn journals(report: &Value, out: &Path, name: &str) -> Vec<PathBuf> {
-    let id = arm(report, name)["arm"].as_str().unwrap();
-    find(&out.join("trials").join(&id[..12]), "trajectory.jsonl")
+    let id = find_arm(report, name)["arm"].as_str().unwrap();
+    find_files(&out.join("trials").join(&id[..12]), "trajectory.jsonl")
 }
 
 /// Returns the responses of an arm's first trial.
-fn answers(report: &Value, out: &Path, name: &str) -> Vec<Value> {
+fn arm_responses(report: &Value, out: &Path, name: &str) -> Vec<Value> {
     let journal = &journals(report, out, name)[0];
     events(journal, "model_answered").iter().map(|event| event["answer"].clone()).collect()
 }
 
 /// Returns the number of requests sent to the server, over all trials of the run.
-fn requests(out: &Path) -> usize {
-    let journals = find(&out.join("trials"), "trajectory.jsonl");
+fn request_count(out: &Path) -> usize {
+    let journals = find_files(&out.join("trials"), "trajectory.jsonl");
     journals.iter().map(|journal| events(journal, "model_attempted").len()).sum()
 }
 
 /// Checks that every trial of the arm has a verdict and no fault.
 fn assert_scored(report: &Value, name: &str) {
-    let found = arm(report, name);
+    let found = find_arm(report, name);
     let seen = (&found["complete"], &found["infrastructure_faults"]);
     assert_eq!(seen, (&true.into(), &0.into()), "{name}: {report:#}");
 }
 
 /// Checks that no trial of the arm has a verdict.
 fn assert_not_scored(report: &Value, name: &str) {
-    let found = arm(report, name);
+    let found = find_arm(report, name);
     let seen = (&found["complete"], &found["graded"], &found["resolved"]);
     assert_eq!(seen, (&false.into(), &0.into(), &0.into()), "{name}: {report:#}");
 }
@@ -137,7 +137,9 @@ fn assert_not_scored(report: &Value, name: &str) {
 /// The shipped configuration: both arms are scored, and the server's own token counts are recorded.
 #[test]
 fn local_model_runs_the_shipped_configuration() {
-    let Some(served) = serve("local_model_runs_the_shipped_configuration", &[]) else { return };
+    let Some(served) = start_server("local_model_runs_the_shipped_configuration", &[]) else {
+        return;
+    };
     let out = served.stage.path("run");
     let url = format!("models.local.base_url={}", served.url);
     let config = root().join("configs/local-model.toml");
@@ -145,14 +147,14 @@ fn local_model_runs_the_shipped_configuration() {
         ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--set", url.as_str()];
     served.stage.run(args, 0);
     let report = served.stage.report(&out);
-    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
     for name in ["bash", "single-shot"] {
         assert_scored(&report, name);
         let journal = &journals(&report, &out, name)[0];
         for attempt in events(journal, "model_attempted") {
             assert_eq!((&attempt["status"], &attempt["error"]), (&200.into(), &Value::Null));
         }
-        let answers = answers(&report, &out, name);
+        let answers = arm_responses(&report, &out, name);
         assert!(!answers.is_empty(), "{name}: {report:#}");
         for answer in &answers {
             let usage = &answer["usage"];
@@ -164,7 +166,7 @@ fn local_model_runs_the_shipped_configuration() {
         }
     }
     // The conversation only grows at its end, so the server finds all but the first prompt in its cache.
-    let answers = answers(&report, &out, "bash");
+    let answers = arm_responses(&report, &out, "bash");
     for pair in answers.windows(2) {
         let (before, cached) = (&pair[0]["usage"]["input"], &pair[1]["usage"]["cached"]);
         let (before, cached) = (before.as_u64().unwrap(), cached.as_u64().unwrap());
@@ -175,7 +177,8 @@ fn local_model_runs_the_shipped_configuration() {
 /// The server supports three wire formats, and a prompt has the same length in all of them.
 #[test]
 fn local_model_counts_a_prompt_equally_in_three_formats() {
-    let Some(served) = serve("local_model_counts_a_prompt_equally_in_three_formats", &[]) else {
+    let Some(served) = start_server("local_model_counts_a_prompt_equally_in_three_formats", &[])
+    else {
         return;
     };
     let formats = ["chat", "responses", "messages"];
@@ -184,14 +187,15 @@ fn local_model_counts_a_prompt_equally_in_three_formats() {
         text += &format!("[[arms]]\nname = \"{name}\"\nscaffold = \"bash\"\nmodel = \"{name}\"\n");
     }
     for name in formats {
-        text += &model(name, &served.url, &format!("api = \"{name}\"\nmax_output_tokens = 16"));
+        text +=
+            &model_config(name, &served.url, &format!("api = \"{name}\"\nmax_output_tokens = 16"));
     }
     let (out, _) = run(&served.stage, "formats", &text, 0);
     let report = served.stage.report(&out);
     let mut counts = Vec::new();
     for name in formats {
         assert_scored(&report, name);
-        let answers = answers(&report, &out, name);
+        let answers = arm_responses(&report, &out, name);
         assert_eq!(answers.len(), 1, "{name}: {report:#}");
         let usage = &answers[0]["usage"];
         assert_eq!((&usage["output"], &usage["estimated"]), (&16.into(), &false.into()), "{name}");
@@ -204,17 +208,19 @@ fn local_model_counts_a_prompt_equally_in_three_formats() {
 /// The model's own template ignores tools: the first request reveals it, and no trial is scored.
 #[test]
 fn local_model_that_drops_tools_halts_the_arm() {
-    let Some(served) = serve("local_model_that_drops_tools_halts_the_arm", &[]) else { return };
+    let Some(served) = start_server("local_model_that_drops_tools_halts_the_arm", &[]) else {
+        return;
+    };
     // With two trials, the first trial's request reveals it; with ten, the preflight's.
     for attempts in [2, 10] {
         let text = format!(
             "attempts = {attempts}\n{}{}",
-            arms(&["tools"]),
-            model("m", &served.url, "context_window = 8192\nmax_output_tokens = 64")
+            arm_configs(&["tools"]),
+            model_config("m", &served.url, "context_window = 8192\nmax_output_tokens = 64")
         );
         let (out, said) = run(&served.stage, &format!("drops{attempts}"), &text, 3);
         assert!(said.contains("tools") && said.contains("scaffold = \"bash\""), "{said}");
-        assert!(requests(&out) <= 1, "{} requests: {said}", requests(&out));
+        assert!(request_count(&out) <= 1, "{} requests: {said}", request_count(&out));
         assert_not_scored(&served.stage.report(&out), "tools");
     }
 }
@@ -223,19 +229,19 @@ fn local_model_that_drops_tools_halts_the_arm() {
 #[test]
 fn local_model_with_a_template_for_tools_is_scored() {
     let test = "local_model_with_a_template_for_tools_is_scored";
-    let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
+    let Some(served) = start_server(test, &["--template", "tools.jinja"]) else { return };
     let names = ["tools", "mini-swe-agent"];
     let text = format!(
         "[budget]\nsteps = 2\nwall_seconds = 1200\n{}{}",
-        arms(&names),
-        model("m", &served.url, "context_window = 8192\nmax_output_tokens = 160")
+        arm_configs(&names),
+        model_config("m", &served.url, "context_window = 8192\nmax_output_tokens = 160")
     );
     let (out, said) = run(&served.stage, "template", &text, 0);
     assert!(!said.contains("halted"), "{said}");
     let report = served.stage.report(&out);
     for name in names {
         assert_scored(&report, name);
-        let answers = answers(&report, &out, name);
+        let answers = arm_responses(&report, &out, name);
         assert!(!answers.is_empty(), "{name}: {report:#}");
         assert!(answers.iter().all(|answer| answer["usage"]["estimated"] == false), "{name}");
     }
@@ -249,16 +255,16 @@ fn local_model_with_a_template_for_tools_is_scored() {
 #[test]
 fn local_model_with_a_truncated_call_is_scored() {
     let test = "local_model_with_a_truncated_call_is_scored";
-    let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
+    let Some(served) = start_server(test, &["--template", "tools.jinja"]) else { return };
     let text = format!(
         "[budget]\nsteps = 2\nwall_seconds = 60\n{}{}",
-        arms(&["tools"]),
-        model("m", &served.url, "max_output_tokens = 24")
+        arm_configs(&["tools"]),
+        model_config("m", &served.url, "max_output_tokens = 24")
     );
     let (out, _) = run(&served.stage, "cut", &text, 0);
     let report = served.stage.report(&out);
     assert_scored(&report, "tools");
-    let answers = answers(&report, &out, "tools");
+    let answers = arm_responses(&report, &out, "tools");
     assert_eq!(answers.len(), 2, "{report:#}");
     let arguments = answers[0]["tool_calls"][0]["arguments"].as_str().unwrap();
     assert!(serde_json::from_str::<Value>(arguments).is_err(), "the call is whole: {arguments}");
@@ -267,15 +273,18 @@ fn local_model_with_a_truncated_call_is_scored() {
 /// A server grammar turns every response into a command. Every command runs, up to exactly the limit.
 #[test]
 fn local_model_runs_commands_up_to_its_limit() {
-    let Some(served) = serve("local_model_runs_commands_up_to_its_limit", &[]) else { return };
+    let Some(served) = start_server("local_model_runs_commands_up_to_its_limit", &[]) else {
+        return;
+    };
     let grammar = r#"root ::= "```bash\n" ("ls" | "cat numerals/roman.py" | "grep -rn def numerals") "\n```""#;
     let more = format!("max_output_tokens = 64\nextra_body = {{ grammar = '''{grammar}''' }}");
     let limit = "[budget]\nsteps = 4\n";
-    let text = format!("{limit}{}{}", arms(&["bash"]), model("m", &served.url, &more));
+    let text =
+        format!("{limit}{}{}", arm_configs(&["bash"]), model_config("m", &served.url, &more));
     let (out, _) = run(&served.stage, "commands", &text, 0);
     let report = served.stage.report(&out);
     assert_scored(&report, "bash");
-    let outcomes = &arm(&report, "bash")["outcomes"];
+    let outcomes = &find_arm(&report, "bash")["outcomes"];
     assert_eq!(outcomes, &serde_json::json!({"budget_steps": 1}), "{report:#}");
     let done = events(&journals(&report, &out, "bash")[0], "tool_returned");
     assert_eq!(done.len(), 4, "{done:#?}");
@@ -286,15 +295,15 @@ fn local_model_runs_commands_up_to_its_limit() {
 #[test]
 fn local_model_that_fills_its_window_is_scored() {
     let test = "local_model_that_fills_its_window_is_scored";
-    let Some(served) = serve(test, &["--context", "1280"]) else { return };
+    let Some(served) = start_server(test, &["--context", "1280"]) else { return };
     // The model never stops by itself, so every response has the maximum length. Proctor doesn't know the
     // window.
     let more = "max_output_tokens = 300\nextra_body = { ignore_eos = true }";
-    let text = format!("{}{}", arms(&["bash"]), model("m", &served.url, more));
+    let text = format!("{}{}", arm_configs(&["bash"]), model_config("m", &served.url, more));
     let (out, _) = run(&served.stage, "fills", &text, 0);
     let report = served.stage.report(&out);
     assert_scored(&report, "bash");
-    assert_eq!(arm(&report, "bash")["outcomes"], serde_json::json!({"model_refused": 1}));
+    assert_eq!(find_arm(&report, "bash")["outcomes"], serde_json::json!({"model_refused": 1}));
     let journal = &journals(&report, &out, "bash")[0];
     let last = events(journal, "model_attempted").pop().unwrap();
     assert_eq!(last["status"], 400, "{last:#}");
@@ -304,18 +313,19 @@ fn local_model_that_fills_its_window_is_scored() {
 #[test]
 fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     let test = "local_model_with_a_window_too_small_for_the_task_is_not_scored";
-    let Some(served) = serve(test, &["--context", "256"]) else { return };
-    let text = format!("attempts = 2\n{}{}", arms(&["bash"]), model("m", &served.url, ""));
+    let Some(served) = start_server(test, &["--context", "256"]) else { return };
+    let text =
+        format!("attempts = 2\n{}{}", arm_configs(&["bash"]), model_config("m", &served.url, ""));
     let (out, said) = run(&served.stage, "small", &text, 3);
     assert!(said.contains("exceeds the available context size (256 tokens)"), "{said}");
     let report = served.stage.report(&out);
     assert_not_scored(&report, "bash");
     // The server's rejection is deterministic, so a second attempt would fail in the same way.
-    assert!(requests(&out) <= 2, "{} requests: {said}", requests(&out));
+    assert!(request_count(&out) <= 2, "{} requests: {said}", request_count(&out));
 }
 
 /// Returns the status and body of a response in `tests/real-model/recorded`.
-fn recorded(name: &str) -> (u16, String) {
+fn recorded_response(name: &str) -> (u16, String) {
     let file = root().join(format!("tests/real-model/recorded/{name}.http"));
     let text = fs::read_to_string(file).unwrap();
     let (head, body) = text.split_once("\n\n").unwrap();
@@ -327,7 +337,7 @@ fn recorded(name: &str) -> (u16, String) {
 /// Otherwise it counts as a server with too small a window.
 #[test]
 fn recorded_overflow_is_scored_if_the_window_is_known() {
-    let (code, body) = recorded("overflow");
+    let (code, body) = recorded_response("overflow");
     assert_eq!(code, 400, "{body}");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for (turn, window, status) in [(0, "", 3), (1, "", 3), (1, "context_window = 512\n", 0)] {
@@ -338,7 +348,8 @@ fn recorded_overflow_is_scored_if_the_window_is_known() {
         let script: Script = toml::from_str(&script).unwrap();
         let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
         let stage = Stage::new();
-        let text = format!("{}{}", arms(&["bash"]), model("m", &fake.base_url(), window));
+        let text =
+            format!("{}{}", arm_configs(&["bash"]), model_config("m", &fake.base_url(), window));
         let (out, said) = run(&stage, &format!("turn{turn}-{status}"), &text, status);
         let report = stage.report(&out);
         if window.is_empty() {
@@ -346,7 +357,7 @@ fn recorded_overflow_is_scored_if_the_window_is_known() {
             assert_not_scored(&report, "bash");
         } else {
             assert_scored(&report, "bash");
-            let outcomes = &arm(&report, "bash")["outcomes"];
+            let outcomes = &find_arm(&report, "bash")["outcomes"];
             assert_eq!(outcomes, &serde_json::json!({"model_refused": 1}), "{report:#}");
         }
         assert_eq!(fake.requests().len(), turn + 1, "the rejection isn't retried");

@@ -8,7 +8,7 @@ use std::{
 
 use fake_llm::FakeLlm;
 
-use crate::{scripted::script, stage::Stage};
+use crate::{scripted_trial::script, stage::Stage};
 
 /// In two parts, so that no file of this repository contains the key.
 fn key() -> String {
@@ -20,7 +20,7 @@ fn run(stage: &Stage) -> PathBuf {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let command = format!("echo 'key\\n{}' | tee settings.ini; echo Straße-7", key());
     let fake = runtime.block_on(FakeLlm::start(script(&[command]))).unwrap();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n\
@@ -36,14 +36,14 @@ fn run(stage: &Stage) -> PathBuf {
 
 /// Returns the content of every file below a folder, including files in archives. File names in
 /// `fidelity.json` are not masked.
-fn contents(folder: &Path) -> Vec<u8> {
+fn read_contents(folder: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.ends_with("fidelity.json") {
             continue;
         } else if path.is_dir() {
-            all.extend(contents(&path));
+            all.extend(read_contents(&path));
         } else if path.extension().is_some_and(|end| end == "eval") {
             let mut archive = zip::ZipArchive::new(fs::File::open(&path).unwrap()).unwrap();
             for index in 0..archive.len() {
@@ -56,7 +56,7 @@ fn contents(folder: &Path) -> Vec<u8> {
     all
 }
 
-fn holds(bytes: &[u8], text: &str) -> bool {
+fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
@@ -65,7 +65,7 @@ fn mask_applies_to_exports_pages_and_reports() {
     let stage = Stage::new();
     let run = run(&stage);
     let run = run.to_str().unwrap();
-    let words = stage.file("words.txt", "Straße-7\n\ndemo__roman\n");
+    let words = stage.write_file("words.txt", "Straße-7\n\ndemo__roman\n");
     let words = words.to_str().unwrap();
     let key = key();
     for format in [
@@ -85,11 +85,14 @@ fn mask_applies_to_exports_pages_and_reports() {
             String::from_utf8(done.stderr).unwrap()
         };
         let said = export(&plain, &[]);
-        assert!(holds(&contents(&plain), &key) && !said.contains("masked"), "{format}: {said}");
+        assert!(
+            contains(&read_contents(&plain), &key) && !said.contains("masked"),
+            "{format}: {said}"
+        );
         let said = export(&masked, &["--mask", "--mask-words", words]);
-        let content = contents(&masked);
-        assert!(!holds(&content, &key), "{format}: {said}");
-        assert!(!holds(&content, "Straße-7") && !holds(&content, "demo__roman"), "{format}");
+        let content = read_contents(&masked);
+        assert!(!contains(&content, &key), "{format}: {said}");
+        assert!(!contains(&content, "Straße-7") && !contains(&content, "demo__roman"), "{format}");
         assert!(said.contains("API key (") && said.contains("listed word ("), "{format}: {said}");
         let text = fs::read_to_string(masked.join("fidelity.json")).unwrap();
         let fidelity: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -110,8 +113,8 @@ fn mask_applies_to_exports_pages_and_reports() {
     let pages = stage.path("pages");
     let args = ["view", run, "--static", pages.to_str().unwrap(), "--mask"];
     let said = String::from_utf8(stage.run(args, 0).stderr).unwrap();
-    assert!(!holds(&contents(&pages), &key), "{said}");
-    assert!(holds(&contents(&pages), "demo__roman"), "only listed words are masked");
+    assert!(!contains(&read_contents(&pages), &key), "{said}");
+    assert!(contains(&read_contents(&pages), "demo__roman"), "only listed words are masked");
     assert!(said.contains("masked ") && said.contains("step/1.html: API key ("), "{said}");
 
     let report = stage.path("report.html");
@@ -122,7 +125,7 @@ fn mask_applies_to_exports_pages_and_reports() {
     assert!(said.contains("report.html: listed word ("), "{said}");
 
     // The record itself stays unchanged.
-    assert!(holds(&contents(Path::new(run)), &key));
+    assert!(contains(&read_contents(Path::new(run)), &key));
     // The web server does not support masking.
     let said = String::from_utf8(stage.run(["view", run, "--mask"], 2).stderr).unwrap();
     assert!(said.contains("--static"), "{said}");

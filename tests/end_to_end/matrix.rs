@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use crate::stage::Stage;
 
 /// Writes a configuration of arms on the demo task with these additional lines.
-fn config(stage: &Stage, lines: &str) -> PathBuf {
+fn write_config(stage: &Stage, lines: &str) -> PathBuf {
     let text = format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
          [models.scripted]\nbase_url = \"script:configs/scripts/demo.toml\"\nname = \"scripted\"\n"
     );
-    stage.file("matrix.toml", &text)
+    stage.write_file("matrix.toml", &text)
 }
 
 fn dry_run(stage: &Stage, lines: &str, status: i32) -> (String, String) {
-    let config = config(stage, lines);
+    let config = write_config(stage, lines);
     let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], status);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))

@@ -6,23 +6,23 @@ use fake_llm::FakeLlm;
 use serde_json::Value;
 
 use crate::{
-    scripted::script,
-    stage::{Stage, docker, events, find},
+    scripted_trial::script,
+    stage::{Stage, events, find_files, has_docker},
 };
 
 /// Needs more memory than a sandbox with 256 MiB has.
-const HUNGRY: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
+const MEMORY_HOG: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
 
 /// Needs six seconds of CPU time, which a fraction of a CPU cannot provide.
-const BUSY: &str = "timeout 6 sh -c 'while :; do :; done'; true";
+const CPU_HOG: &str = "timeout 6 sh -c 'while :; do :; done'; true";
 
 /// Runs one trial of a command under these limits. Returns its resource counts, outcome and report, and the
 /// run's output.
-fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, String) {
+fn run_trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[command.to_owned()]))).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n{limits}\n\
@@ -33,10 +33,10 @@ fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, Strin
     );
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
-    let journal = find(&out.join("trials"), "trajectory.jsonl").remove(0);
+    let journal = find_files(&out.join("trials"), "trajectory.jsonl").remove(0);
     let measured = events(&journal, "sandbox_measured");
     assert_eq!(measured.len(), 1, "once, before the sandbox is closed");
-    let outcome = fs::read(&find(&out, "outcome.json")[0]).unwrap();
+    let outcome = fs::read(&find_files(&out, "outcome.json")[0]).unwrap();
     let outcome: Value = serde_json::from_slice(&outcome).unwrap();
     assert_eq!(outcome["noise"]["sandbox"], measured[0]["counts"], "{outcome:#}");
     let run: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
@@ -56,7 +56,7 @@ fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
 }
 
 fn check_memory(kind: &str) {
-    let (noise, report, _, shown) = trial(kind, "memory_mb = 256\ndisk_mb = 64", HUNGRY);
+    let (noise, report, _, shown) = run_trial(kind, "memory_mb = 256\ndisk_mb = 64", MEMORY_HOG);
     if !is_observed(&noise, "/sandbox/memory/peak_bytes", kind) {
         return crate::not_run::not_run("noise: memory", "ROOT", "no memory control group");
     }
@@ -73,7 +73,7 @@ fn check_memory(kind: &str) {
 
 fn check_throttled(kind: &str) {
     // Little enough to be exceeded even on a machine where ten busy programs get a tenth each.
-    let (noise, report, _, shown) = trial(kind, "cpus = 0.1", BUSY);
+    let (noise, report, _, shown) = run_trial(kind, "cpus = 0.1", CPU_HOG);
     if !is_observed(&noise, "/sandbox/cpu/periods", kind) {
         return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
     }
@@ -83,8 +83,8 @@ fn check_throttled(kind: &str) {
     assert!(shown.contains("1 at cpus"), "{shown}");
 }
 
-fn check_quiet(kind: &str) {
-    let (noise, report, _, shown) = trial(kind, "cpus = 2.0", "echo quiet");
+fn check_no_noise(kind: &str) {
+    let (noise, report, _, shown) = run_trial(kind, "cpus = 2.0", "echo quiet");
     assert_eq!(noise["touched"], serde_json::json!([]), "{noise:#}");
     assert_eq!(noise["sandbox"]["commands_timed_out"], 0, "{noise:#}");
     assert_eq!(report["arms"][0]["noise"]["bound"], 0.0);
@@ -98,7 +98,7 @@ fn memory_limit_hit_is_reported() {
 
 #[test]
 fn docker_memory_limit_hit_is_reported() {
-    if docker("docker_memory_limit_hit_is_reported") {
+    if has_docker("docker_memory_limit_hit_is_reported") {
         check_memory("docker");
     }
 }
@@ -107,7 +107,7 @@ fn docker_memory_limit_hit_is_reported() {
 #[test]
 fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";
-    let (noise, report, _, shown) = trial("native", "memory_mb = 256", hungry);
+    let (noise, report, _, shown) = run_trial("native", "memory_mb = 256", hungry);
     if !is_observed(&noise, "/sandbox/memory/peak_bytes", "native") {
         return crate::not_run::not_run("noise: a grading", "ROOT", "no memory control group");
     }
@@ -126,26 +126,26 @@ fn throttled_trial_is_reported() {
 
 #[test]
 fn docker_throttled_trial_is_reported() {
-    if docker("docker_throttled_trial_is_reported") {
+    if has_docker("docker_throttled_trial_is_reported") {
         check_throttled("docker");
     }
 }
 
 #[test]
 fn trial_without_noise_is_not_marked() {
-    check_quiet("native");
+    check_no_noise("native");
 }
 
 #[test]
 fn docker_trial_without_noise_is_not_marked() {
-    if docker("docker_trial_without_noise_is_not_marked") {
-        check_quiet("docker");
+    if has_docker("docker_trial_without_noise_is_not_marked") {
+        check_no_noise("docker");
     }
 }
 
 #[test]
 fn report_shows_commands_that_hit_their_time_limit() {
-    let (noise, _, _, shown) = trial("native", "[budget]\ncommand_seconds = 1", "sleep 20");
+    let (noise, _, _, shown) = run_trial("native", "[budget]\ncommand_seconds = 1", "sleep 20");
     assert_eq!(noise["touched"], serde_json::json!(["command_seconds"]), "{noise:#}");
     assert!(shown.contains("1 at command_seconds"), "{shown}");
 }

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::{
     resume::wait_for,
-    scripted::script,
+    scripted_trial::script,
     stage::{Stage, cache, root},
     tier::is_full,
 };
 
 /// Writes the demo's task under `count` made-up ids.
-fn tasks(stage: &Stage, count: usize) -> PathBuf {
+fn write_tasks(stage: &Stage, count: usize) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
@@ -26,25 +26,25 @@ fn tasks(stage: &Stage, count: usize) -> PathBuf {
             format!("{task}\n")
         })
         .collect();
-    stage.file("tasks.jsonl", &lines)
+    stage.write_file("tasks.jsonl", &lines)
 }
 
 /// Writes a configuration that runs `jobs` trials at once.
-fn config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
-    stage.file(
+fn write_config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
+    stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"{}\"]\njobs = {jobs}\n\
              [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
              [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n",
-            tasks(stage, jobs).display(),
+            write_tasks(stage, jobs).display(),
         ),
     )
 }
 
 /// Runs `jobs` trials at once with soft and hard limits of `files` open files.
-fn run(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
-    let config = config(stage, base_url, jobs);
+fn run_with_file_limit(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
+    let config = write_config(stage, base_url, jobs);
     Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -n {files} && exec \"$@\""))
@@ -62,7 +62,7 @@ fn many_trials_at_once_need_few_open_files() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&["sleep 2".to_owned()]))).unwrap();
     let stage = Stage::new();
-    let output = run(&stage, &fake.base_url(), 36, 256);
+    let output = run_with_file_limit(&stage, &fake.base_url(), 36, 256);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let report = stage.report(&stage.path("run"));
@@ -85,7 +85,7 @@ fn counted_open_files_match_those_of_a_trial() {
                       tool_calls = [{ name = \"submit\", arguments = {} }]\n";
         let fake = runtime.block_on(FakeLlm::start(toml::from_str(answer).unwrap())).unwrap();
         let stage = Stage::new();
-        let config = config(&stage, &fake.base_url(), jobs);
+        let config = write_config(&stage, &fake.base_url(), jobs);
         let out = stage.path("run");
         let out = out.to_str().unwrap();
         let args = ["run", config.to_str().unwrap(), "--no-preflight", "--out", out];
@@ -105,7 +105,7 @@ fn counted_open_files_match_those_of_a_trial() {
 #[test]
 fn plan_that_exceeds_the_open_file_limit_does_not_start() {
     let stage = Stage::new();
-    let output = run(&stage, "http://127.0.0.1:9/v1", 300, 512);
+    let output = run_with_file_limit(&stage, "http://127.0.0.1:9/v1", 300, 512);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("jobs = 300") && said.contains("512"), "{said}");
@@ -114,7 +114,7 @@ fn plan_that_exceeds_the_open_file_limit_does_not_start() {
 }
 
 /// Time limit for all trials in seconds. A run that hangs fails the test instead of blocking the machine.
-const PATIENCE: u32 = 3600;
+const RUN_TIMEOUT_SECONDS: u32 = 3600;
 
 /// Regression test: more trials than blocking threads (512) waited for one environment and never ended. The
 /// core tier runs only a few: `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
@@ -122,7 +122,7 @@ const PATIENCE: u32 = 3600;
 fn two_thousand_parallel_trials_finish_on_two_cpus() {
     let trials = if is_full() { 2000 } else { 24 };
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"{}\"]\nattempts = {trials}\njobs = {trials}\n\
@@ -131,7 +131,7 @@ fn two_thousand_parallel_trials_finish_on_two_cpus() {
         ),
     );
     let (out, cache) = (stage.path("run"), stage.path("cache"));
-    let line = format!("ulimit -n 65536; exec timeout {PATIENCE} taskset -c 0,1 \"$@\"");
+    let line = format!("ulimit -n 65536; exec timeout {RUN_TIMEOUT_SECONDS} taskset -c 0,1 \"$@\"");
     let output = Command::new("bash")
         .args(["-c", &line, "bash", env!("CARGO_BIN_EXE_proctor"), "run", config.to_str().unwrap()])
         .arg("--out")

@@ -5,17 +5,17 @@ use std::{fs, path::PathBuf};
 use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
-use crate::stage::{Stage, arm, docker, find, root};
+use crate::stage::{Stage, find_arm, find_files, has_docker, root};
 
 const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
 
-struct Bench {
+struct Fixture {
     stage: Stage,
     fake: FakeLlm,
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Bench {
+impl Fixture {
     fn new(script: &str) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let script: Script = toml::from_str(script).unwrap();
@@ -24,13 +24,13 @@ impl Bench {
     }
 
     /// Ten attempts of each arm: with fewer, the preflight sends no request.
-    fn config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
+    fn write_config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {attempts}\n{arms}\
              [models.m]\nbase_url = \"{url}\"\nname = \"m\"\nkey_env = \"FIRST_KEY\"\n\
              price = {{ input = 1, output = 1 }}\n"
         );
-        self.stage.file("run.toml", &text)
+        self.stage.write_file("run.toml", &text)
     }
 
     fn run(
@@ -50,12 +50,12 @@ impl Bench {
     }
 }
 
-const TOOLS: &str = "[[arms]]\nname = \"t\"\nscaffold = \"tools\"\nmodel = \"m\"\n";
+const TOOLS_ARM: &str = "[[arms]]\nname = \"t\"\nscaffold = \"tools\"\nmodel = \"m\"\n";
 
 #[test]
 fn preflight_sends_one_request_outside_the_trials() {
-    let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
-    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let bench = Fixture::new(&format!("[default]\n{SUBMIT}\n"));
+    let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (out, said) = bench.run(&config, "run", &[], 0);
     assert_eq!(bench.fake.requests().len(), 10 + 1);
     assert!(
@@ -63,7 +63,7 @@ fn preflight_sends_one_request_outside_the_trials() {
         "{said}"
     );
     let report = bench.stage.report(&out);
-    let found = arm(&report, "t");
+    let found = find_arm(&report, "t");
     assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
     let responders = serde_json::json!([{"model": "m", "responses": 10}]);
     assert_eq!(found["responders"], responders, "the preflight belongs to no trial");
@@ -76,7 +76,7 @@ fn preflight_sends_one_request_outside_the_trials() {
     let (out, said) = bench.run(&config, "none", &["--no-preflight"], 0);
     assert_eq!(bench.fake.requests().len() - asked, 10);
     assert!(!said.contains("preflight") && !out.join("preflight.jsonl").exists(), "{said}");
-    let config = bench.config(&bench.fake.base_url(), 9, TOOLS);
+    let config = bench.write_config(&bench.fake.base_url(), 9, TOOLS_ARM);
     bench.run(&config, "few", &[], 0);
     assert_eq!(bench.fake.requests().len() - asked, 10 + 9, "nine trials need no preflight");
 }
@@ -87,8 +87,8 @@ fn preflight_rejects_a_key_before_any_sandbox_opens() {
         "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 401, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
     );
-    let bench = Bench::new(&script);
-    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let bench = Fixture::new(&script);
+    let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (out, said) = bench.run(&config, "run", &[], 3);
     assert_eq!(bench.fake.requests().len(), 1);
     for part in
@@ -96,7 +96,7 @@ fn preflight_rejects_a_key_before_any_sandbox_opens() {
     {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
-    assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+    assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
     // The key works again, and the rejection had no lasting effect.
     let mut command = bench.stage.proctor(["resume", out.to_str().unwrap()]);
     let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
@@ -113,14 +113,14 @@ fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
         "[[conversation]]\nmodel = \"m\"\nrepeat_last = true\n[[conversation.turn]]\ncontent = \"x\"\n\
          fault = [{{ kind = \"status\", status = 400, times = 1, body = '{{\"error\":{{\"message\":\"{words}\"}}}}' }}]\n"
     );
-    let bench = Bench::new(&script);
-    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let bench = Fixture::new(&script);
+    let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (out, said) = bench.run(&config, "run", &[], 3);
     for part in ["does not support tools", "scaffold = \"bash\"", "10 trials not started"] {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(bench.fake.requests().len(), 1, "{said}");
-    assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+    assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
 }
 
 /// A server without a tool-call parser returns calls as text: no trial is scored for that.
@@ -134,8 +134,8 @@ fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
         call("ready"),
         call("submit")
     );
-    let bench = Bench::new(&script);
-    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let bench = Fixture::new(&script);
+    let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (_, said) = bench.run(&config, "run", &[], 3);
     let parts = ["--tool-call-parser hermes", "scaffold = \"bash\"", "10 trials not started"];
     for part in parts.into_iter().chain(["tool `ready` as text"]) {
@@ -145,17 +145,17 @@ fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
     // Without a preflight, a trial's first response reveals it.
     let (out, said) = bench.run(&config, "none", &["--no-preflight"], 3);
     assert!(said.contains("tool `submit` as text"), "{said}");
-    assert_eq!(find(&out.join("trials"), "verdict.json"), Vec::<PathBuf>::new());
+    assert_eq!(find_files(&out.join("trials"), "verdict.json"), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn unreachable_endpoint_is_tried_once_per_run() {
-    let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
-    let config = bench.config("http://127.0.0.1:9", 10, TOOLS);
+    let bench = Fixture::new(&format!("[default]\n{SUBMIT}\n"));
+    let config = bench.write_config("http://127.0.0.1:9", 10, TOOLS_ARM);
     let begun = std::time::Instant::now();
     let (out, said) = bench.run(&config, "run", &[], 3);
     assert!(said.contains("preflight: `m`: ") && said.contains("10 trials not started"), "{said}");
-    assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+    assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
@@ -166,8 +166,8 @@ fn rejected_preflight_request_does_not_stop_the_run() {
         "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 422, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
     );
-    let bench = Bench::new(&script);
-    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let bench = Fixture::new(&script);
+    let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (_, said) = bench.run(&config, "run", &[], 0);
     assert!(!said.contains("preflight:"), "{said}");
     // Three attempts of the preflight request, and ten trials.
@@ -179,7 +179,7 @@ fn rejected_preflight_request_does_not_stop_the_run() {
 fn tasks_are_checked_before_the_first_trial() {
     let stage = Stage::new();
     let config = |name: &str, tasks: &str| {
-        stage.file(
+        stage.write_file(
             name,
             &format!("tasks = [{tasks:?}]\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"),
         )
@@ -200,20 +200,20 @@ fn tasks_are_checked_before_the_first_trial() {
     let source = crate::stage::root().join("configs/tasks/numerals");
     task["source"]["path"] = source.to_str().unwrap().into();
     task["fail_to_pass"].as_array_mut().unwrap().push("tests/test_roman.py::test_nowhere".into());
-    let rows = stage.file("bad.jsonl", &format!("{task}\n"));
+    let rows = stage.write_file("bad.jsonl", &format!("{task}\n"));
     let (said, out) = run(&config("bad.toml", rows.to_str().unwrap()), "bad", 2);
     assert!(said.contains("demo__roman-1: gold does not resolve it"), "{said}");
     assert!(!out.join("run.json").exists(), "no trial was planned");
 }
 
 /// Runs the demo's own task in this image with `noop` on Docker. Returns the output.
-fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
+fn run_in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["environment"] = serde_json::json!({ "image": image });
     task.as_object_mut().unwrap().remove("source");
-    stage.file("image.jsonl", &format!("{task}\n"));
-    let config = stage.file(
+    stage.write_file("image.jsonl", &format!("{task}\n"));
+    let config = stage.write_file(
         "image.toml",
         &format!(
             "tasks = [\"{}\"]\n[sandbox]\nkind = \"docker\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n",
@@ -228,15 +228,15 @@ fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
 
 #[test]
 fn docker_unavailable_image_is_reported_before_the_first_trial() {
-    if !docker("docker_unavailable_image_is_reported_before_the_first_trial") {
+    if !has_docker("docker_unavailable_image_is_reported_before_the_first_trial") {
         return;
     }
     let stage = Stage::new();
-    let said = in_image(&stage, "127.0.0.1:1/none:1", &[], 3);
+    let said = run_in_image(&stage, "127.0.0.1:1/none:1", &[], 3);
     let told = said
         .find("preflight: 1 task: environment fault: image 127.0.0.1:1/none:1 is not available");
     assert!(told.is_some() && told < said.find("started"), "{said}");
     assert!(said.contains("load it into the engine"), "{said}");
-    let said = in_image(&stage, "127.0.0.1:1/none:1", &["--no-preflight"], 3);
+    let said = run_in_image(&stage, "127.0.0.1:1/none:1", &["--no-preflight"], 3);
     assert!(!said.contains("preflight"), "{said}");
 }

@@ -5,10 +5,10 @@ use std::fs;
 use fake_llm::{FakeLlm, Script};
 use serde_json::json;
 
-use crate::stage::{Stage, find, root};
+use crate::stage::{Stage, find_files, root};
 
 /// Writes a configuration with its model and `tools` arms that use the shipped prompts and those of a folder.
-fn config(stage: &Stage, base_url: &str, folder: &str) -> String {
+fn write_config(stage: &Stage, base_url: &str, folder: &str) -> String {
     let demo = root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, more: &str| {
         format!("[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"m\"\n{more}\n")
@@ -19,10 +19,10 @@ fn config(stage: &Stage, base_url: &str, folder: &str) -> String {
         arm("shipped", ""),
         arm("own", &format!("prompts = \"{folder}\""))
     );
-    stage.file(&format!("{folder}.toml"), &text).display().to_string()
+    stage.write_file(&format!("{folder}.toml"), &text).display().to_string()
 }
 
-fn write(stage: &Stage, files: &[(&str, &str)]) {
+fn write_files(stage: &Stage, files: &[(&str, &str)]) {
     for (file, text) in files {
         let path = stage.path(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -36,16 +36,16 @@ fn prompts_are_recorded_and_survive_their_folder() {
     let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
     let script = json!({"conversation": [{"turn": [submit]}]}).to_string();
     let stage = Stage::new();
-    let script = Script::load(&stage.file("script.json", &script)).unwrap();
+    let script = Script::load(&stage.write_file("script.json", &script)).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
-    write(
+    write_files(
         &stage,
         &[
             ("mine/task.md.j2", "MARKED {{ workdir }}: {{ statement }}"),
             ("mine/tool_shell.md.j2", "MARKED shell."),
         ],
     );
-    let config = config(&stage, &fake.base_url(), "mine");
+    let config = write_config(&stage, &fake.base_url(), "mine");
     let out = stage.path("run");
     stage.run(["run", &config, "--out", out.to_str().unwrap()], 0);
     let marked = || {
@@ -59,7 +59,7 @@ fn prompts_are_recorded_and_survive_their_folder() {
 
     // The run continues with the prompts that it was planned with.
     fs::remove_dir_all(stage.path("mine")).unwrap();
-    for trial in find(&out.join("trials"), "trajectory.jsonl") {
+    for trial in find_files(&out.join("trials"), "trajectory.jsonl") {
         fs::remove_dir_all(trial.parent().unwrap()).unwrap();
     }
     stage.run(["resume", out.to_str().unwrap(), "--confirm"], 0);
@@ -70,12 +70,12 @@ fn prompts_are_recorded_and_survive_their_folder() {
 fn arm_id_depends_on_prompt_content() {
     let stage = Stage::new();
     let text = "Do {{ statement }}";
-    write(
+    write_files(
         &stage,
         &[("one/task.md.j2", text), ("two/tools/task.md.j2", text), ("three/task.md.j2", "Do it.")],
     );
     let ids = |folder: &str| {
-        let config = config(&stage, "http://localhost:1/v1", folder);
+        let config = write_config(&stage, "http://localhost:1/v1", folder);
         let shown = stage.run(["run", &config, "--dry-run"], 0).stdout;
         let shown = String::from_utf8(shown).unwrap();
         let id = |line: &str| line.split_whitespace().nth(1).unwrap().to_owned();
@@ -90,7 +90,7 @@ fn arm_id_depends_on_prompt_content() {
 #[test]
 fn unusable_prompt_folder_is_reported_at_the_arm() {
     let stage = Stage::new();
-    write(
+    write_files(
         &stage,
         &[
             ("typo/taks.md.j2", ""),
@@ -106,7 +106,7 @@ fn unusable_prompt_folder_is_reported_at_the_arm() {
         ("settings", "nudge_limits"),
         ("none", "docs/prompts.md"),
     ] {
-        let config = config(&stage, "http://localhost:1/v1", folder);
+        let config = write_config(&stage, "http://localhost:1/v1", folder);
         let said = stage.run(["run", &config, "--dry-run"], 2).stderr;
         let said =
             String::from_utf8(said).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");

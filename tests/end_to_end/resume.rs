@@ -12,10 +12,10 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 
-use crate::stage::{Stage, docker, find};
+use crate::stage::{Stage, find_files, has_docker};
 
 /// Two quick steps, then a slow one, then a submission.
-const SLOW: &str = r#"
+const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
 [[conversation.turn.tool_calls]]
@@ -30,10 +30,10 @@ arguments = {}
 
 /// Returns the script and the command line of the process that it leaves behind. The command line is
 /// different in each test, because tests run in parallel.
-fn slow() -> (Script, String) {
+fn slow_script() -> (Script, String) {
     static NEXT: AtomicU32 = AtomicU32::new(301);
     let sleeper = format!("sleep {}", NEXT.fetch_add(1, Ordering::Relaxed));
-    (toml::from_str(&SLOW.replace("sleep 300", &sleeper)).unwrap(), sleeper)
+    (toml::from_str(&SLOW_SCRIPT.replace("sleep 300", &sleeper)).unwrap(), sleeper)
 }
 
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -47,15 +47,15 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn finished(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
-    find(&out.join("trials"), "verdict.json")
+fn verdict_times(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    find_files(&out.join("trials"), "verdict.json")
         .into_iter()
         .map(|path| (path.clone(), fs::metadata(path).unwrap().modified().unwrap()))
         .collect()
 }
 
 /// Returns processes whose command line or root mentions this test's marker.
-fn processes(marker: &str) -> Vec<String> {
+fn processes_with(marker: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
@@ -69,10 +69,10 @@ fn processes(marker: &str) -> Vec<String> {
 
 fn check_kill_and_resume(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (script, sleeper) = slow();
+    let (script, sleeper) = slow_script();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 3\njobs = 1\n\
@@ -87,17 +87,18 @@ fn check_kill_and_resume(kind: &str) {
     let mut child =
         stage.proctor(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // Killed while the second trial waits for its second response.
-    wait_for("the first verdict", || (!finished(&out).is_empty()).then_some(()));
+    wait_for("the first verdict", || (!verdict_times(&out).is_empty()).then_some(()));
     wait_for("the second trial's first step", || {
-        (find(&out.join("trials"), "trajectory.jsonl").len() == 2 && fake.requests().len() >= 4)
+        (find_files(&out.join("trials"), "trajectory.jsonl").len() == 2
+            && fake.requests().len() >= 4)
             .then_some(())
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    let before = finished(&out);
+    let before = verdict_times(&out);
     assert_eq!(before.len(), 1);
     wait_for("the sandbox's processes to end with the runtime", || {
-        (kind == "docker" || processes(&sleeper).is_empty()).then_some(())
+        (kind == "docker" || processes_with(&sleeper).is_empty()).then_some(())
     });
 
     let asked = fake.requests().len();
@@ -109,27 +110,27 @@ fn check_kill_and_resume(kind: &str) {
     assert_eq!(resumed.status.code(), Some(0), "{said}");
     if kind == "docker" {
         for pid in runtimes {
-            assert_eq!(containers(&pid), 0, "containers left");
+            assert_eq!(count_containers(&pid), 0, "containers left");
         }
     }
-    let after = finished(&out);
+    let after = verdict_times(&out);
     assert_eq!(after.len(), 3);
     for (path, written) in &before {
         assert_eq!(after[path], *written, "{} was written again", path.display());
     }
     assert_eq!(fake.requests().len() - asked, 3, "the answer in flight, and a trial of two");
-    assert_eq!(find(&out.join("trials"), "trajectory.jsonl").len(), 3, "the same try");
+    assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl").len(), 3, "the same try");
     let report = stage.report(&out);
     assert_eq!(report["arms"][0]["graded"], 3);
     assert_eq!(report["arms"][0]["complete"], true);
-    assert!(processes(&sleeper).is_empty(), "{:?}", processes(&sleeper));
+    assert!(processes_with(&sleeper).is_empty(), "{:?}", processes_with(&sleeper));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let home = stage.dir.path().to_str().unwrap();
     assert!(!mounts.contains(home), "{mounts}");
 }
 
 /// Counts the containers that the runtime with a process number created, running or not.
-fn containers(pid: &str) -> usize {
+fn count_containers(pid: &str) -> usize {
     let list = ["ps", "-a", "--format", "{{.Label \"proctor.runtime\"}}"];
     let listed = Command::new("docker").args(list).output().unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -137,7 +138,7 @@ fn containers(pid: &str) -> usize {
 }
 
 /// Returns the control groups that the runtime with a process number created in a folder.
-fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
+fn control_groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -146,7 +147,7 @@ fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
         if entry.file_name().to_string_lossy().starts_with(&format!("proctor.{pid}-")) {
             found.push(entry.path());
         } else {
-            found.extend(groups(&entry.path(), pid));
+            found.extend(control_groups(&entry.path(), pid));
         }
     }
     found
@@ -155,10 +156,10 @@ fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
 /// A terminating signal closes the sandboxes, says how to continue, and leaves no outcome.
 fn check_interrupt(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (script, _) = slow();
+    let (script, _) = slow_script();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n\
@@ -174,18 +175,18 @@ fn check_interrupt(kind: &str) {
     wait_for("the second request", || (fake.requests().len() == 2).then_some(()));
     let pid = child.id().to_string();
     if kind == "docker" {
-        assert_eq!(containers(&pid), 1);
+        assert_eq!(count_containers(&pid), 1);
     }
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(130), "{said}");
     assert!(said.contains(&format!("`proctor resume {}`", out.display())), "{said}");
-    assert!(find(&out, "outcome.json").is_empty());
-    let left = groups(Path::new("/sys/fs/cgroup"), &pid);
+    assert!(find_files(&out, "outcome.json").is_empty());
+    let left = control_groups(Path::new("/sys/fs/cgroup"), &pid);
     assert!(left.is_empty(), "control groups: {left:?}");
     if kind == "docker" {
-        assert_eq!(containers(&pid), 0, "containers left");
+        assert_eq!(count_containers(&pid), 0, "containers left");
     }
     stage.run(["resume", out.to_str().unwrap()], 0);
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
@@ -200,7 +201,7 @@ fn resume_accepts_another_endpoint_without_changing_the_arm() {
     let fake = runtime.block_on(FakeLlm::start(toml::from_str(script).unwrap())).unwrap();
     // Nothing listens on the port of a closed listener.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let config = stage.file(
+    let config = stage.write_file(
         "run.toml",
         &format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\n\
@@ -241,7 +242,7 @@ fn interrupted_run_is_resumed_completely() {
 
 #[test]
 fn docker_interrupted_run_leaves_no_container() {
-    if docker("docker_interrupted_run_leaves_no_container") {
+    if has_docker("docker_interrupted_run_leaves_no_container") {
         check_interrupt("docker");
     }
 }
@@ -253,7 +254,7 @@ fn killed_run_is_resumed_completely() {
 
 #[test]
 fn docker_killed_run_is_resumed_and_leaves_no_container() {
-    if !docker("docker_killed_run_is_resumed_and_leaves_no_container") {
+    if !has_docker("docker_killed_run_is_resumed_and_leaves_no_container") {
         return;
     }
     check_kill_and_resume("docker");

@@ -5,30 +5,30 @@ use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 use serde_json::Value;
 
 use crate::{
-    demo::demo,
-    stage::{Stage, arm, events, find, root},
+    demo::run_demo,
+    stage::{Stage, events, find_arm, find_files, root},
     users::{self, User},
 };
 
 /// Writes a configuration of the demo's own task that runs as a sandbox user.
-fn config_for_user(stage: &Stage, user: &str) -> String {
+fn write_config_for_user(stage: &Stage, user: &str) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["user"] = user.into();
     task["source"]["path"] = stage.path("configs/tasks/numerals").to_str().unwrap().into();
-    stage.file("tasks.jsonl", &format!("{task}\n"));
+    stage.write_file("tasks.jsonl", &format!("{task}\n"));
     let text = "tasks = [\"tasks.jsonl\"]\n\
                 [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
                 [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"scripted\"\n\
                 [models.scripted]\nbase_url = \"script:configs/scripts/demo.toml\"\nname = \"scripted-demo\"\n\
                 price = { input = 0.0, output = 0.0 }\n";
-    stage.file("user.toml", text).to_str().unwrap().to_owned()
+    stage.write_file("user.toml", text).to_str().unwrap().to_owned()
 }
 
 /// Returns what the sandboxes of a run's trials do not enforce.
 fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
     let mut all = Vec::new();
-    for journal in find(&stage.path(run).join("trials"), "trajectory.jsonl") {
+    for journal in find_files(&stage.path(run).join("trials"), "trajectory.jsonl") {
         for event in events(&journal, "setup_finished") {
             let entries = event["not_enforced"].as_array().unwrap();
             all.extend(entries.iter().map(|entry| entry.as_str().unwrap().to_owned()));
@@ -43,8 +43,8 @@ fn demo_without_root_distinguishes_the_arms() {
     let Some(()) = users::if_root(test) else { return };
     let one_id: User = users::one_id(11);
     for user in [Some(one_id), users::ranged(test)].into_iter().flatten() {
-        let stage = Stage::of_user(user);
-        demo(&stage, "run", &[]);
+        let stage = Stage::for_user(user);
+        run_demo(&stage, "run", &[]);
         let said = not_enforced(&stage, "run");
         let one = said.iter().any(|entry| entry.starts_with("other users:"));
         assert_eq!(one, user.uid == one_id.uid, "{said:?}");
@@ -55,7 +55,7 @@ fn demo_without_root_distinguishes_the_arms() {
 fn doctor_without_root_opens_a_trial() {
     let test = "doctor_without_root_opens_a_trial";
     let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::of_user(users::one_id(12));
+    let stage = Stage::for_user(users::one_id(12));
     let said = stage.run(["doctor"], 0);
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let (native, _) = said.split_once("\ndocker:").unwrap();
@@ -68,12 +68,12 @@ fn doctor_without_root_opens_a_trial() {
 fn task_user_works_with_a_range_of_ids() {
     let test = "task_user_works_with_a_range_of_ids";
     let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
-    let stage = Stage::of_user(user);
-    let config = config_for_user(&stage, "1000");
+    let stage = Stage::for_user(user);
+    let config = write_config_for_user(&stage, "1000");
     stage.run(["run", &config, "--out", "run"], 0);
     let report = stage.report(&stage.path("run"));
-    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
-    assert_eq!(arm(&report, "scripted")["resolved_rate"], 1.0, "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+    assert_eq!(find_arm(&report, "scripted")["resolved_rate"], 1.0, "{report:#}");
     // The environment contains files of that user, which `clean` must remove.
     let layers = stage.path("cache/native/layers");
     let is_layer = |name: &str| name.len() == 64;
@@ -90,13 +90,13 @@ fn task_user_works_with_a_range_of_ids() {
 fn task_user_is_a_fault_with_a_single_id() {
     let test = "task_user_is_a_fault_with_a_single_id";
     let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::of_user(users::one_id(13));
-    let config = config_for_user(&stage, "1000");
+    let stage = Stage::for_user(users::one_id(13));
+    let config = write_config_for_user(&stage, "1000");
     let output = stage.proctor(["run", &config, "--out", "run"]).output().unwrap();
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("/etc/subuid"), "{said}");
-    assert!(find(&stage.path("run"), "verdict.json").is_empty(), "a fault is never scored");
+    assert!(find_files(&stage.path("run"), "verdict.json").is_empty(), "a fault is never scored");
 }
 
 /// Runs one task of the demo as a user, through a program that starts `proctor`.
@@ -116,7 +116,7 @@ fn run_with_starter(stage: &Stage, user: User, starter: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
     let report = stage.report(&stage.path("run"));
-    assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn low_process_limit_does_not_stop_a_run() {
     let test = "low_process_limit_does_not_stop_a_run";
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(14);
-    let stage = Stage::of_user(user);
+    let stage = Stage::for_user(user);
     run_with_starter(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
@@ -136,7 +136,7 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(15);
-    let stage = Stage::of_user(user);
+    let stage = Stage::for_user(user);
     run_with_starter(&stage, user, &["unshare", "--user", "--map-root-user"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
@@ -146,7 +146,7 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
 fn run_without_read_permission_is_reported_as_such() {
     let test = "run_without_read_permission_is_reported_as_such";
     let Some(()) = users::if_root(test) else { return };
-    let stage = Stage::of_user(users::one_id(16));
+    let stage = Stage::for_user(users::one_id(16));
     // Permissions as another user's umask leaves them, on the folder or on its files.
     for (folder_mode, file_mode) in [(0o700, 0o644), (0o755, 0o600)] {
         let run = stage.path("closed");

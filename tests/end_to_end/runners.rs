@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
-    stage::{Stage, arm, docker, find},
+    stage::{Stage, find_arm, find_files, has_docker},
     tier::is_full,
 };
 
@@ -262,18 +262,18 @@ const DOCKERFILE: &str = "FROM proctor-test:bookworm\nRUN apt-get update -qq && 
     && rm -rf /var/lib/apt/lists/*\n";
 
 impl Runner {
-    fn solved(&self, body: &str) -> String {
+    fn code_with_body(&self, body: &str) -> String {
         self.code.1.replace("BODY", body)
     }
 
     /// Returns a patch of the file to solve.
-    fn patch(&self, old: &str, new: &str) -> String {
-        replacement_patch(self.code.0, &self.solved(old), &self.solved(new))
+    fn body_patch(&self, old: &str, new: &str) -> String {
+        replacement_patch(self.code.0, &self.code_with_body(old), &self.code_with_body(new))
     }
 
-    fn row(&self, stage: &Stage, environment: &Value) -> Value {
+    fn task_row(&self, stage: &Stage, environment: &Value) -> Value {
         let source = stage.path("sources").join(self.name);
-        let solved = self.solved(self.sum);
+        let solved = self.code_with_body(self.sum);
         let code = (self.code.0, solved.as_str());
         for (path, text) in self.files.iter().copied().chain([self.tests, code]) {
             let path = source.join(path);
@@ -292,7 +292,7 @@ impl Runner {
             self.env.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         json!({
             "schema_version": 1, "id": self.name, "statement": "Write add().", "environment": environment,
-            "source": {"path": source}, "mask": self.patch(self.sum, "0"), "hidden": [self.hidden],
+            "source": {"path": source}, "mask": self.body_patch(self.sum, "0"), "hidden": [self.hidden],
             "fail_to_pass": [self.ids[0]], "pass_to_pass": [self.ids[1]],
             "test_command": self.command, "test_results": results, "env": env,
         })
@@ -317,15 +317,15 @@ fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
     let stage = Stage::new();
     let (mut rows, mut solutions, mut wrong) = (String::new(), String::new(), String::new());
     for runner in runners {
-        rows += &format!("{}\n", runner.row(&stage, environment));
+        rows += &format!("{}\n", runner.task_row(&stage, environment));
         let line = |patch: String| {
             let name = "solution";
             json!({"instance_id": runner.name, "model_name_or_path": name, "model_patch": patch})
         };
-        solutions += &format!("{}\n", line(runner.patch("0", runner.sum)));
-        wrong += &format!("{}\n", line(runner.patch("0", &runner.sum.replace('+', "-"))));
+        solutions += &format!("{}\n", line(runner.body_patch("0", runner.sum)));
+        wrong += &format!("{}\n", line(runner.body_patch("0", &runner.sum.replace('+', "-"))));
     }
-    let tasks = stage.file("tasks.jsonl", &rows);
+    let tasks = stage.write_file("tasks.jsonl", &rows);
     let tasks = tasks.to_str().unwrap();
     let said = stage.run(["tasks", "validate", "--sandbox", sandbox, "--tasks", tasks], 0);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -339,14 +339,14 @@ fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
         ("solved", solutions, ["passed", "passed"], runners.len()),
         ("wrong", wrong, ["failed", "passed"], 0),
     ] {
-        let patches = stage.file(&format!("{name}.jsonl"), &patches);
+        let patches = stage.write_file(&format!("{name}.jsonl"), &patches);
         let out = stage.path(name);
         let (patches, out) = (patches.to_str().unwrap(), out.to_str().unwrap());
         let args = ["--predictions", patches, "--tasks", tasks, "--sandbox", sandbox, "--out", out];
         stage.run(["grade"].into_iter().chain(args), 0);
         let report = stage.report(Path::new(out));
-        assert_eq!(arm(&report, "solution")["resolved"], resolved, "{report:#}");
-        let verdicts = find(Path::new(out), "verdict.json");
+        assert_eq!(find_arm(&report, "solution")["resolved"], resolved, "{report:#}");
+        let verdicts = find_files(Path::new(out), "verdict.json");
         assert_eq!(verdicts.len(), runners.len());
         for verdict in verdicts {
             let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
@@ -453,20 +453,24 @@ fn attacks_on_node_and_perl_are_detected_or_unverified() {
     let environment = json!({"base": "host"});
     let (mut rows, mut patches) = (String::new(), String::new());
     for attack in ATTACKS {
-        let mut row = attack.runner.row(&stage, &environment);
+        let mut row = attack.runner.task_row(&stage, &environment);
         row["id"] = json!(attack.name);
         rows += &format!("{row}\n");
-        let patch =
-            replacement_patch(attack.runner.code.0, &attack.runner.solved("0"), attack.code);
+        let patch = replacement_patch(
+            attack.runner.code.0,
+            &attack.runner.code_with_body("0"),
+            attack.code,
+        );
         let line = json!({"instance_id": attack.name, "model_name_or_path": "attack", "model_patch": patch});
         patches += &format!("{line}\n");
     }
-    let (tasks, patches) = (stage.file("tasks.jsonl", &rows), stage.file("p.jsonl", &patches));
+    let (tasks, patches) =
+        (stage.write_file("tasks.jsonl", &rows), stage.write_file("p.jsonl", &patches));
     let (tasks, patches) = (tasks.to_str().unwrap(), patches.to_str().unwrap());
     let out = stage.path("attacked");
     let out = out.to_str().unwrap();
     stage.run(["grade", "--predictions", patches, "--tasks", tasks, "--out", out], 0);
-    let verdicts = find(Path::new(out), "verdict.json");
+    let verdicts = find_files(Path::new(out), "verdict.json");
     assert_eq!(verdicts.len(), ATTACKS.len());
     for verdict in verdicts {
         let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
@@ -494,7 +498,7 @@ fn npm_runner_reports_are_graded_in_native_sandboxes() {
 #[test]
 fn debian_runner_reports_are_graded_on_docker() {
     let test = "debian_runner_reports_are_graded_on_docker";
-    if !is_full() || !docker(test) {
+    if !is_full() || !has_docker(test) {
         return;
     }
     let stage = Stage::new();

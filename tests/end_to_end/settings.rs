@@ -28,42 +28,42 @@ use ValueKind::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 type ConfigTable = (String, String, Vec<(String, ValueKind)>);
 
 /// Returns every table of the schema that is committed for editors.
-fn tables() -> Vec<ConfigTable> {
+fn schema_tables() -> Vec<ConfigTable> {
     let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
-    table(&serde_json::from_str(&text).unwrap(), "", "", &mut found);
+    collect_tables(&serde_json::from_str(&text).unwrap(), "", "", &mut found);
     found
 }
 
 /// `name` is the table in a header; `path` also contains the arm's number.
-fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<ConfigTable>) {
+fn collect_tables(schema: &Value, name: &str, path: &str, found: &mut Vec<ConfigTable>) {
     let head = match (name, path.ends_with(".0")) {
         ("", _) => String::new(),
         (_, true) => format!("[[{name}]]"),
         (_, false) => format!("[{name}]"),
     };
     let properties = schema["properties"].as_object().unwrap();
-    let keys = properties.iter().map(|(key, value)| (key.clone(), ValueKind::of(value)));
+    let keys = properties.iter().map(|(key, value)| (key.clone(), ValueKind::from_schema(value)));
     found.push((head, path.to_owned(), keys.collect()));
     for (key, inner) in properties {
         let below =
             |place: &str| if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
         let (name, path) = (below(name), below(path));
         if inner["items"]["type"] == "object" {
-            table(&inner["items"], &name, &format!("{path}.0"), found);
+            collect_tables(&inner["items"], &name, &format!("{path}.0"), found);
         } else if inner["additionalProperties"]["properties"].is_object() {
-            // The names that `with` uses below.
+            // The names that `config_with_line` uses below.
             let own = if key == "models" { "\"m-1.5\"" } else { "mine" };
             let (name, path) = (format!("{name}.{own}"), format!("{path}.{own}"));
-            table(&inner["additionalProperties"], &name, &path, found);
+            collect_tables(&inner["additionalProperties"], &name, &path, found);
         } else if inner["properties"].is_object() {
-            table(inner, &name, &path, found);
+            collect_tables(inner, &name, &path, found);
         }
     }
 }
 
 impl ValueKind {
-    fn of(schema: &Value) -> Self {
+    fn from_schema(schema: &Value) -> Self {
         match schema["type"].as_str() {
             _ if schema["enum"].is_array() || schema["oneOf"].is_array() => Choice,
             Some("integer") if schema["minimum"].is_null() => Whole,
@@ -77,7 +77,7 @@ impl ValueKind {
         }
     }
 
-    fn wrong(self) -> &'static [&'static str] {
+    fn invalid_values(self) -> &'static [&'static str] {
         match self {
             Count => &[
                 "'many'",
@@ -107,7 +107,7 @@ impl ValueKind {
 
 /// Returns a complete configuration with one line added to one of its tables. Keys that the line sets are
 /// removed elsewhere.
-fn with(head: &str, line: &str) -> String {
+fn config_with_line(head: &str, line: &str) -> String {
     let key = line.split(" =").next().unwrap_or_default();
     let top = ["tasks = ['configs/tasks/demo.jsonl']"];
     let tables: &[(&str, &[&str])] = &[
@@ -144,15 +144,15 @@ fn with(head: &str, line: &str) -> String {
     text.join("\n") + "\n"
 }
 
-fn run(stage: &Stage, text: &str, args: &[&str]) -> Output {
-    let config = stage.file("run.toml", text);
+fn dry_run(stage: &Stage, text: &str, args: &[&str]) -> Output {
+    let config = stage.write_file("run.toml", text);
     let all = [&["run", config.to_str().unwrap(), "--dry-run"], args].concat();
     stage.proctor(all).output().unwrap()
 }
 
 /// Returns the message for a mistake, after checking what all such messages have in common.
 fn mistake_message(stage: &Stage, text: &str, args: &[&str]) -> String {
-    let done = run(stage, text, args);
+    let done = dry_run(stage, text, args);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
     assert!(done.stdout.is_empty());
@@ -181,14 +181,14 @@ fn mistake_message(stage: &Stage, text: &str, args: &[&str]) -> String {
 #[test]
 fn every_key_rejects_invalid_values_with_a_clear_message() {
     let stage = Stage::new();
-    let done = run(&stage, &with("", ""), &[]);
+    let done = dry_run(&stage, &config_with_line("", ""), &[]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     let mut cases = 0;
-    for (head, path, keys) in &tables() {
+    for (head, path, keys) in &schema_tables() {
         for (key, takes) in keys {
-            for value in takes.wrong() {
+            for value in takes.invalid_values() {
                 let line = format!("{key} = {value}");
-                let text = with(head, &line);
+                let text = config_with_line(head, &line);
                 let said = mistake_message(&stage, &text, &[]);
                 let number = text.lines().position(|one| one == line).unwrap() + 1;
                 let whole = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -205,8 +205,8 @@ fn every_key_rejects_invalid_values_with_a_clear_message() {
 #[test]
 fn unknown_key_is_reported_with_all_known_keys() {
     let stage = Stage::new();
-    for (head, path, keys) in &tables() {
-        let said = mistake_message(&stage, &with(head, "zzz = 1"), &[]);
+    for (head, path, keys) in &schema_tables() {
+        let said = mistake_message(&stage, &config_with_line(head, "zzz = 1"), &[]);
         let names: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
         let known = format!("known keys: {}\n", names.join(", "));
         assert!(said.contains(&known), "{known} is missing in {said}");
@@ -234,9 +234,9 @@ fn missing_key_is_reported_with_an_example() {
 #[test]
 fn key_of_another_table_is_reported_with_its_table() {
     let stage = Stage::new();
-    let said = mistake_message(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
+    let said = mistake_message(&stage, &config_with_line("[budget.run]", "wall_seconds = 5"), &[]);
     assert!(said.contains("it belongs to [budget]") && !said.contains("did you mean"), "{said}");
-    let said = mistake_message(&stage, &with("", "steps = 5"), &[]);
+    let said = mistake_message(&stage, &config_with_line("", "steps = 5"), &[]);
     assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
@@ -246,26 +246,28 @@ fn key_is_reported_where_it_was_written() {
     let stage = Stage::new();
     let said = mistake_message(
         &stage,
-        &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
+        &config_with_line("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
         &[],
     );
     assert!(said.contains("run.toml:13: key `network.ca_file`: cannot read"), "{said}");
     let said = mistake_message(
         &stage,
-        &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
+        &config_with_line("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
         &[],
     );
     assert!(said.contains("key `arms.0.network.ca_file` (arm `a`)"), "{said}");
-    let said = mistake_message(&stage, &with("", ""), &["--set", "budget.steps=many"]);
+    let said = mistake_message(&stage, &config_with_line("", ""), &["--set", "budget.steps=many"]);
     assert!(
         said.contains("--set: key `budget.steps`: expected a whole number, found text"),
         "{said}"
     );
-    let said = mistake_message(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
+    let said =
+        mistake_message(&stage, &config_with_line("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
     assert!(said.contains("--set: key `arms.0.budget.cost_usd` (arm `a`): -1 is out"), "{said}");
-    let said = mistake_message(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);
+    let said =
+        mistake_message(&stage, &config_with_line("[grading]", "certificate = 'no.json'"), &[]);
     assert!(said.contains("key `grading.certificate`: cannot read no.json"), "{said}");
-    let text = with("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
+    let text = config_with_line("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
     let said = mistake_message(&stage, &text, &[]);
     assert!(said.contains("run.toml:1: key `tasks`: no file matches `nowhere.jsonl`"), "{said}");
     let said = mistake_message(&stage, "tasks = [\n", &[]);
@@ -293,11 +295,11 @@ fn credentials_in_a_setting_are_rejected_and_not_shown() {
         ("[network]", format!("deny = ['GET {url}']"), "deny ="),
         ("[network]", format!("allow = ['{url}'"), "fix this line"),
     ] {
-        let said = mistake_message(&stage, &with(head, &line), &[]);
+        let said = mistake_message(&stage, &config_with_line(head, &line), &[]);
         assert!(!said.contains(&secret) && said.contains(hint), "{hint}: {said}");
     }
     let set = format!("models.\"m-1.5\".base_url={url}");
-    let said = mistake_message(&stage, &with("", ""), &["--set", &set]);
+    let said = mistake_message(&stage, &config_with_line("", ""), &["--set", &set]);
     assert!(!said.contains(&secret) && said.contains("--set: key `models.\"m-1.5\""), "{said}");
 }
 
@@ -320,9 +322,9 @@ fn setting_without_effect_is_rejected() {
         ("mode = 'open_except'\nallow = ['https://a.test']", "network.allow"),
         ("mode = 'open_except'\naudit = true", "network.audit"),
     ] {
-        let said = mistake_message(&stage, &with("[network]", lines), &[]);
+        let said = mistake_message(&stage, &config_with_line("[network]", lines), &[]);
         assert!(said.contains(&format!("key `{key}`")), "{lines}\n{said}");
-        let said = mistake_message(&stage, &with("[arms.network]", lines), &[]);
+        let said = mistake_message(&stage, &config_with_line("[arms.network]", lines), &[]);
         assert!(said.contains(&format!("key `arms.0.{key}` (arm `a`)")), "{lines}\n{said}");
     }
     for (head, lines, key) in [
@@ -330,7 +332,7 @@ fn setting_without_effect_is_rejected() {
         ("[[arms]]", "replay = 'trajectory.jsonl'", "arms.0.replay"),
         ("[[arms]]", "scaffold = 'gold'", "arms.0.model"),
     ] {
-        let said = mistake_message(&stage, &with(head, lines), &[]);
+        let said = mistake_message(&stage, &config_with_line(head, lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
     }
     // A setting with an effect in one arm is not rejected because of another arm. Settings that allow or deny
@@ -342,7 +344,7 @@ fn setting_without_effect_is_rejected() {
         "mode = 'allow'\naudit = true",
         "mode = 'closed'\nallow = []\naudit = false",
     ] {
-        let done = run(&stage, &(with("[network]", lines) + two), &[]);
+        let done = dry_run(&stage, &(config_with_line("[network]", lines) + two), &[]);
         assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     }
 }
@@ -385,14 +387,16 @@ fn settings_that_no_request_supports_are_rejected() {
         ("[budget.arm]", "cost_usd = 1", "budget.arm.cost_usd", "no price is configured"),
         ("[arms.budget]", "cost_usd = 1", "arms.0.budget.cost_usd", "no price is configured"),
     ] {
-        let text = with(head, lines).replace("[endpoints.mine]\n", "").replace(MINE, "");
+        let text = config_with_line(head, lines)
+            .replace("[endpoints.mine]\n", "")
+            .replace(ENDPOINT_LINES, "");
         let said = mistake_message(&stage, &text, &[]);
         let (place, _) = said.split_once(&format!("key `{key}`")).expect(&said);
         assert!(place.contains("run.toml:") && said.contains(says), "{lines}\n{said}");
     }
 }
 
-const MINE: &str = "base_url = 'http://127.0.0.1:9/v1'\nmax_concurrent = 2\n";
+const ENDPOINT_LINES: &str = "base_url = 'http://127.0.0.1:9/v1'\nmax_concurrent = 2\n";
 
 #[test]
 fn rate_limits_without_a_matching_model_are_rejected() {
@@ -417,13 +421,13 @@ fn rate_limits_without_a_matching_model_are_rejected() {
             "at the endpoint: m",
         ),
     ] {
-        let said = mistake_message(&stage, &with("[endpoints.other]", &lines), &[]);
+        let said = mistake_message(&stage, &config_with_line("[endpoints.other]", &lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
     }
     // Limits for a model that no arm uses are allowed, because `--model` may select such a model.
     let spare = "\n[models.spare]\nbase_url = 'http://127.0.0.1:8/v1'\nname = 's'\n";
     let lines = "base_url = 'http://127.0.0.1:8/v1/'\nmax_concurrent = 1";
-    let done = run(&stage, &(with("[endpoints.other]", lines) + spare), &[]);
+    let done = dry_run(&stage, &(config_with_line("[endpoints.other]", lines) + spare), &[]);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
@@ -436,7 +440,7 @@ fn rate_limits_without_a_matching_model_are_rejected() {
     ];
     let demo = ["run", "configs/demo.toml", "--dry-run"];
     stage.run([&demo[..], &scripted].concat(), 0);
-    let done = run(&stage, &with("", ""), &["--model", "openai/gpt-5.1"]);
+    let done = dry_run(&stage, &config_with_line("", ""), &["--model", "openai/gpt-5.1"]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 

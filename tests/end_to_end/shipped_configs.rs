@@ -13,7 +13,7 @@ const PATCH: &str = "diff --git a/lib/a.py b/lib/a.py\n--- a/lib/a.py\n+++ b/lib
 const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/tests/test_a.py\n+++ b/tests/test_a.py\n@@ -1 +1,2 @@\n x = 1\n+y = 2\n";
 
 /// Returns the names of the run configurations below `configs/`.
-fn shipped() -> Vec<String> {
+fn config_names() -> Vec<String> {
     let is_run =
         |text: &str| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("tasks"));
     let mut names: Vec<String> = fs::read_dir(root().join("configs"))
@@ -27,7 +27,7 @@ fn shipped() -> Vec<String> {
     names
 }
 
-fn featurebench(level: u32) -> Value {
+fn featurebench_row(level: u32) -> Value {
     let settings = json!({"repository": "mwaskom/seaborn", "test_cmd": "pytest -rA", "timeout_run": 300,
         "black_links": ["https://github.com/mwaskom/seaborn/"], "docker_specs": {"run_args": {}}});
     json!({
@@ -40,7 +40,7 @@ fn featurebench(level: u32) -> Value {
     })
 }
 
-fn swe_bench() -> Value {
+fn swe_bench_row() -> Value {
     json!({
         "repo": "django/django", "instance_id": "django__django-11099", "base_commit": "d26b2424",
         "patch": PATCH, "test_patch": TEST_PATCH, "problem_statement": "Do it.", "hints_text": "",
@@ -49,7 +49,7 @@ fn swe_bench() -> Value {
     })
 }
 
-fn fea_bench() -> Value {
+fn fea_bench_row() -> Value {
     json!({
         "repo": "psf/requests", "instance_id": "psf__requests-1", "base_commit": "d26b2424", "pull_number": 1,
         "patch": PATCH, "test_patch": TEST_PATCH, "problem_statement": "Do it.", "hints_text": "",
@@ -60,7 +60,7 @@ fn fea_bench() -> Value {
 }
 
 /// Writes rows to the place where users without hub access put them.
-fn rows(cache: &Path) {
+fn write_rows(cache: &Path) {
     let put = |folder: &str, file: &str, rows: &[Value]| {
         let folder = cache.join("datasets").join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -71,11 +71,11 @@ fn rows(cache: &Path) {
         put(
             "LiberCoders--FeatureBench",
             &format!("{split}.jsonl"),
-            &[featurebench(1), featurebench(2)],
+            &[featurebench_row(1), featurebench_row(2)],
         );
     }
-    put("princeton-nlp--SWE-bench_Verified", "test.jsonl", &[swe_bench()]);
-    put("microsoft--FEA-Bench", "lite.jsonl", &[fea_bench()]);
+    put("princeton-nlp--SWE-bench_Verified", "test.jsonl", &[swe_bench_row()]);
+    put("microsoft--FEA-Bench", "lite.jsonl", &[fea_bench_row()]);
 }
 
 /// Returns the exit status and output of a dry run.
@@ -98,8 +98,8 @@ fn dry_run(stage: &Stage, config: &str, cache: &Path) -> (i32, String) {
 fn shipped_configurations_can_be_planned_from_any_folder() {
     let stage = Stage::new();
     let cache: PathBuf = stage.path("cache");
-    rows(&cache);
-    let names = shipped();
+    write_rows(&cache);
+    let names = config_names();
     for wanted in [
         "demo",
         "quickstart",
@@ -158,7 +158,7 @@ fn shipped_configurations_can_be_planned_from_any_folder() {
 fn one_arm_of_a_comparison_runs_with_another_model() {
     let stage = Stage::new();
     let cache = stage.path("cache");
-    rows(&cache);
+    write_rows(&cache);
     let args = [
         "run",
         "feabench-table3",

@@ -7,7 +7,7 @@ use proctor_answers::natural;
 use proctor_patch::{Body, Patch, Side};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, arm, events, find};
+use crate::stage::{Stage, events, find_arm, find_files};
 
 /// Occurs in the gold but in no hint.
 const SECRET: &str = "only_in_the_gold_7731";
@@ -66,7 +66,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
 }
 
 /// Creates the repository with a squashed pull request. Returns its base commit.
-fn repository(folder: &Path) -> String {
+fn create_repository(folder: &Path) -> String {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
     let commit = |message: &str, side: &dyn Fn(&FileChange) -> Option<String>| {
@@ -100,14 +100,14 @@ fn natural_gold() -> String {
     let sides: BTreeMap<String, _> = code
         .map(|(path, before, after)| ((*path).to_owned(), (side(*before), side(*after))))
         .collect();
-    format!("I add it.\n```\n{}```\n", natural::write(&sides).unwrap())
+    format!("I add it.\n```\n{}```\n", natural::format_answer(&sides).unwrap())
 }
 
 /// Returns a gold patch in the natural response format: each hunk's lines before and after.
 fn to_natural(gold: &str) -> String {
     let mut out = String::new();
-    for file in &Patch::read(gold.as_bytes()).files {
-        let name = file.name().to_string();
+    for file in &Patch::parse(gold.as_bytes()).files {
+        let name = file.path().to_string();
         let Body::Text(hunks) = &file.body else { panic!("{name} has no hunks") };
         for hunk in hunks {
             out.push_str("<edit>\n");
@@ -127,7 +127,7 @@ fn to_natural(gold: &str) -> String {
 
 /// Runs a task of another benchmark with the files that BM25 finds. The gold as a single response resolves it
 /// in both formats.
-pub fn one_answer_resolves(stage: &Stage, tasks: &str, gold: &str) {
+pub fn check_one_response_resolves(stage: &Stage, tasks: &str, gold: &str) {
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
     let patch = format!("<patch>\n{gold}</patch>");
@@ -139,7 +139,7 @@ pub fn one_answer_resolves(stage: &Stage, tasks: &str, gold: &str) {
         assert_eq!(rates, (&json!(1.0), &json!(1.0), &json!(1.0)), "{report:#}");
         assert_eq!(arm["outcomes"], json!({"submitted": 1}), "{report:#}");
     }
-    for shown in find(&stage.path("one-answer").join("trials"), "single-shot.json") {
+    for shown in find_files(&stage.path("one-answer").join("trials"), "single-shot.json") {
         let shown: Value = serde_json::from_slice(&fs::read(shown).unwrap()).unwrap();
         let context = &shown["context"];
         assert!(!context["retrieved"].as_array().unwrap().is_empty(), "{context:#}");
@@ -163,16 +163,16 @@ fn script(natural: &str, patch: &str) -> String {
 }
 
 /// Returns the tasks of the repository as a command-line argument, and the gold as a patch.
-fn tasks(stage: &Stage) -> (String, String) {
-    let base = repository(&stage.path("clones/acme__kit"));
+fn write_tasks(stage: &Stage) -> (String, String) {
+    let base = create_repository(&stage.path("clones/acme__kit"));
     let row = json!({
         "instance_id": "acme__kit-7", "pull_number": 7, "repo": "acme/kit", "version": null, "base_commit": base,
         "environment_setup_commit": base, "FAIL_TO_PASS": ["tests/test_kit.py::test_most"],
         "PASS_TO_PASS": ["tests/test_kit.py::test_count"]
     });
-    let file = stage.file("rows.jsonl", &format!("{row}\n"));
+    let file = stage.write_file("rows.jsonl", &format!("{row}\n"));
     let setup = "python3 -m venv /venv\n/venv/bin/pip install -q pytest==8.4.2\n";
-    let setup = stage.file("setup.sh", setup);
+    let setup = stage.write_file("setup.sh", setup);
     let repos = stage.path("clones");
     let tasks =
         format!("{}#repos={}&base=host&setup={}", file.display(), repos.display(), setup.display());
@@ -187,8 +187,8 @@ fn run(stage: &Stage, arms: &str, tasks: &str, script: &str) -> Value {
 }
 
 fn run_into(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) -> Value {
-    let script = stage.file("script.json", script);
-    let config = stage.file(
+    let script = stage.write_file("script.json", script);
+    let config = stage.write_file(
         &format!("{folder}.toml"),
         &format!(
             "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"native\"\n{arms}\n\
@@ -204,7 +204,7 @@ fn run_into(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) 
 #[test]
 fn gold_resolves_in_every_cell_of_fea_bench() {
     let stage = Stage::new();
-    let (tasks, gold) = tasks(&stage);
+    let (tasks, gold) = write_tasks(&stage);
     assert!(gold.contains(SECRET));
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 [matrix]\n\"settings.hints\" = [\"detailed\", \"brief\"]\n\
@@ -232,12 +232,12 @@ fn gold_resolves_in_every_cell_of_fea_bench() {
             );
         }
     }
-    let probe = arm(&report, "probe");
+    let probe = find_arm(&report, "probe");
     assert_eq!(probe["resolved"], 0);
     assert_eq!(probe["single_shot"]["probe"], json!({"gold": 2, "names": 1, "signatures": 1}));
     // The prompt shows no content of the gold, and the sampling parameters are recorded.
     let run = stage.path("run");
-    for journal in find(&run.join("trials"), "trajectory.jsonl") {
+    for journal in find_files(&run.join("trials"), "trajectory.jsonl") {
         for asked in events(&journal, "model_asked") {
             assert!(!asked.to_string().contains(SECRET), "{}", journal.display());
         }
@@ -257,7 +257,7 @@ fn gold_resolves_in_every_cell_of_fea_bench() {
 #[test]
 fn single_shot_unusable_response_has_a_reason() {
     let stage = Stage::new();
-    let (tasks, gold) = tasks(&stage);
+    let (tasks, gold) = write_tasks(&stage);
     // Removes a line that does not exist: the fuzz of the benchmark's `patch` does not help, and other files
     // are already changed.
     let wrong = gold.replace("-STATE = 1", "-STATE = 9");
@@ -265,19 +265,20 @@ fn single_shot_unusable_response_has_a_reason() {
                 [[arms]]\nname = \"patch\"\nscaffold = \"single-shot\"\nmodel = \"m\"\nsettings = { format = \"patch\" }\n";
     let report = run(&stage, arms, &tasks, &script("I would add a function.", &wrong));
     for (name, why) in [("natural", "the response has no edits"), ("patch", "does not apply")] {
-        let (arm, task) =
-            (arm(&report, name), |task: &&Value| task["arm"] == arm(&report, name)["arm"]);
+        let (arm, task) = (find_arm(&report, name), |task: &&Value| {
+            task["arm"] == find_arm(&report, name)["arm"]
+        });
         assert_eq!((&arm["applied"], &arm["resolved"]), (&json!(0), &json!(0)), "{report:#}");
         let trial = report["tasks"].as_array().unwrap().iter().find(task).unwrap();
         assert_eq!(trial["outcome"], "scaffold_exited", "{trial:#}");
         assert!(trial["why"].as_str().unwrap().contains(why), "{trial:#}");
     }
     // A patch that failed leaves no changes.
-    for patch in find(&stage.path("run"), "patch.diff") {
+    for patch in find_files(&stage.path("run"), "patch.diff") {
         assert_eq!(fs::read_to_string(&patch).unwrap(), "", "{}", patch.display());
     }
     let config = fs::read_to_string(stage.path("run.toml")).unwrap();
-    let mistaken = stage.file("mistaken.toml", &config.replace("format = ", "formt = "));
+    let mistaken = stage.write_file("mistaken.toml", &config.replace("format = ", "formt = "));
     let output = stage.run(["run", mistaken.to_str().unwrap(), "--dry-run"], 2);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("settings.formt") && said.contains("did you mean `format`?"), "{said}");
@@ -286,7 +287,7 @@ fn single_shot_unusable_response_has_a_reason() {
 #[test]
 fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let stage = Stage::new();
-    let (tasks, _) = tasks(&stage);
+    let (tasks, _) = write_tasks(&stage);
     let gold = natural_gold();
     // The whole gold followed by half an edit, or only half an edit.
     let half = &gold[gold.find("<edit>").unwrap()..];
@@ -307,7 +308,7 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
         .map(|(model, answer)| json!({"model": model, "last": "series of edits in the format", "answer": answer}))
         .collect();
     let script = json!({"rule": rules, "default": {"content": "Yes."}}).to_string();
-    let script = stage.file("script.json", &script);
+    let script = stage.write_file("script.json", &script);
     let arms: String = answers
         .iter()
         .map(|(name, _)| {
@@ -320,7 +321,7 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
         })
         .collect();
     let config = format!("tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"native\"\n{arms}");
-    let config = stage.file("run.toml", &config);
+    let config = stage.write_file("run.toml", &config);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
@@ -339,7 +340,7 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
         ("empty", "scaffold_exited", "empty_turn", "the response has no edits", Some("gave_up")),
     ];
     for (name, outcome, cause, why, reason) in expected {
-        let arm = arm(&report, name);
+        let arm = find_arm(&report, name);
         let of = |trial: &&Value| trial["arm"] == arm["arm"];
         let trial = report["tasks"].as_array().unwrap().iter().find(of).unwrap();
         assert_eq!(trial["outcome"], outcome, "{trial:#}");
@@ -356,7 +357,7 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
             _ => assert_eq!(counts, (&applied, &json!(false)), "{trial:#}"),
         }
     }
-    let said: Vec<Value> = find(&out.join("trials"), "single-shot.json")
+    let said: Vec<Value> = find_files(&out.join("trials"), "single-shot.json")
         .iter()
         .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
         .collect();

@@ -14,19 +14,19 @@ use serde_json::Value;
 use crate::{
     not_run::not_run,
     resume::wait_for,
-    stage::{events, find, root},
+    stage::{events, find_files, root},
     workers::Cluster,
 };
 
 /// Each trial takes about a second plus its grading.
-const STEADY: &str = r#"
+const STEADY_SCRIPT: &str = r#"
 [default]
 delay_seconds = 1.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
 /// Trials that take about 15 s, which a drain interrupts between two responses.
-const SLOW_TURNS: &str = r#"
+const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
 delay_seconds = 4.0
@@ -38,16 +38,16 @@ tool_calls = [{ name = "shell", arguments = { command = "echo two >> steps.txt" 
 delay_seconds = 4.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
-const TURNS: usize = 3;
+const SLOW_RESPONSES: usize = 3;
 
 /// A cluster that is stopped with the test. Munge requires a path that every user may enter, so it does not
 /// use a test's folder.
-pub struct Slurm {
+pub struct SlurmCluster {
     folder: PathBuf,
 }
 
-impl Slurm {
-    pub fn up(test: &str, port: u16) -> Option<Self> {
+impl SlurmCluster {
+    pub fn start(test: &str, port: u16) -> Option<Self> {
         let there = |name: &str| {
             let found = Command::new("sh").args(["-c", &format!("command -v {name}")]).output();
             found.is_ok_and(|found| found.status.success())
@@ -60,14 +60,14 @@ impl Slurm {
             std::env::temp_dir().join(format!("proctor-slurm-{}-{port}", std::process::id()));
         let slurm = Self { folder };
         let ports = [("SLURM_UP_CTLPORT", port), ("SLURM_UP_DPORT", port + 3)];
-        let mut up = slurm.script("fresh");
+        let mut up = slurm.control_command("fresh");
         up.envs(ports.map(|(name, port)| (name, port.to_string())));
         let up = up.output().unwrap();
-        assert!(up.status.success(), "{}", told(&up));
+        assert!(up.status.success(), "{}", output_text(&up));
         Some(slurm)
     }
 
-    fn script(&self, what: &str) -> Command {
+    fn control_command(&self, what: &str) -> Command {
         let mut command = Command::new("bash");
         command.arg(root().join("tests/slurm/slurm-up.sh")).arg(what);
         command
@@ -78,34 +78,34 @@ impl Slurm {
         command
     }
 
-    pub fn conf(&self) -> PathBuf {
+    pub fn config_path(&self) -> PathBuf {
         self.folder.join("etc/slurm.conf")
     }
 
     pub fn squeue(&self, job: &str, format: &str) -> String {
         let mut command = Command::new("squeue");
         command.args(["-h", "-r", "-t", "all", "-j", job, "-o", format]);
-        let output = command.env("SLURM_CONF", self.conf()).output().unwrap();
+        let output = command.env("SLURM_CONF", self.config_path()).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    pub fn pid(&self, name: &str) -> String {
+    pub fn daemon_pid(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join("run").join(name)).unwrap().trim().to_owned()
     }
 
     /// Kills the controller, waits a moment and starts it again.
     pub fn restart_controller(&self) {
-        kill(&self.pid("slurmctld.pid"));
+        kill(&self.daemon_pid("slurmctld.pid"));
         sleep(Duration::from_secs(3));
         let _ = fs::remove_file(self.folder.join("run/slurmctld.pid"));
-        let up = Command::new("slurmctld").arg("-f").arg(self.conf()).output().unwrap();
-        assert!(up.status.success(), "{}", told(&up));
+        let up = Command::new("slurmctld").arg("-f").arg(self.config_path()).output().unwrap();
+        assert!(up.status.success(), "{}", output_text(&up));
     }
 }
 
-impl Drop for Slurm {
+impl Drop for SlurmCluster {
     fn drop(&mut self) {
-        let _ = self.script("down").output();
+        let _ = self.control_command("down").output();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -115,7 +115,7 @@ fn is_root() -> bool {
     id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
 }
 
-pub fn told(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
     // Without line breaks, which depend on the lengths of paths.
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -126,7 +126,7 @@ pub fn kill(pid: &str) {
 }
 
 /// Returns the workers' process ids by job.
-pub fn workers(out: &Path) -> BTreeMap<String, u64> {
+pub fn worker_pids(out: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(out.join("workers")).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
@@ -140,7 +140,7 @@ pub fn workers(out: &Path) -> BTreeMap<String, u64> {
 }
 
 /// Returns the job id of the run's first submission.
-pub fn job(out: &Path) -> String {
+pub fn first_job_id(out: &Path) -> String {
     let engine: Value =
         serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
     engine[0]["job"].as_str().unwrap().to_owned()
@@ -157,29 +157,35 @@ pub fn kill_with_parent(pid: u64) {
     }
 }
 
-pub fn verdicts(out: &Path) -> usize {
-    find(&out.join("trials"), "verdict.json").len()
+pub fn verdict_count(out: &Path) -> usize {
+    find_files(&out.join("trials"), "verdict.json").len()
 }
 
 /// Returns how often Slurm restarted each job.
-fn restarts(slurm: &Slurm, job: &str) -> Vec<u64> {
+fn restart_counts(slurm: &SlurmCluster, job: &str) -> Vec<u64> {
     let mut command = Command::new("scontrol");
-    command.args(["-o", "show", "job", job]).env("SLURM_CONF", slurm.conf());
+    command.args(["-o", "show", "job", job]).env("SLURM_CONF", slurm.config_path());
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let all = text.split_whitespace().filter_map(|word| word.strip_prefix("Restarts="));
     all.map(|times| times.parse().unwrap()).collect()
 }
 
-fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str], status: i32) -> Output {
+fn submit(
+    cluster: &Cluster,
+    slurm: &SlurmCluster,
+    what: &str,
+    more: &[&str],
+    status: i32,
+) -> Output {
     let mut command = cluster.stage.proctor(["submit", what, "--engine", "slurm"]);
-    command.args(more).env("SLURM_CONF", slurm.conf()).env("PROCTOR_LEASE_SECONDS", "20");
+    command.args(more).env("SLURM_CONF", slurm.config_path()).env("PROCTOR_LEASE_SECONDS", "20");
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(status), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(status), "{}", output_text(&output));
     output
 }
 
-pub fn logs(out: &Path) -> String {
+pub fn engine_logs(out: &Path) -> String {
     let read = |entry: fs::DirEntry| fs::read_to_string(entry.path()).unwrap_or_default();
     fs::read_dir(out.join("engine")).into_iter().flatten().flatten().map(read).collect()
 }
@@ -187,9 +193,11 @@ pub fn logs(out: &Path) -> String {
 /// One node dies during the run: the other one finishes the run, and each trial counts once.
 #[test]
 fn run_survives_the_loss_of_a_node() {
-    let Some(slurm) = Slurm::up("run_survives_the_loss_of_a_node", 27_817) else { return };
-    let cluster = Cluster::new(STEADY);
-    let config = cluster.config("attempts = 16\njobs = 2\n");
+    let Some(slurm) = SlurmCluster::start("run_survives_the_loss_of_a_node", 27_817) else {
+        return;
+    };
+    let cluster = Cluster::new(STEADY_SCRIPT);
+    let config = cluster.write_config("attempts = 16\njobs = 2\n");
     let out = cluster.out.clone();
     let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
     let refused = submit(
@@ -199,31 +207,34 @@ fn run_survives_the_loss_of_a_node() {
         &["--out", path, "--workers", "2", "--engine-set", "partition=nope"],
         2,
     );
-    assert!(told(&refused).contains("invalid partition") && told(&refused).contains("sinfo"));
+    assert!(
+        output_text(&refused).contains("invalid partition")
+            && output_text(&refused).contains("sinfo")
+    );
     // Four workers with two CPUs each fill both nodes.
     let queued = submit(&cluster, &slurm, path, &["--workers", "4", "--engine-set", "cpus=2"], 0);
-    assert!(told(&queued).contains("4 workers"), "{}", told(&queued));
-    let job = job(&out);
-    wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
-    wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
+    assert!(output_text(&queued).contains("4 workers"), "{}", output_text(&queued));
+    let job = first_job_id(&out);
+    wait_for("four workers", || (worker_pids(&out).len() == 4).then_some(()));
+    wait_for("a verdict", || (verdict_count(&out) > 0).then_some(()));
 
     // Simulates the death of a node: its daemon and the workers' processes are killed.
-    kill(&slurm.pid("slurmd-n2.pid"));
+    kill(&slurm.daemon_pid("slurmd-n2.pid"));
     let nodes = slurm.squeue(&job, "%F_%K %N");
     let on_two: Vec<&str> = nodes.lines().filter_map(|line| line.strip_suffix(" n2")).collect();
     assert!(!on_two.is_empty(), "{nodes}");
-    for (name, pid) in workers(&out) {
+    for (name, pid) in worker_pids(&out) {
         if on_two.contains(&name.as_str()) {
             kill_with_parent(pid);
         }
     }
-    wait_for("all verdicts", || (verdicts(&out) == 16).then_some(()));
-    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
+    wait_for("all verdicts", || (verdict_count(&out) == 16).then_some(()));
+    wait_for("the workers' end", || worker_pids(&out).is_empty().then_some(()));
     let journals = cluster.journals();
-    assert_eq!(journals.len(), 16, "{}", logs(&out));
+    assert_eq!(journals.len(), 16, "{}", engine_logs(&out));
     let mut lost = Vec::new();
     for journal in journals {
-        assert_eq!(events(&journal, "trial_ended").len(), 1, "{}", logs(&out));
+        assert_eq!(events(&journal, "trial_ended").len(), 1, "{}", engine_logs(&out));
         lost.extend(
             events(&journal, "noted")
                 .into_iter()
@@ -233,8 +244,8 @@ fn run_survives_the_loss_of_a_node() {
     // Names the node, the job, and the state that Slurm reports.
     let from = format!("on n2, job {job}_");
     let is_whole = |line: &String| line.contains(&from) && !line.contains("unknown");
-    assert!(lost.iter().any(is_whole), "{lost:?}: {}", logs(&out));
-    assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));
+    assert!(lost.iter().any(is_whole), "{lost:?}: {}", engine_logs(&out));
+    assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", engine_logs(&out));
 }
 
 /// Slurm warns a job before its time limit. Its worker finishes current steps, returns its trial and requeues
@@ -242,61 +253,61 @@ fn run_survives_the_loss_of_a_node() {
 #[test]
 fn job_near_its_time_limit_is_drained_and_requeued() {
     let test = "job_near_its_time_limit_is_drained_and_requeued";
-    let Some(slurm) = Slurm::up(test, 27_877) else { return };
-    let cluster = Cluster::new(SLOW_TURNS);
+    let Some(slurm) = SlurmCluster::start(test, 27_877) else { return };
+    let cluster = Cluster::new(SLOW_SCRIPT);
     let trials = 8;
-    let config = cluster.config(&format!("attempts = {trials}\njobs = 1\n"));
+    let config = cluster.write_config(&format!("attempts = {trials}\njobs = 1\n"));
     let out = cluster.out.clone();
     let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
     let refused = ["--out", path, "--workers", "2", "--engine-set", "time=5"];
     let refused = submit(&cluster, &slurm, config, &refused, 2);
-    assert!(told(&refused).contains("may take 7 minutes"), "{}", told(&refused));
+    assert!(output_text(&refused).contains("may take 7 minutes"), "{}", output_text(&refused));
     // A trial may take up to seven minutes. Slurm checks every half minute, so it warns 10 to 40 s after the
     // start.
     let limits = ["--engine-set", "time=8", "--engine-set", "extra=--signal=B:USR1@440"];
     submit(&cluster, &slurm, path, &[&["--workers", "2"][..], &limits].concat(), 0);
-    let job = job(&out);
+    let job = first_job_id(&out);
     wait_for("the first drained worker", || {
-        logs(&out).contains("the job is close to its time limit").then_some(())
+        engine_logs(&out).contains("the job is close to its time limit").then_some(())
     });
-    wait_for("all verdicts", || (verdicts(&out) == trials).then_some(()));
-    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
-    cluster.expect_complete(trials);
-    let restarts = restarts(&slurm, &job);
-    assert!(restarts.iter().any(|times| *times > 0), "{restarts:?}: {}", logs(&out));
-    let (journals, drained) = (cluster.journals(), cluster.earlier_journals());
+    wait_for("all verdicts", || (verdict_count(&out) == trials).then_some(()));
+    wait_for("the workers' end", || worker_pids(&out).is_empty().then_some(()));
+    cluster.assert_complete(trials);
+    let restarts = restart_counts(&slurm, &job);
+    assert!(restarts.iter().any(|times| *times > 0), "{restarts:?}: {}", engine_logs(&out));
+    let (journals, drained) = (cluster.journals(), cluster.discarded_journals());
     assert!(drained.is_empty(), "no try was discarded: {drained:?}");
     let resumed = journals.iter().filter(|it| !events(it, "trial_resumed").is_empty());
-    assert!(resumed.count() > 0, "{}", logs(&out));
-    assert_eq!(cluster.fake.requests().len(), trials * TURNS, "{}", logs(&out));
+    assert!(resumed.count() > 0, "{}", engine_logs(&out));
+    assert_eq!(cluster.fake.requests().len(), trials * SLOW_RESPONSES, "{}", engine_logs(&out));
 }
 
 /// `cancel` ends all workers, and another `submit` continues the run.
 #[test]
-fn cancelled_run_is_continued_by_another_submission() {
-    let test = "cancelled_run_is_continued_by_another_submission";
-    let Some(slurm) = Slurm::up(test, 27_837) else { return };
-    let cluster = Cluster::new(&STEADY.replace("1.0", "3.0"));
-    let config = cluster.config("attempts = 6\njobs = 2\n");
+fn cancelled_run_is_resumed_by_another_submission() {
+    let test = "cancelled_run_is_resumed_by_another_submission";
+    let Some(slurm) = SlurmCluster::start(test, 27_837) else { return };
+    let cluster = Cluster::new(&STEADY_SCRIPT.replace("1.0", "3.0"));
+    let config = cluster.write_config("attempts = 6\njobs = 2\n");
     let out = cluster.out.clone();
     let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
     submit(&cluster, &slurm, config, &["--out", path, "--workers", "2"], 0);
-    wait_for("a worker", || (!workers(&out).is_empty()).then_some(()));
-    let pids = workers(&out);
+    wait_for("a worker", || (!worker_pids(&out).is_empty()).then_some(()));
+    let pids = worker_pids(&out);
     let mut cancel = cluster.stage.proctor(["cancel", path]);
-    let cancelled = cancel.env("SLURM_CONF", slurm.conf()).output().unwrap();
-    assert_eq!(cancelled.status.code(), Some(0), "{}", told(&cancelled));
+    let cancelled = cancel.env("SLURM_CONF", slurm.config_path()).output().unwrap();
+    assert_eq!(cancelled.status.code(), Some(0), "{}", output_text(&cancelled));
     for pid in pids.values() {
         let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
         wait_for("the worker's end", || is_gone().then_some(()));
     }
     let again = submit(&cluster, &slurm, path, &["--workers", "2", "--limit", "1"], 2);
-    assert!(told(&again).contains("--limit"), "{}", told(&again));
+    assert!(output_text(&again).contains("--limit"), "{}", output_text(&again));
     submit(&cluster, &slurm, path, &["--workers", "2"], 0);
     let mut watch = cluster.stage.proctor(["watch", path]);
-    let watched = watch.env("SLURM_CONF", slurm.conf()).output().unwrap();
-    assert!(told(&watched).contains("6/6 done"), "{}", told(&watched));
-    assert!(told(&watched).contains("slurm job"), "{}", told(&watched));
-    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
-    cluster.expect_complete(6);
+    let watched = watch.env("SLURM_CONF", slurm.config_path()).output().unwrap();
+    assert!(output_text(&watched).contains("6/6 done"), "{}", output_text(&watched));
+    assert!(output_text(&watched).contains("slurm job"), "{}", output_text(&watched));
+    wait_for("the workers' end", || worker_pids(&out).is_empty().then_some(()));
+    cluster.assert_complete(6);
 }

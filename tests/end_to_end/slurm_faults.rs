@@ -11,13 +11,16 @@ use std::{
 
 use crate::{
     resume::wait_for,
-    slurm::{Slurm, job, kill, kill_with_parent, logs, told, verdicts, workers},
+    slurm::{
+        SlurmCluster, engine_logs, first_job_id, kill, kill_with_parent, output_text,
+        verdict_count, worker_pids,
+    },
     stage::events,
     workers::Cluster,
 };
 
 /// Two responses, so that one is recorded when the other is interrupted.
-const TWO_TURNS: &str = r#"
+const TWO_RESPONSES: &str = r#"
 [[conversation]]
 [[conversation.turn]]
 delay_seconds = 1.5
@@ -33,23 +36,26 @@ arguments = {}
 
 const TRIALS: usize = 40;
 /// A worker that is stopped for longer than this loses its trials.
-const LEASE: &str = "8";
-const STOPPED: Duration = Duration::from_secs(12);
+const LEASE_SECONDS: &str = "8";
+const STOP_DURATION: Duration = Duration::from_secs(12);
 /// Requests that a stopped worker may still send before it notices that it lost its trials: one per trial.
-const LATE: usize = 2;
+const MAX_LATE_REQUESTS: usize = 2;
 
-fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str]) {
+fn submit(cluster: &Cluster, slurm: &SlurmCluster, what: &str, more: &[&str]) {
     let base = ["submit", what, "--engine", "slurm", "--engine-set", "cpus=2"];
     let mut command = cluster.stage.proctor(base);
-    command.args(more).env("SLURM_CONF", slurm.conf()).env("PROCTOR_LEASE_SECONDS", LEASE);
-    succeeds(&command.output().unwrap());
+    command
+        .args(more)
+        .env("SLURM_CONF", slurm.config_path())
+        .env("PROCTOR_LEASE_SECONDS", LEASE_SECONDS);
+    assert_success(&command.output().unwrap());
 }
 
-fn succeeds(output: &Output) {
-    assert_eq!(output.status.code(), Some(0), "{}", told(output));
+fn assert_success(output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(output));
 }
 
-fn signal(pid: u64, name: &str) {
+fn send_signal(pid: u64, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
@@ -60,12 +66,12 @@ fn jobs_on(nodes: &str, node: &str) -> Vec<String> {
 }
 
 /// Returns the requests in a journal. Its last line may be incomplete after a kill.
-fn asked_in(journal: &Path) -> usize {
+fn count_requests(journal: &Path) -> usize {
     let text = fs::read_to_string(journal).unwrap_or_default();
     text.lines().filter(|line| line.contains(r#""kind":"model_asked""#)).count()
 }
 
-fn processes(of: &str) -> Vec<String> {
+fn processes_with(of: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -94,52 +100,55 @@ fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
 #[test]
 fn each_trial_counts_once_despite_cluster_failures() {
     let test = "each_trial_counts_once_despite_cluster_failures";
-    let Some(slurm) = Slurm::up(test, 27_857) else { return };
-    let cluster = Cluster::new(TWO_TURNS);
-    let config = cluster.config(&format!("attempts = {TRIALS}\njobs = 2\n"));
+    let Some(slurm) = SlurmCluster::start(test, 27_857) else { return };
+    let cluster = Cluster::new(TWO_RESPONSES);
+    let config = cluster.write_config(&format!("attempts = {TRIALS}\njobs = 2\n"));
     let out = cluster.out.clone();
     let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
     submit(&cluster, &slurm, config, &["--out", path, "--workers", "4", "--no-preflight"]);
-    let job = job(&out);
-    wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
-    let pids = workers(&out);
+    let job = first_job_id(&out);
+    wait_for("four workers", || (worker_pids(&out).len() == 4).then_some(()));
+    let pids = worker_pids(&out);
     let nodes = slurm.squeue(&job, "%F_%K %N");
     let (first, second) = (jobs_on(&nodes, "n1"), jobs_on(&nodes, "n2"));
     assert_eq!((first.len(), second.len()), (2, 2), "{nodes}");
-    wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
+    wait_for("a verdict", || (verdict_count(&out) > 0).then_some(()));
 
     slurm.restart_controller();
 
     // A node dies.
-    kill(&slurm.pid("slurmd-n2.pid"));
+    kill(&slurm.daemon_pid("slurmd-n2.pid"));
     second.iter().for_each(|job| kill_with_parent(pids[job]));
 
     // A node is stopped and continues later.
-    signal(pids[&first[0]], "-STOP");
-    sleep(STOPPED);
-    signal(pids[&first[0]], "-CONT");
+    send_signal(pids[&first[0]], "-STOP");
+    sleep(STOP_DURATION);
+    send_signal(pids[&first[0]], "-CONT");
 
     submit(&cluster, &slurm, path, &["--workers", "2"]);
-    wait_for("all verdicts", || (verdicts(&out) == TRIALS).then_some(()));
-    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
+    wait_for("all verdicts", || (verdict_count(&out) == TRIALS).then_some(()));
+    wait_for("the workers' end", || worker_pids(&out).is_empty().then_some(()));
     let mut cancel = cluster.stage.proctor(["cancel", path]);
-    succeeds(&cancel.env("SLURM_CONF", slurm.conf()).output().unwrap());
+    assert_success(&cancel.env("SLURM_CONF", slurm.config_path()).output().unwrap());
 
     // Each trial counts once, and no recorded response was paid for twice.
-    let (counted, earlier) = (cluster.journals(), cluster.earlier_journals());
-    assert_eq!(counted.len(), TRIALS, "{}", logs(&out));
-    let mut asked: usize = earlier.iter().map(|one| asked_in(one)).sum();
+    let (counted, earlier) = (cluster.journals(), cluster.discarded_journals());
+    assert_eq!(counted.len(), TRIALS, "{}", engine_logs(&out));
+    let mut asked: usize = earlier.iter().map(|one| count_requests(one)).sum();
     for journal in &counted {
         let name = journal.display();
-        assert_eq!(events(journal, "trial_ended").len(), 1, "{name}: {}", logs(&out));
+        assert_eq!(events(journal, "trial_ended").len(), 1, "{name}: {}", engine_logs(&out));
         assert!(journal.with_file_name("verdict.json").exists(), "{name}");
         let answers = events(journal, "model_answered");
         let steps: Vec<_> = answers.iter().map(|one| one["step"].as_u64().unwrap()).collect();
         assert_eq!(steps, [1, 2], "{name}");
-        asked += asked_in(journal);
+        asked += count_requests(journal);
     }
     let requests = cluster.fake.requests().len();
-    assert!(requests <= asked + LATE, "{requests} requests, {asked} of them in journals");
+    assert!(
+        requests <= asked + MAX_LATE_REQUESTS,
+        "{requests} requests, {asked} of them in journals"
+    );
     let report = cluster.stage.report(&out);
     assert_eq!(report["arms"][0]["graded"], TRIALS);
     assert_eq!(report["arms"][0]["complete"], true);
@@ -151,7 +160,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
         (!states.lines().any(lives)).then_some(())
     });
     cluster.stage.run(["worker", path], 0);
-    wait_for("the end of all processes", || processes(path).is_empty().then_some(()));
+    wait_for("the end of all processes", || processes_with(path).is_empty().then_some(()));
     assert_eq!(control_groups(&pids), Vec::<PathBuf>::new());
     for left in ["claims", "shares", "workers"] {
         assert!(!out.join(left).exists(), "{left}");

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     resume::wait_for,
-    stage::{Stage, arm, docker, events, find},
+    stage::{Stage, events, find_arm, find_files, has_docker},
     tier::is_full,
     users,
 };
@@ -47,25 +47,25 @@ name = "submit"
 arguments = {}
 "#;
 
-const ANSWERS: usize = 3;
+const RESPONSES: usize = 3;
 const JOBS: usize = 4;
 
 /// Trials and kills of the full tier.
-const FULL: (usize, usize) = (150, 20);
+const FULL_SIZE: (usize, usize) = (150, 20);
 
 /// Longest time between a start and its kill, in milliseconds.
-const LONGEST: u64 = 6_000;
+const MAX_KILL_DELAY_MS: u64 = 6_000;
 
-struct Size {
+struct SoakSize {
     trials: usize,
     kills: usize,
 }
 
-impl Size {
-    fn asked(small: (usize, usize)) -> Self {
+impl SoakSize {
+    fn from_env(small: (usize, usize)) -> Self {
         let asked = std::env::var("PROCTOR_SOAK").ok();
         let (trials, kills) = match asked.as_deref().map(|asked| asked.split_once(',')) {
-            None if is_full() => FULL,
+            None if is_full() => FULL_SIZE,
             None => small,
             Some(Some((trials, kills))) => (trials.parse().unwrap(), kills.parse().unwrap()),
             Some(None) => panic!("PROCTOR_SOAK=TRIALS,KILLS"),
@@ -75,9 +75,9 @@ impl Size {
 }
 
 /// A small generator of random kill times that a seed reproduces.
-struct Instants(u64);
+struct KillTimes(u64);
 
-impl Instants {
+impl KillTimes {
     fn new() -> Self {
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
         let seed = std::env::var("PROCTOR_SOAK_SEED").ok().map(|seed| seed.parse().unwrap());
@@ -86,11 +86,11 @@ impl Instants {
         Self(seed)
     }
 
-    fn next(&mut self) -> Duration {
+    fn next_delay(&mut self) -> Duration {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        Duration::from_millis(50 + self.0 % LONGEST)
+        Duration::from_millis(50 + self.0 % MAX_KILL_DELAY_MS)
     }
 }
 
@@ -120,7 +120,7 @@ impl Soak {
              [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
             fake.base_url()
         );
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let (out, cache) = (stage.path("run"), stage.path("cache"));
         let temporary = stage.path("temporary");
         fs::create_dir(&temporary).unwrap();
@@ -155,8 +155,8 @@ impl Soak {
     }
 
     /// Returns the journals of trials that have ended. They must not change any more.
-    fn ended(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let journals = find(&self.out.join("trials"), "trajectory.jsonl").into_iter();
+    fn ended_journals(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let journals = find_files(&self.out.join("trials"), "trajectory.jsonl").into_iter();
         journals
             .filter_map(|path| Some((fs::read(&path).ok()?, path)))
             .filter(|(bytes, _)| {
@@ -169,7 +169,7 @@ impl Soak {
     }
 
     /// Counts the processes in the sandboxes of this test.
-    fn sleepers(&self) -> usize {
+    fn count_sleepers(&self) -> usize {
         let wanted = self.sleeper.replace(' ', "\0") + "\0";
         let processes = fs::read_dir("/proc").unwrap().flatten();
         processes
@@ -180,13 +180,13 @@ impl Soak {
 
     /// Returns the responses in the model's log by attempt: those to requests that contain an attempt's name.
     /// The first request of each attempt contains none.
-    fn asked(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
+    fn responses_by_attempt(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
         let (mut first, mut named) = (0, BTreeMap::<String, Vec<usize>>::new());
         for seen in self.fake.requests() {
             let messages = seen.body["messages"].as_array().unwrap();
             let turn = messages.iter().filter(|one| one["role"] == "assistant").count();
             let said = messages.iter().find(|one| one["role"] == "tool");
-            match said.map(|one| name_in(&one["content"])) {
+            match said.map(|one| attempt_name(&one["content"])) {
                 None => first += 1,
                 Some(name) => named.entry(name).or_default().push(turn),
             }
@@ -196,29 +196,29 @@ impl Soak {
 }
 
 /// Returns the first UUID of a tool's output.
-fn name_in(content: &Value) -> String {
+fn attempt_name(content: &Value) -> String {
     let text = content.to_string();
     let words = text.split(|one: char| !(one.is_ascii_hexdigit() || one == '-'));
     words.filter(|word| word.len() == 36).map(str::to_owned).next().unwrap_or(text)
 }
 
-fn files_of(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
+fn find_matching(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if wanted(&entry.file_name().to_string_lossy()) {
             found.push(entry.path());
         }
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(files_of(&entry.path(), wanted));
+            found.extend(find_matching(&entry.path(), wanted));
         }
     }
     found
 }
 
-fn soak(stage: Stage, kind: &str, size: &Size) {
+fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
     let (mut soak, config) = Soak::new(stage, kind, size.trials);
     let out = soak.out.to_str().unwrap().to_owned();
-    let mut instants = Instants::new();
+    let mut instants = KillTimes::new();
     let begun = Instant::now();
     let mut done = BTreeMap::<PathBuf, Vec<u8>>::new();
     let (mut kills, mut early) = (0, 0);
@@ -231,7 +231,7 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
             false => vec!["run", config.to_str().unwrap(), "--out", &out, "--no-preflight"],
         };
         let mut child = soak.start(&args);
-        sleep(instants.next());
+        sleep(instants.next_delay());
         assert!(
             child.try_wait().unwrap().is_none_or(|status| status.code() == Some(0)),
             "{}",
@@ -253,9 +253,9 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
             break;
         }
         wait_for("the sandboxes to end with their runtime", || {
-            (soak.sleepers() == 0).then_some(())
+            (soak.count_sleepers() == 0).then_some(())
         });
-        let now = soak.ended();
+        let now = soak.ended_journals();
         for (path, bytes) in &done {
             assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
         }
@@ -270,27 +270,27 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
         begun.elapsed().as_secs_f64()
     );
     assert_complete(&soak, size, kills, &done);
-    assert_nothing_left(&soak, kind);
+    assert_no_leftovers(&soak, kind);
 }
 
 /// Checks that each trial has one outcome and one verdict, and compares the model's log with the record.
-fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
-    let now = soak.ended();
+fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
+    let now = soak.ended_journals();
     for (path, bytes) in done {
         assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
     }
     let report = soak.stage.report(&soak.out);
-    let asks = arm(&report, "asks");
+    let asks = find_arm(&report, "asks");
     assert_eq!(asks["graded"], size.trials, "{asks:#}");
     assert_eq!((&asks["complete"], &asks["infrastructure_faults"]), (&true.into(), &0.into()));
     assert_eq!(asks["outcomes"]["submitted"], size.trials, "{asks:#}");
     for file in ["outcome.json", "verdict.json"] {
-        let there = find(&soak.out.join("trials"), file);
+        let there = find_files(&soak.out.join("trials"), file);
         let counted = there.iter().filter(|path| !is_discarded(path)).count();
         assert_eq!(counted, size.trials, "{file}");
     }
 
-    let journals = find(&soak.out.join("trials"), "trajectory.jsonl");
+    let journals = find_files(&soak.out.join("trials"), "trajectory.jsonl");
     let (mut recorded, mut names) = (0, BTreeMap::new());
     for journal in &journals {
         let answers = events(journal, "model_answered").len();
@@ -298,12 +298,12 @@ fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathB
         let ended = events(journal, "trial_ended").len();
         assert_eq!(ended, usize::from(!is_discarded(journal)), "{}", journal.display());
         if !is_discarded(journal) {
-            assert_eq!(answers, ANSWERS, "{}", journal.display());
+            assert_eq!(answers, RESPONSES, "{}", journal.display());
         }
         // An interrupted step runs again and prints another name: the last one is in the conversation.
         let first = |one: &&Value| one["step"] == 1;
         if let Some(said) = events(journal, "tool_returned").iter().rfind(first) {
-            let taken = names.insert(name_in(&said["shown"]), answers);
+            let taken = names.insert(attempt_name(&said["shown"]), answers);
             assert!(
                 taken.is_none(),
                 "two journals contain the same attempt: {}",
@@ -316,7 +316,7 @@ fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathB
             .collect();
         assert_eq!(steps, (1..=answers as u64).collect::<Vec<_>>(), "each response is paid once");
     }
-    let (first, asked) = soak.asked();
+    let (first, asked) = soak.responses_by_attempt();
     for (name, turns) in &asked {
         // Only requests in flight at a kill are repeated; the total below limits them to the number
         // of kills.
@@ -346,13 +346,13 @@ fn is_discarded(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tries")
 }
 
-fn assert_nothing_left(soak: &Soak, kind: &str) {
+fn assert_no_leftovers(soak: &Soak, kind: &str) {
     // The kernel ends the processes of a killed sandbox by itself, within moments.
     let begun = Instant::now();
-    while soak.sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {
+    while soak.count_sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {
         sleep(Duration::from_millis(100));
     }
-    assert_eq!(soak.sleepers(), 0, "processes");
+    assert_eq!(soak.count_sleepers(), 0, "processes");
     let home = soak.stage.dir.path().to_str().unwrap();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(home), "mounts: {mounts}");
@@ -360,17 +360,17 @@ fn assert_nothing_left(soak: &Soak, kind: &str) {
         let of = |pid: &u32| name.starts_with(&format!("proctor.{pid}-"));
         soak.pids.iter().any(of)
     };
-    let groups = files_of(Path::new("/sys/fs/cgroup"), &ours);
+    let groups = find_matching(Path::new("/sys/fs/cgroup"), &ours);
     assert!(groups.is_empty(), "control groups: {groups:?}");
     let unfinished = |name: &str| name.starts_with(".tmp") || name.starts_with(".building-");
     for folder in [&soak.cache, &soak.out, &soak.temporary] {
-        let left = files_of(folder, &unfinished);
+        let left = find_matching(folder, &unfinished);
         assert!(left.is_empty(), "temporary files: {left:?}");
     }
-    let left = files_of(&soak.temporary, &|_| true);
+    let left = find_matching(&soak.temporary, &|_| true);
     assert!(left.is_empty(), "temporary files: {left:?}");
     for back_end in ["native", "docker"] {
-        let left = files_of(&soak.cache.join(back_end).join("runtimes"), &|_| true);
+        let left = find_matching(&soak.cache.join(back_end).join("runtimes"), &|_| true);
         assert!(left.is_empty(), "entries of runtimes: {left:?}");
     }
     if kind == "docker" {
@@ -382,19 +382,19 @@ fn assert_nothing_left(soak: &Soak, kind: &str) {
 }
 
 #[test]
-fn soak_of_kills_leaves_a_complete_run() {
+fn run_is_complete_after_many_kills() {
     let kind = std::env::var("PROCTOR_SOAK_KIND").unwrap_or_else(|_| "native".into());
-    if kind == "docker" && !docker("soak_of_kills_leaves_a_complete_run") {
+    if kind == "docker" && !has_docker("run_is_complete_after_many_kills") {
         return;
     }
-    soak(Stage::new(), &kind, &Size::asked((20, 4)));
+    run_soak(Stage::new(), &kind, &SoakSize::from_env((20, 4)));
 }
 
 /// 60 trials and 8 kills in the full tier.
 #[test]
-fn soak_of_kills_without_root_leaves_a_complete_run() {
-    let test = "soak_of_kills_without_root_leaves_a_complete_run";
+fn run_without_root_is_complete_after_many_kills() {
+    let test = "run_without_root_is_complete_after_many_kills";
     let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
     let (trials, kills) = if is_full() { (60, 8) } else { (6, 2) };
-    soak(Stage::of_user(user), "native", &Size { trials, kills });
+    run_soak(Stage::for_user(user), "native", &SoakSize { trials, kills });
 }

@@ -51,7 +51,7 @@ impl Stage {
 
     /// Creates a stage for a user who is not root. The directory belongs to that user and contains copies of
     /// `proctor` and of the demo's files, because that user may not be able to read the repository.
-    pub fn of_user(user: User) -> Self {
+    pub fn for_user(user: User) -> Self {
         let stage = Self { user: Some(user), ..Self::new() };
         fs::copy(env!("CARGO_BIN_EXE_proctor"), stage.path("proctor")).unwrap();
         let demo = ["demo.toml", "tasks", "recipes", "scripts"];
@@ -71,7 +71,7 @@ impl Stage {
     }
 
     /// Writes a file and returns its path.
-    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub fn write_file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
         path
@@ -128,17 +128,17 @@ impl Stage {
 }
 
 /// Returns the arm with a name from a report.
-pub fn arm<'a>(report: &'a Value, name: &str) -> &'a Value {
+pub fn find_arm<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
 }
 
 /// Returns every file with this name below a directory.
-pub fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
+pub fn find_files(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {
-            found.extend(find(&path, name));
+            found.extend(find_files(&path, name));
         } else if entry.file_name() == name {
             found.push(path);
         }
@@ -159,7 +159,7 @@ pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
 
 /// Whether a Docker engine responds. If not, the test reports that it does not run, and fails if CI requires
 /// Docker.
-pub fn docker(test: &str) -> bool {
+pub fn has_docker(test: &str) -> bool {
     let answers =
         Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());
     if !answers {

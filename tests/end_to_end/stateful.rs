@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     resume::wait_for,
-    stage::{Stage, docker, events, find},
+    stage::{Stage, events, find_files, has_docker},
     tier::is_full,
 };
 
@@ -31,7 +31,7 @@ use AfterKill::{Resumed, StartedAgain};
 type Case = (&'static str, bool, AfterKill, [&'static str; 3]);
 
 /// Number of trials that run at once.
-const AT_ONCE: usize = 6;
+const MAX_CONCURRENT_TRIALS: usize = 6;
 
 static CASES: [Case; 20] = [
     (
@@ -257,7 +257,7 @@ fn is_in_third_step(fake: &FakeLlm) -> bool {
 }
 
 /// Runs cases in parallel, each as a separate arm.
-struct Run {
+struct ParallelRun {
     stage: Stage,
     fakes: Vec<FakeLlm>,
     config: PathBuf,
@@ -265,12 +265,12 @@ struct Run {
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Run {
+impl ParallelRun {
     fn new(cases: &[&Case], kind: &str, holds: bool) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let stage = Stage::new();
         let mut text = format!(
-            "tasks = [\"configs/tasks/demo.jsonl\"]\njobs = {AT_ONCE}\n\
+            "tasks = [\"configs/tasks/demo.jsonl\"]\njobs = {MAX_CONCURRENT_TRIALS}\n\
              [sandbox]\nkind = \"{kind}\"\n[budget]\nsteps = 9\n"
         );
         let mut fakes = Vec::new();
@@ -283,20 +283,20 @@ impl Run {
             );
             fakes.push(fake);
         }
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let out = stage.path("run");
         Self { stage, fakes, config, out, _runtime: runtime }
     }
 
-    fn begin(&self) -> [&str; 4] {
+    fn run_args(&self) -> [&str; 4] {
         ["run", self.config.to_str().unwrap(), "--out", self.out.to_str().unwrap()]
     }
 
     /// Returns the journal of an arm's trial.
-    fn journal(&self, report: &Value, arm: &str) -> PathBuf {
+    fn arm_journal(&self, report: &Value, arm: &str) -> PathBuf {
         let arms = report["arms"].as_array().unwrap();
         let id = &arms.iter().find(|one| one["name"] == arm).unwrap()["arm"];
-        let journals = find(&self.out.join("trials"), "trajectory.jsonl");
+        let journals = find_files(&self.out.join("trials"), "trajectory.jsonl");
         let is_of_arm = |journal: &PathBuf| {
             let is_earlier = journal.components().any(|part| part.as_os_str() == "tries");
             !is_earlier && events(journal, "trial_started")[0]["arm"] == *id
@@ -305,18 +305,18 @@ impl Run {
     }
 }
 
-fn patch(journal: &Path) -> String {
+fn read_patch(journal: &Path) -> String {
     fs::read_to_string(journal.with_file_name("patch.diff")).unwrap()
 }
 
-fn check_resumed_like_undisturbed(kind: &str) {
+fn check_resumed_matches_undisturbed(kind: &str) {
     let cases: Vec<&Case> = CASES.iter().filter(|case| is_full() || case.1).collect();
-    for cases in cases.chunks(AT_ONCE) {
-        let plain = Run::new(cases, kind, false);
-        plain.stage.run(plain.begin(), 0);
+    for cases in cases.chunks(MAX_CONCURRENT_TRIALS) {
+        let plain = ParallelRun::new(cases, kind, false);
+        plain.stage.run(plain.run_args(), 0);
 
-        let killed = Run::new(cases, kind, true);
-        let mut child = killed.stage.proctor(killed.begin());
+        let killed = ParallelRun::new(cases, kind, true);
+        let mut child = killed.stage.proctor(killed.run_args());
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_for("the third step of every trial", || {
             killed.fakes.iter().all(is_in_third_step).then_some(())
@@ -332,8 +332,9 @@ fn check_resumed_like_undisturbed(kind: &str) {
         let text = String::from_utf8_lossy(&text.stdout).into_owned();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for (name, _, then, _) in cases {
-            let journals = [plain.journal(&reports[0], name), killed.journal(&reports[1], name)];
-            let [undisturbed, resumed] = journals.each_ref().map(|journal| patch(journal));
+            let journals =
+                [plain.arm_journal(&reports[0], name), killed.arm_journal(&reports[1], name)];
+            let [undisturbed, resumed] = journals.each_ref().map(|journal| read_patch(journal));
             assert!(undisturbed.contains("out.txt"), "{name}: {undisturbed}");
             assert_eq!(undisturbed, resumed, "{name}\n{said}");
             let id = &events(&journals[1], "trial_started")[0]["arm"];
@@ -361,13 +362,13 @@ fn check_resumed_like_undisturbed(kind: &str) {
 
 #[test]
 fn resumed_trials_keep_their_state_outside_the_work_directory() {
-    check_resumed_like_undisturbed("native");
+    check_resumed_matches_undisturbed("native");
 }
 
 #[test]
 fn docker_resumed_trials_keep_their_state_outside_the_work_directory() {
     let test = "docker_resumed_trials_keep_their_state_outside_the_work_directory";
-    if is_full() && docker(test) {
-        check_resumed_like_undisturbed("docker");
+    if is_full() && has_docker(test) {
+        check_resumed_matches_undisturbed("docker");
     }
 }

@@ -6,15 +6,15 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
-    single_shot::one_answer_resolves,
-    stage::{Stage, arm, cache, docker, events, find},
-    swe_row::{FAIL_TO_PASS, ID, Row, diff},
+    single_shot::check_one_response_resolves,
+    stage::{Stage, cache, events, find_arm, find_files, has_docker},
+    swe_row::{FAIL_TO_PASS, INSTANCE_ID, SweRow, diff},
 };
 
 const MODEL: &str = "acme/model";
 
-fn row(stage: &Stage) -> Row {
-    Row::make(&stage.path("testbed"), &cache().join("sources"))
+fn create_row(stage: &Stage) -> SweRow {
+    SweRow::create(&stage.path("testbed"), &cache().join("sources"))
 }
 
 /// Runs `proctor grade` and returns the report.
@@ -26,8 +26,8 @@ fn grade(stage: &Stage, kind: &str, tasks: &str, predictions: &str, out: &str) -
 }
 
 /// Returns the verdicts of both policies on the only trial below a directory.
-fn policies(out: &Path) -> [Value; 2] {
-    let found = find(out, "verdict.json");
+fn policy_results(out: &Path) -> [Value; 2] {
+    let found = find_files(out, "verdict.json");
     assert_eq!(found.len(), 1, "{}", out.display());
     let verdict: Value = serde_json::from_slice(&fs::read(&found[0]).unwrap()).unwrap();
     let official = &verdict["policies"]["official"];
@@ -37,50 +37,53 @@ fn policies(out: &Path) -> [Value; 2] {
 
 /// Returns the official part of the only trial's log.
 fn official_log(out: &Path) -> String {
-    let log = fs::read_to_string(&find(out, "log.txt")[0]).unwrap();
+    let log = fs::read_to_string(&find_files(out, "log.txt")[0]).unwrap();
     let heading = "===== official: swe-bench 5.0.2 =====";
     log.split_once(heading).unwrap_or_else(|| panic!("no official part:\n{log}")).1.to_owned()
 }
 
 /// Runs `gold` and `noop` with `proctor run`, and every predictions format with `proctor grade`.
-fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
+fn check_run_and_grade(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     let config = format!(
         "tasks = [{tasks:?}]\n[sandbox]\nkind = \"{kind}\"\n[[arms]]\nname = \"gold\"\n\
          scaffold = \"gold\"\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"
     );
-    let config = stage.file("run.toml", &config);
+    let config = stage.write_file("run.toml", &config);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
-    assert_eq!(arm(&report, "gold")["resolved"], 1, "{report:#}");
-    assert_eq!(arm(&report, "gold")["resolved_clean"], 1, "{report:#}");
-    assert_eq!(arm(&report, "noop")["resolved"], 0, "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved"], 1, "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved_clean"], 1, "{report:#}");
+    assert_eq!(find_arm(&report, "noop")["resolved"], 0, "{report:#}");
 
     for (name, resolved) in [("gold", true), ("noop", false)] {
         let report = grade(stage, kind, tasks, name, name);
-        assert_eq!(arm(&report, name)["resolved_rate"], f64::from(u8::from(resolved)));
-        assert_eq!(policies(&stage.path(name)), [json!(resolved), json!(resolved)]);
+        assert_eq!(find_arm(&report, name)["resolved_rate"], f64::from(u8::from(resolved)));
+        assert_eq!(policy_results(&stage.path(name)), [json!(resolved), json!(resolved)]);
     }
 
     // A wrong patch in every format: it applies, and one of the three tests still fails.
-    let wrong = without_copies(gold);
-    let answer =
-        |patch: &str| json!({"instance_id": ID, "model_name_or_path": MODEL, "model_patch": patch});
+    let wrong = without_typeutils(gold);
+    let answer = |patch: &str| json!({"instance_id": INSTANCE_ID, "model_name_or_path": MODEL, "model_patch": patch});
     let right = answer(gold);
     for (file, text, resolved) in [
         ("preds.jsonl", format!("{right}\n"), true),
         ("list.json", json!([right]).to_string(), true),
-        ("dict.json", json!({ID: right}).to_string(), true),
+        ("dict.json", json!({INSTANCE_ID: right}).to_string(), true),
         // The file that mini-swe-agent writes with `update_preds_file`.
-        ("preds.json", serde_json::to_string_pretty(&json!({ID: right})).unwrap(), true),
+        ("preds.json", serde_json::to_string_pretty(&json!({INSTANCE_ID: right})).unwrap(), true),
         ("wrong.jsonl", format!("{}\n", answer(&wrong)), false),
         ("unfit.jsonl", format!("{}\n", answer(&gold.replace("def research", "def found"))), false),
     ] {
-        let predictions = stage.file(file, &text);
+        let predictions = stage.write_file(file, &text);
         let out = format!("of-{file}");
         let report = grade(stage, kind, tasks, predictions.to_str().unwrap(), &out);
-        assert_eq!(arm(&report, MODEL)["resolved_rate"], f64::from(u8::from(resolved)), "{file}");
-        assert_eq!(policies(&stage.path(&out)), [json!(resolved), json!(resolved)], "{file}");
+        assert_eq!(
+            find_arm(&report, MODEL)["resolved_rate"],
+            f64::from(u8::from(resolved)),
+            "{file}"
+        );
+        assert_eq!(policy_results(&stage.path(&out)), [json!(resolved), json!(resolved)], "{file}");
     }
     let log = official_log(&stage.path("of-wrong.jsonl"));
     assert!(log.contains("FAILED tests/test_typeutils.py::test_sentinel_copy"), "{log}");
@@ -88,7 +91,7 @@ fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
 }
 
 /// Returns the gold patch without its change to one file.
-fn without_copies(gold: &str) -> String {
+fn without_typeutils(gold: &str) -> String {
     let start = gold.find("diff --git a/boltons/typeutils.py").unwrap();
     let end = gold[start + 1..].find("diff --git ").unwrap() + start + 1;
     [&gold[..start], &gold[end..]].concat()
@@ -96,24 +99,24 @@ fn without_copies(gold: &str) -> String {
 
 #[test]
 fn row_is_graded_officially_on_docker_by_its_own_script() {
-    if !docker("row_is_graded_officially_on_docker_by_its_own_script") {
+    if !has_docker("row_is_graded_officially_on_docker_by_its_own_script") {
         return;
     }
     let stage = Stage::new();
-    let mut row = row(&stage);
+    let mut row = create_row(&stage);
     row.build_image(&stage.path("scratch"));
-    let tasks = row.write(&stage.path("rows.jsonl"));
-    end_to_end(&stage, "docker", &tasks, &row.gold());
+    let tasks = row.write_tasks(&stage.path("rows.jsonl"));
+    check_run_and_grade(&stage, "docker", &tasks, &row.gold_patch());
     // The image is recorded by content, because its name may move later.
     let id = row.image_id();
-    let verdict = fs::read(&find(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
+    let verdict = fs::read(&find_files(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
     assert_eq!(verdict["environment"]["base"], id.as_str());
     let report = stage.report(&stage.path("run"));
     for trial in report["tasks"].as_array().unwrap() {
         assert_eq!(trial["environment"]["base"], id.as_str(), "{trial}");
     }
-    let journals = find(&stage.path("run"), "trajectory.jsonl");
+    let journals = find_files(&stage.path("run"), "trajectory.jsonl");
     assert_eq!(journals.len(), 2);
     for journal in journals {
         assert_eq!(events(&journal, "setup_finished")[0]["environment"]["base"], id.as_str());
@@ -128,11 +131,11 @@ fn row_is_graded_officially_on_docker_by_its_own_script() {
 /// A row of SWE-smith: its patch adds a bug to the image's code, and the whole suite runs.
 #[test]
 fn swe_smith_row_is_graded_officially_on_docker() {
-    if !docker("swe_smith_row_is_graded_officially_on_docker") {
+    if !has_docker("swe_smith_row_is_graded_officially_on_docker") {
         return;
     }
     let stage = Stage::new();
-    let mut row = row(&stage);
+    let mut row = create_row(&stage);
     row.build_image(&stage.path("scratch"));
     let file = row.repository.join("boltons/iterutils.py");
     let sound = fs::read_to_string(&file).unwrap();
@@ -148,13 +151,13 @@ fn swe_smith_row_is_graded_officially_on_docker() {
         "PASS_TO_PASS": ["tests/test_iterutils.py::TestRemap::test_basic_clone",
                          "tests/test_urlutils.py::test_str_repr"],
     });
-    let tasks = stage.file("smith.jsonl", &format!("{smith}\n"));
+    let tasks = stage.write_file("smith.jsonl", &format!("{smith}\n"));
     for (name, resolved) in [("gold", 1), ("noop", 0)] {
         let report = grade(&stage, "docker", tasks.to_str().unwrap(), name, name);
-        assert_eq!(arm(&report, name)["resolved"], resolved, "{report:#}");
-        assert_eq!(arm(&report, name)["resolved_clean"], resolved, "{report:#}");
+        assert_eq!(find_arm(&report, name)["resolved"], resolved, "{report:#}");
+        assert_eq!(find_arm(&report, name)["resolved_clean"], resolved, "{report:#}");
     }
-    let log = fs::read_to_string(&find(&stage.path("gold"), "log.txt")[0]).unwrap();
+    let log = fs::read_to_string(&find_files(&stage.path("gold"), "log.txt")[0]).unwrap();
     let (_, official) = log.split_once("===== official: swe-smith 0.0.9 =====").unwrap();
     for test in
         ["tests/test_iterutils.py::test_backoff_basic", "tests/test_urlutils.py::test_unicodey"]
@@ -168,11 +171,11 @@ fn swe_smith_row_is_graded_officially_on_docker() {
 /// against it.
 #[test]
 fn rows_of_other_datasets_are_graded_officially_on_docker() {
-    if !docker("rows_of_other_datasets_are_graded_officially_on_docker") {
+    if !has_docker("rows_of_other_datasets_are_graded_officially_on_docker") {
         return;
     }
     let stage = Stage::new();
-    let mut row = row(&stage);
+    let mut row = create_row(&stage);
     row.build_image(&stage.path("scratch"));
     let image = row.value["image"].as_str().unwrap().to_owned();
     let mut plain = row.value.as_object().unwrap().clone();
@@ -188,12 +191,12 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
     gym.remove("environment_setup_commit");
     // Its harness only has a parser for these repositories. Other repositories are reported before anything
     // starts.
-    let stranger = stage.file("stranger.jsonl", &format!("{}\n", json!(gym)));
+    let stranger = stage.write_file("stranger.jsonl", &format!("{}\n", json!(gym)));
     let named = format!("{}#image={image}", stranger.display());
     let told =
         stage.run(["grade", "--predictions", "gold", "--sandbox", "docker", "--tasks", &named], 2);
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(told.contains(ID) && told.contains("no log parser"), "{told}");
+    assert!(told.contains(INSTANCE_ID) && told.contains("no log parser"), "{told}");
     gym.insert("repo".to_owned(), json!("pallets/flask"));
     let activated = ". /opt/miniconda3/envs/testbed/bin/activate && pytest -rA";
     let shapes = [
@@ -210,7 +213,7 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
         ),
     ];
     for (name, row) in shapes {
-        let rows = stage.file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
+        let rows = stage.write_file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
         let named = match name {
             "swe-gym" => format!("{}#image={image}", rows.display()),
             // Its own images have pytest on PATH; this one has pytest in an environment.
@@ -222,9 +225,9 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
         for (patch, resolved) in [("gold", 1), ("noop", 0)] {
             let out = format!("{name}-{patch}");
             let report = grade(&stage, "docker", &named, patch, &out);
-            assert_eq!(arm(&report, patch)["resolved"], resolved, "{name}: {report:#}");
-            assert_eq!(arm(&report, patch)["resolved_clean"], resolved, "{name}: {report:#}");
-            let verdict = fs::read(&find(&stage.path(&out), "verdict.json")[0]).unwrap();
+            assert_eq!(find_arm(&report, patch)["resolved"], resolved, "{name}: {report:#}");
+            assert_eq!(find_arm(&report, patch)["resolved_clean"], resolved, "{name}: {report:#}");
+            let verdict = fs::read(&find_files(&stage.path(&out), "verdict.json")[0]).unwrap();
             let verdict: Value = serde_json::from_slice(&verdict).unwrap();
             assert_eq!(verdict["policies"]["official"]["name"], name, "{verdict:#}");
             assert_eq!(verdict["policies"]["strict"]["resolved"], resolved == 1, "{verdict:#}");
@@ -235,13 +238,13 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
 #[test]
 fn row_is_graded_officially_in_native_sandboxes() {
     let stage = Stage::new();
-    let mut row = row(&stage);
+    let mut row = create_row(&stage);
     // The classic format: the row has neither a script nor a parser.
     for field in ["eval_script", "eval_type", "log_parser"] {
         row.value.as_object_mut().unwrap().remove(field);
     }
-    let rows = row.write(&stage.path("rows.jsonl"));
-    let args = ["tasks", "show", ID, "--json", "--gold", "--tasks"];
+    let rows = row.write_tasks(&stage.path("rows.jsonl"));
+    let args = ["tasks", "show", INSTANCE_ID, "--json", "--gold", "--tasks"];
     let named = format!("{rows}#image=none");
     let shown = stage.run([args.as_slice(), &[&named]].concat(), 0);
     let mut task: Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -255,31 +258,32 @@ fn row_is_graded_officially_in_native_sandboxes() {
     task["source"] = json!({"path": row.repository});
     task["test_command"] = json!(["/venv/bin/pytest", "-rA"]);
     task["env"] = json!({"PATH": "/venv/bin:/usr/local/bin:/usr/bin:/bin"});
-    let tasks = stage.file("tasks.jsonl", &format!("{task}\n"));
-    end_to_end(&stage, "native", tasks.to_str().unwrap(), &row.gold());
+    let tasks = stage.write_file("tasks.jsonl", &format!("{task}\n"));
+    check_run_and_grade(&stage, "native", tasks.to_str().unwrap(), &row.gold_patch());
     let log = official_log(&stage.path("gold"));
     assert!(log.contains("+ pytest -rA tests/test_fileutils.py tests/test_iterutils.py"), "{log}");
-    one_answer_resolves(&stage, tasks.to_str().unwrap(), &row.gold());
-    official_only_without_a_gold(&stage, task);
+    check_one_response_resolves(&stage, tasks.to_str().unwrap(), &row.gold_patch());
+    check_official_only_without_gold(&stage, task);
 }
 
 /// Without a gold patch there is no baseline that explains a difference: what only the procedure resolves is
 /// never clean. The procedure keeps a patch's `conftest.py`, the strict policy removes it.
-fn official_only_without_a_gold(stage: &Stage, mut task: Value) {
+fn check_official_only_without_gold(stage: &Stage, mut task: Value) {
     task.as_object_mut().unwrap().remove("gold").unwrap();
-    let tasks = stage.file("without-gold.jsonl", &format!("{task}\n"));
+    let tasks = stage.write_file("without-gold.jsonl", &format!("{task}\n"));
     let passed: String = FAIL_TO_PASS.iter().map(|id| format!("PASSED {id}\\n")).collect();
     let printed = format!("{passed}FAILED tests/test_none.py::test_none\\n");
     let forged = format!(
         "diff --git a/conftest.py b/conftest.py\nnew file mode 100644\n--- /dev/null\n+++ b/conftest.py\n\
          @@ -0,0 +1,2 @@\n+import atexit, os\n+atexit.register(os.write, 1, b'\\n{printed}')\n"
     );
-    let forged = json!([{"instance_id": ID, "model_name_or_path": MODEL, "model_patch": forged}]);
-    let forged = stage.file("forged.json", &forged.to_string());
+    let forged =
+        json!([{"instance_id": INSTANCE_ID, "model_name_or_path": MODEL, "model_patch": forged}]);
+    let forged = stage.write_file("forged.json", &forged.to_string());
     let tasks = tasks.to_str().unwrap();
     grade(stage, "native", tasks, forged.to_str().unwrap(), "without-gold");
-    assert_eq!(policies(&stage.path("without-gold")), [json!(true), json!(false)]);
-    let verdict = &find(&stage.path("without-gold"), "verdict.json")[0];
+    assert_eq!(policy_results(&stage.path("without-gold")), [json!(true), json!(false)]);
+    let verdict = &find_files(&stage.path("without-gold"), "verdict.json")[0];
     let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
     assert_eq!(verdict["counted"], "official", "{verdict:#}");
     assert_ne!(verdict["integrity"], "clean", "{verdict:#}");
@@ -331,7 +335,7 @@ fn row_without_pytest_gets_only_the_official_verdict() {
         "FAIL_TO_PASS": "[\"test_two (calc_tests.test_calc.CalcTests)\"]",
         "PASS_TO_PASS": "[\"test_kept (calc_tests.test_calc.CalcTests)\"]",
     });
-    let rows = stage.file("rows.jsonl", &format!("{row}\n"));
+    let rows = stage.write_file("rows.jsonl", &format!("{row}\n"));
     let named = format!("{}#image=none", rows.display());
     let args = ["tasks", "show", "django__django-1", "--json", "--gold", "--tasks", &named];
     let mut task: Value = serde_json::from_slice(&stage.run(args, 0).stdout).unwrap();
@@ -339,22 +343,22 @@ fn row_without_pytest_gets_only_the_official_verdict() {
     task["environment"] = json!({"base": "host"});
     task["source"] = json!({"path": source});
     task["env"] = json!({});
-    let tasks = stage.file("tasks.jsonl", &format!("{task}\n"));
+    let tasks = stage.write_file("tasks.jsonl", &format!("{task}\n"));
     let tasks = tasks.to_str().unwrap();
     let unfit = json!([{"instance_id": "django__django-1", "model_name_or_path": MODEL,
                         "model_patch": gold.replace(" ONE = 1\n", "-ONE = 3\n+ONE = 1\n")}]);
-    let unfit = stage.file("unfit.json", &unfit.to_string());
+    let unfit = stage.write_file("unfit.json", &unfit.to_string());
     let cases =
         [("gold", "gold", true), ("noop", "noop", false), (unfit.to_str().unwrap(), MODEL, false)];
     for (at, (predictions, name, resolved)) in cases.into_iter().enumerate() {
         let out = format!("out{at}");
         let report = grade(&stage, "native", tasks, predictions, &out);
         assert_eq!(
-            arm(&report, name)["resolved_rate"],
+            find_arm(&report, name)["resolved_rate"],
             f64::from(u8::from(resolved)),
             "{report:#}"
         );
-        let verdict = fs::read(&find(&stage.path(&out), "verdict.json")[0]).unwrap();
+        let verdict = fs::read(&find_files(&stage.path(&out), "verdict.json")[0]).unwrap();
         let verdict: Value = serde_json::from_slice(&verdict).unwrap();
         let policies: Vec<&String> = verdict["policies"].as_object().unwrap().keys().collect();
         assert_eq!(policies, ["official"], "{verdict:#}");

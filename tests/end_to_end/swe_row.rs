@@ -13,8 +13,8 @@ use proctor_types::{Source, sha256_hex};
 use serde_json::{Value, json};
 
 /// The image that `tests/images/debian.sh` builds.
-const BASE: &str = "proctor-test:git";
-pub const ID: &str = "mahmoud__boltons-357";
+const BASE_IMAGE: &str = "proctor-test:git";
+pub const INSTANCE_ID: &str = "mahmoud__boltons-357";
 const ENVIRONMENT: &str = "/opt/miniconda3/envs/testbed";
 const BEFORE: (&str, &str) =
     ("24.0.0", "7153feccaea1ff2e1472f68d4b57fadb796a2ee49d29f638f1c9cd8fb5ebd916");
@@ -36,18 +36,18 @@ const PASS_TO_PASS: [&str; 6] = [
     "tests/test_typeutils.py::test_sentinel_pickle",
 ];
 /// The minimum of Conda that `source activate && conda activate NAME` needs.
-const ACTIVATE: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
+const ACTIVATE_SCRIPT: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
 const PYTEST: &str = "pytest==8.4.2";
 
 /// The repository at the row's commit, and the row, initially without an image.
-pub struct Row {
+pub struct SweRow {
     pub repository: PathBuf,
     pub value: Value,
 }
 
-impl Row {
+impl SweRow {
     /// Creates the repository in a new folder. Needs the package index once.
-    pub fn make(folder: &Path, sources: &Path) -> Self {
+    pub fn create(folder: &Path, sources: &Path) -> Self {
         fs::create_dir_all(folder).unwrap();
         git(folder, &["init", "-q", "-b", "main", "."]);
         let commit = |of: (&str, &str)| {
@@ -63,18 +63,18 @@ impl Row {
         git(folder, &["reflog", "expire", "--expire=now", "--all"]);
         git(folder, &["gc", "-q", "--prune=now"]);
         let value = json!({
-            "repo": "mahmoud/boltons", "instance_id": ID, "base_commit": base, "patch": patch,
+            "repo": "mahmoud/boltons", "instance_id": INSTANCE_ID, "base_commit": base, "patch": patch,
             "test_patch": test_patch, "problem_statement": "Search with a custom `enter`; ...",
             "hints_text": "", "created_at": "2024-11-01T00:00:00Z", "version": "24.0",
             "FAIL_TO_PASS": json!(FAIL_TO_PASS).to_string(),
             "PASS_TO_PASS": json!(PASS_TO_PASS).to_string(),
             "environment_setup_commit": base, "log_parser": "parse_log_pytest",
-            "eval_type": "pass_and_fail", "eval_script": script(&base, &test_patch),
+            "eval_type": "pass_and_fail", "eval_script": eval_script(&base, &test_patch),
         });
         Self { repository: folder.to_owned(), value }
     }
 
-    pub fn gold(&self) -> String {
+    pub fn gold_patch(&self) -> String {
         self.value["patch"].as_str().unwrap().to_owned()
     }
 
@@ -86,8 +86,8 @@ impl Row {
              testbed.pth\nrm -rf /wheels\n"
         );
         let commit = self.value["base_commit"].as_str().unwrap();
-        let base = docker(&["image", "inspect", "-f", "{{.Id}}", BASE]);
-        let key = sha256_hex(format!("{base}{commit}{setup}{ACTIVATE}").as_bytes());
+        let base = run_docker(&["image", "inspect", "-f", "{{.Id}}", BASE_IMAGE]);
+        let key = sha256_hex(format!("{base}{commit}{setup}{ACTIVATE_SCRIPT}").as_bytes());
         let image = format!("proctor-test-swe-bench:{}", &key[..16]);
         self.value["image"] = image.as_str().into();
         // If two tests built the image of one row at once, each would take the name from the other.
@@ -98,34 +98,34 @@ impl Row {
             return;
         }
         let root = scratch.join("image");
-        wheels(scratch, &root.join("wheels"));
+        download_wheels(scratch, &root.join("wheels"));
         fs::create_dir_all(root.join("opt/miniconda3/bin")).unwrap();
-        fs::write(root.join("opt/miniconda3/bin/activate"), ACTIVATE).unwrap();
-        run(Command::new("cp").arg("-r").arg(&self.repository).arg(root.join("testbed")));
-        let id = docker(&["create", "--network", "none", BASE, "sh", "-c", &setup]);
+        fs::write(root.join("opt/miniconda3/bin/activate"), ACTIVATE_SCRIPT).unwrap();
+        run_command(Command::new("cp").arg("-r").arg(&self.repository).arg(root.join("testbed")));
+        let id = run_docker(&["create", "--network", "none", BASE_IMAGE, "sh", "-c", &setup]);
         let whole = format!("{}/.", root.display());
         // Copied as an archive, so that all files belong to the container's root.
         let pack = "tar -C \"$1\" --owner=0 --group=0 -c . | docker cp - \"$2\":/";
-        run(Command::new("sh").args(["-c", pack, "sh", &whole, &id]));
-        docker(&["start", "-a", &id]);
-        docker(&["commit", &id, &image]);
-        docker(&["rm", &id]);
+        run_command(Command::new("sh").args(["-c", pack, "sh", &whole, &id]));
+        run_docker(&["start", "-a", &id]);
+        run_docker(&["commit", &id, &image]);
+        run_docker(&["rm", &id]);
     }
 
     /// Returns the id of the image that the row names.
     pub fn image_id(&self) -> String {
-        docker(&["image", "inspect", "-f", "{{.Id}}", self.value["image"].as_str().unwrap()])
+        run_docker(&["image", "inspect", "-f", "{{.Id}}", self.value["image"].as_str().unwrap()])
     }
 
     /// Writes a tasks file that contains only this row.
-    pub fn write(&self, file: &Path) -> String {
+    pub fn write_tasks(&self, file: &Path) -> String {
         fs::write(file, format!("{}\n", self.value)).unwrap();
         file.to_str().unwrap().to_owned()
     }
 }
 
 /// The script in a SWE-bench 5.x row, without reinstalling the package.
-fn script(base: &str, test_patch: &str) -> String {
+fn eval_script(base: &str, test_patch: &str) -> String {
     format!(
         "#!/bin/bash\nset -uxo pipefail\nsource /opt/miniconda3/bin/activate\n\
          conda activate testbed\ncd /testbed\ngit config --global --add safe.directory /testbed\n\
@@ -138,12 +138,14 @@ fn script(base: &str, test_patch: &str) -> String {
 }
 
 /// Downloads pytest and its dependencies, for an image without a network.
-fn wheels(scratch: &Path, into: &Path) {
+fn download_wheels(scratch: &Path, into: &Path) {
     let venv = scratch.join("pip");
-    run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
-    run(Command::new(venv.join("bin/pip"))
-        .args(["download", "-q", "--only-binary=:all:", "--python-version=3.11", PYTEST, "-d"])
-        .arg(into));
+    run_command(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+    run_command(
+        Command::new(venv.join("bin/pip"))
+            .args(["download", "-q", "--only-binary=:all:", "--python-version=3.11", PYTEST, "-d"])
+            .arg(into),
+    );
 }
 
 /// Replaces a folder's content with a release of the library.
@@ -156,19 +158,23 @@ fn check_out(folder: &Path, version: &str, sha256: &str, sources: &Path) {
     // The library's own configuration does not work with current pytest.
     let script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} + && \
                   cp -r \"$1\"/. . && rm -rf *.egg-info PKG-INFO .github pytest.ini tox.ini";
-    run(Command::new("sh").args(["-c", script, "sh"]).arg(&tree.folder).current_dir(folder));
+    run_command(
+        Command::new("sh").args(["-c", script, "sh"]).arg(&tree.folder).current_dir(folder),
+    );
 }
 
 fn git(folder: &Path, args: &[&str]) -> String {
     let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
     let when = "2024-11-01T00:00:00Z";
-    run(Command::new("git")
-        .args(who)
-        .args(args)
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_AUTHOR_DATE", when)
-        .env("GIT_COMMITTER_DATE", when))
+    run_command(
+        Command::new("git")
+            .args(who)
+            .args(args)
+            .current_dir(folder)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_AUTHOR_DATE", when)
+            .env("GIT_COMMITTER_DATE", when),
+    )
 }
 
 /// Returns Git's diff, untrimmed because its last context line may be blank.
@@ -181,12 +187,12 @@ pub fn diff(folder: &Path, of: &[&str]) -> String {
     text
 }
 
-fn docker(args: &[&str]) -> String {
-    run(Command::new("docker").args(args))
+fn run_docker(args: &[&str]) -> String {
+    run_command(Command::new("docker").args(args))
 }
 
 /// Runs a command to its end and returns its trimmed output.
-fn run(command: &mut Command) -> String {
+fn run_command(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{command:?}: {said}");

@@ -5,7 +5,7 @@ use std::{fs, io, process::Stdio};
 use crate::stage::{Stage, root};
 
 /// Writes a folder `rows` with the demo's rows below the stage's folder.
-fn folder(stage: &Stage) {
+fn write_rows_folder(stage: &Stage) {
     fs::create_dir(stage.path("rows")).unwrap();
     let tasks = root().join("configs/tasks");
     fs::copy(tasks.join("demo.jsonl"), stage.path("rows/test.jsonl")).unwrap();
@@ -16,7 +16,7 @@ fn folder(stage: &Stage) {
 #[test]
 fn tasks_folder_is_relative_to_the_current_directory() {
     let stage = Stage::new();
-    folder(&stage);
+    write_rows_folder(&stage);
     fs::write(
         stage.path("run.toml"),
         "tasks = [\"rows\"]\n[[arms]]\nname = \"a\"\nscaffold = \"noop\"\n",
@@ -64,7 +64,7 @@ fn unavailable_hub_dataset_is_reported_with_a_hint() {
 #[test]
 fn closed_output_pipe_ends_printing_silently() {
     let stage = Stage::new();
-    folder(&stage);
+    write_rows_folder(&stage);
     let rows = stage.path("rows");
     let rows = rows.to_str().unwrap();
     let listed = stage.run(["tasks", "list", "--tasks", rows], 0);
@@ -102,8 +102,8 @@ fn fea_bench_row() -> serde_json::Value {
 #[test]
 fn stats_compares_datasets_in_every_format() {
     let stage = Stage::new();
-    folder(&stage);
-    let row = stage.file("fea.jsonl", &format!("{}\n", fea_bench_row()));
+    write_rows_folder(&stage);
+    let row = stage.write_file("fea.jsonl", &format!("{}\n", fea_bench_row()));
     let row = row.to_str().unwrap().to_owned();
     let demo = stage.path("rows").to_str().unwrap().to_owned();
     let printed = |format: &str| {

@@ -40,7 +40,7 @@ impl Upstream {
     pub async fn start(names: &[&str], folder: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (ca, config) = certify(names);
+        let (ca, config) = create_certificate(names);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (kept, folder) = (Arc::clone(&asked), folder.to_owned());
         let plain = names.is_empty();
@@ -50,7 +50,7 @@ impl Upstream {
                 let (kept, folder) = (Arc::clone(&kept), folder.clone());
                 let acceptor = TlsAcceptor::from(Arc::clone(&config));
                 tokio::spawn(async move {
-                    let service = service_fn(|request| answer(request, &folder, &kept));
+                    let service = service_fn(|request| serve(request, &folder, &kept));
                     let http = http1::Builder::new();
                     if plain {
                         let _ = http.serve_connection(TokioIo::new(stream), service).await;
@@ -68,12 +68,12 @@ impl Upstream {
     }
 
     /// Returns `METHOD HOST PATH` of every request so far.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-fn certify(names: &[&str]) -> (String, Arc<ServerConfig>) {
+fn create_certificate(names: &[&str]) -> (String, Arc<ServerConfig>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -97,10 +97,10 @@ fn certify(names: &[&str]) -> (String, Arc<ServerConfig>) {
             PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
         )
         .unwrap();
-    (pem(ca.der()), Arc::new(config))
+    (to_pem(ca.der()), Arc::new(config))
 }
 
-fn pem(der: &[u8]) -> String {
+fn to_pem(der: &[u8]) -> String {
     use base64::{Engine, prelude::BASE64_STANDARD};
     let encoded = BASE64_STANDARD.encode(der);
     let lines: Vec<_> =
@@ -108,7 +108,7 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-async fn answer(
+async fn serve(
     request: Request<Incoming>,
     folder: &Path,
     asked: &Mutex<Vec<String>>,
@@ -117,7 +117,7 @@ async fn answer(
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     asked.lock().unwrap().push(format!("{method} {host} {path}"));
     if path.contains(".git/") {
-        return Ok(git(request, folder).await);
+        return Ok(serve_git(request, folder).await);
     }
     if method == "POST" {
         let sent = request.into_body().collect().await?.to_bytes().len();
@@ -125,7 +125,7 @@ async fn answer(
     }
     let place: PathBuf = folder.join(path.trim_start_matches('/'));
     let content = match place.is_dir() {
-        true => Ok(listing(&place).into_bytes()),
+        true => Ok(index_page(&place).into_bytes()),
         false => std::fs::read(&place),
     };
     let mut response = match content {
@@ -143,7 +143,7 @@ async fn answer(
 }
 
 /// Serves a repository with Git's own smart HTTP server, like forges do.
-async fn git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>> {
+async fn serve_git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let header =
         |name: &str| head.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
@@ -181,7 +181,7 @@ async fn git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>>
 }
 
 /// Returns links to the files in a folder, like a simple package index.
-fn listing(folder: &Path) -> String {
+fn index_page(folder: &Path) -> String {
     let mut links = String::from("<!DOCTYPE html><html><body>\n");
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();

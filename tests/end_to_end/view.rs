@@ -10,7 +10,7 @@ use std::{
 use crate::stage::Stage;
 
 /// Runs the demo and returns its run directory.
-fn demo(stage: &Stage) -> String {
+fn run_demo(stage: &Stage) -> String {
     let out = stage.path("run").to_str().unwrap().to_owned();
     stage.run(["run", "configs/demo.toml", "--out", &out], 0);
     out
@@ -30,7 +30,7 @@ impl Drop for Viewer {
 }
 
 impl Viewer {
-    fn of(stage: &Stage, run: &str) -> Self {
+    fn start(stage: &Stage, run: &str) -> Self {
         let mut child = stage.proctor(["view", run]).stdout(Stdio::piped()).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
@@ -40,7 +40,7 @@ impl Viewer {
     }
 
     /// Returns the status line, headers and body.
-    fn ask(&self, method: &str, path: &str, host: &str) -> String {
+    fn send_request(&self, method: &str, path: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
             .unwrap();
@@ -50,18 +50,18 @@ impl Viewer {
     }
 
     fn get(&self, path: &str) -> String {
-        self.ask("GET", path, &self.host)
+        self.send_request("GET", path, &self.host)
     }
 }
 
 /// Returns all files below a folder.
-fn below(folder: &Path) -> Vec<PathBuf> {
+fn list_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
+    entries.flat_map(|path| if path.is_dir() { list_files(&path) } else { vec![path] }).collect()
 }
 
 /// Returns the scripted model's trial of the first task, in the form that `--trial` accepts.
-fn record_name(stage: &Stage) -> String {
+fn trial_name(stage: &Stage) -> String {
     let shown = stage.run(["show", stage.path("run").to_str().unwrap()], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();
     let line =
@@ -73,7 +73,7 @@ fn record_name(stage: &Stage) -> String {
 #[test]
 fn finished_run_can_be_viewed() {
     let stage = Stage::new();
-    let run = demo(&stage);
+    let run = run_demo(&stage);
     let said = |args: &[&str]| String::from_utf8(stage.run(args, 0).stdout).unwrap();
 
     let page = said(&["report", &run, "--format", "html"]);
@@ -116,9 +116,9 @@ fn finished_run_can_be_viewed() {
     stage.run(["show", &run, "roman", "scripted", "--step", "999"], 2);
 
     // Labels are stored next to the trial's record.
-    let journal = crate::stage::find(&stage.path("run/trials"), "trajectory.jsonl");
+    let journal = crate::stage::find_files(&stage.path("run/trials"), "trajectory.jsonl");
     let before: Vec<_> = journal.iter().map(|path| std::fs::read(path).unwrap()).collect();
-    let name = record_name(&stage);
+    let name = trial_name(&stage);
     let label = |more: &[&str], status: i32| {
         let out = stage.run([&["label", &run, "--trial", &name], more].concat(), status);
         String::from_utf8(out.stderr).unwrap()
@@ -144,7 +144,7 @@ fn finished_run_can_be_viewed() {
         journal.iter().zip(before).all(|(path, before)| std::fs::read(path).unwrap() == before)
     );
 
-    let viewer = Viewer::of(&stage, &run);
+    let viewer = Viewer::start(&stage, &run);
     let root = viewer.path.clone();
     let matrix = viewer.get(&root);
     assert!(matrix.starts_with("HTTP/1.1 200 "), "{matrix}");
@@ -168,8 +168,8 @@ fn finished_run_can_be_viewed() {
     for path in ["/", "/x/", other.as_str(), root.trim_end_matches('/').get(..9).unwrap()] {
         refused(viewer.get(path), "403");
     }
-    refused(viewer.ask("GET", &root, "evil.example"), "403");
-    refused(viewer.ask("POST", &root, &viewer.host), "405");
+    refused(viewer.send_request("GET", &root, "evil.example"), "403");
+    refused(viewer.send_request("POST", &root, &viewer.host), "405");
     refused(viewer.get(&format!("{root}1/nothing/at/1")), "404");
     refused(viewer.get(&format!("{root}../../etc/passwd")), "404");
 
@@ -232,12 +232,12 @@ fn finished_run_can_be_viewed() {
     // An unchanged page is not sent again.
     let tag = matrix.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
     let host = format!("{}\r\nIf-None-Match: {tag}", viewer.host);
-    assert!(viewer.ask("GET", &root, &host).starts_with("HTTP/1.1 304 "));
+    assert!(viewer.send_request("GET", &root, &host).starts_with("HTTP/1.1 304 "));
 
     // The same pages as files: every link on every page leads to one of them.
     let files = stage.path("pages");
     let told = said(&["view", &run, "--static", files.to_str().unwrap()]);
-    let pages = below(&files);
+    let pages = list_files(&files);
     assert!(told.starts_with(&format!("wrote {} files to ", pages.len())), "{told}");
     assert!(pages.len() > 7 && files.join("index.html").exists(), "{pages:?}");
     for page in pages.iter().filter(|page| page.extension().is_some_and(|end| end == "html")) {

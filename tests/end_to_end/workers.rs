@@ -13,24 +13,24 @@ use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
 use crate::{
+    interruptions::SLOW_STEP_SCRIPT,
     resume::wait_for,
-    stage::{Stage, events, find},
-    survival::SLOW_ONCE,
+    stage::{Stage, events, find_files},
 };
 
-/// Each response costs two cents by [`PRICE`].
-const PRICED: &str = r#"
+/// Each response costs two cents by [`PRICE_LINES`].
+const PRICED_SCRIPT: &str = r#"
 [default]
 usage = { input = 4000, output = 50 }
 [[default.tool_calls]]
 name = "shell"
 arguments = { command = "echo step >> steps.txt" }
 "#;
-const PRICE: &str = "max_output_tokens = 50\nprice = { input = 2.0, output = 240.0 }\n";
+const PRICE_LINES: &str = "max_output_tokens = 50\nprice = { input = 2.0, output = 240.0 }\n";
 const RESPONSE_USD: f64 = 0.02;
 
 /// Never submits.
-const RESTLESS: &str = r#"
+const NEVER_SUBMITS: &str = r#"
 [default]
 [[default.tool_calls]]
 name = "shell"
@@ -54,24 +54,24 @@ impl Cluster {
         Self { stage, fake, out, _runtime: runtime }
     }
 
-    pub fn config(&self, lines: &str) -> PathBuf {
-        self.config_with(lines, "")
+    pub fn write_config(&self, lines: &str) -> PathBuf {
+        self.write_config_with(lines, "")
     }
 
-    /// Like `config`, with additional lines for the model.
-    fn config_with(&self, lines: &str, model: &str) -> PathBuf {
+    /// Like `write_config`, with additional lines for the model.
+    fn write_config_with(&self, lines: &str, model: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
              [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
              [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n{model}",
             self.fake.base_url()
         );
-        self.stage.file("run.toml", &text)
+        self.stage.write_file("run.toml", &text)
     }
 
     /// Plans a run for workers with a scheduler that only prints a job id. No trial starts, and no model is
     /// called.
-    fn submit(&self, config: &Path) {
+    fn submit_to_fake_slurm(&self, config: &Path) {
         let folder = self.stage.path("bin");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("sbatch"), "#!/bin/sh\necho 1\n").unwrap();
@@ -80,7 +80,7 @@ impl Cluster {
         let (config, out) = (config.to_str().unwrap(), self.out.to_str().unwrap());
         let args = ["submit", config, "--out", out, "--engine", "slurm", "--workers", "1"];
         let output = self.stage.proctor(args).env("PATH", path).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
         assert!(self.fake.requests().is_empty());
     }
 
@@ -97,8 +97,8 @@ impl Cluster {
     }
 
     /// Plans a run by starting a runtime and killing it once the plan is written.
-    fn plan(&self, lines: &str) {
-        let config = self.config(lines);
+    fn plan_and_kill(&self, lines: &str) {
+        let config = self.write_config(lines);
         let args = ["run", config.to_str().unwrap(), "--out", self.out.to_str().unwrap()];
         let mut command = self.stage.proctor(args);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -107,7 +107,7 @@ impl Cluster {
         child.wait().unwrap();
     }
 
-    fn worker(&self, lease: &str) -> Child {
+    fn start_worker(&self, lease: &str) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.stage.path("log"));
         let mut command = self.stage.proctor(["worker", self.out.to_str().unwrap()]);
         command.env("PROCTOR_LEASE_SECONDS", lease);
@@ -120,20 +120,20 @@ impl Cluster {
 
     /// The journals of tries that count. A restarted trial keeps its earlier tries below `tries/`.
     pub fn journals(&self) -> Vec<PathBuf> {
-        self.all_journals().into_iter().filter(|path| !is_earlier(path)).collect()
+        self.all_journals().into_iter().filter(|path| !is_discarded(path)).collect()
     }
 
     /// The journals of discarded tries.
-    pub fn earlier_journals(&self) -> Vec<PathBuf> {
-        self.all_journals().into_iter().filter(|path| is_earlier(path)).collect()
+    pub fn discarded_journals(&self) -> Vec<PathBuf> {
+        self.all_journals().into_iter().filter(|path| is_discarded(path)).collect()
     }
 
     fn all_journals(&self) -> Vec<PathBuf> {
-        find(&self.out.join("trials"), "trajectory.jsonl")
+        find_files(&self.out.join("trials"), "trajectory.jsonl")
     }
 
     /// Checks that each trial has one outcome and one verdict, and that workers left nothing behind.
-    pub fn expect_complete(&self, trials: usize) {
+    pub fn assert_complete(&self, trials: usize) {
         let journals = self.journals();
         assert_eq!(journals.len(), trials, "{}", self.log());
         for journal in &journals {
@@ -155,16 +155,16 @@ impl Cluster {
     }
 }
 
-fn is_earlier(journal: &Path) -> bool {
+fn is_discarded(journal: &Path) -> bool {
     journal.iter().any(|part| part == "tries")
 }
 
-fn count(journal: &Path, kind: &str) -> usize {
+fn count_events(journal: &Path, kind: &str) -> usize {
     let text = fs::read_to_string(journal).unwrap_or_default();
     text.lines().filter(|line| line.contains(&format!("\"kind\":\"{kind}\""))).count()
 }
 
-fn signal(child: &Child, name: &str) {
+fn send_signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
 }
@@ -173,19 +173,19 @@ fn signal(child: &Child, name: &str) {
 /// anything that the first one writes after waking up does not count.
 #[test]
 fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
-    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
-    cluster.plan("attempts = 1\njobs = 1\n");
-    let mut silent = cluster.worker("2");
-    let slow = || cluster.journals().first().is_some_and(|it| count(it, "tool_called") == 2);
+    let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
+    cluster.plan_and_kill("attempts = 1\njobs = 1\n");
+    let mut silent = cluster.start_worker("2");
+    let slow = || cluster.journals().first().is_some_and(|it| count_events(it, "tool_called") == 2);
     wait_for("the slow command", || slow().then_some(()));
-    signal(&silent, "-STOP");
-    let mut next = cluster.worker("60");
+    send_signal(&silent, "-STOP");
+    let mut next = cluster.start_worker("60");
     assert_eq!(next.wait().unwrap().code(), Some(0), "{}", cluster.log());
-    signal(&silent, "-CONT");
+    send_signal(&silent, "-CONT");
     silent.wait().unwrap();
     let journal = cluster.journals().remove(0);
     assert_eq!(events(&journal, "trial_resumed").len(), 1, "{}", cluster.log());
-    let superseded = find(&cluster.out.join("superseded"), "superseded.txt");
+    let superseded = find_files(&cluster.out.join("superseded"), "superseded.txt");
     assert_eq!(superseded.len(), 1);
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(cluster.stage.report(&cluster.out)["arms"][0]["graded"], 1);
@@ -198,7 +198,7 @@ fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
 }
 
 /// Shifts the times in a killed worker's journals, as if it had started ten minutes earlier.
-fn age(journal: &Path) {
+fn backdate_journal(journal: &Path) {
     let text = fs::read_to_string(journal).unwrap();
     let earlier = |line: &str| {
         let mut event: Value = serde_json::from_str(line).unwrap();
@@ -211,18 +211,18 @@ fn age(journal: &Path) {
 /// A worker is killed during a command. Another machine can't see the process, so it waits for the lease and
 /// then continues after the last complete step.
 #[test]
-fn killed_workers_trial_is_continued_by_another_node() {
-    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
-    cluster.submit(&cluster.config("attempts = 1\njobs = 1\n"));
-    let mut killed = cluster.worker("5");
-    let slow = || cluster.journals().first().is_some_and(|it| count(it, "tool_called") == 2);
+fn killed_workers_trial_is_resumed_by_another_node() {
+    let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
+    cluster.submit_to_fake_slurm(&cluster.write_config("attempts = 1\njobs = 1\n"));
+    let mut killed = cluster.start_worker("5");
+    let slow = || cluster.journals().first().is_some_and(|it| count_events(it, "tool_called") == 2);
     wait_for("the slow command", || slow().then_some(()));
     killed.kill().unwrap();
     killed.wait().unwrap();
     cluster.move_workers_elsewhere();
     assert_eq!(cluster.fake.requests().len(), 2);
     let began = Instant::now();
-    assert_eq!(cluster.worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
+    assert_eq!(cluster.start_worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
     // The lease began slightly earlier, when the file was written.
     assert!(began.elapsed() >= Duration::from_secs(4), "the lease was not over");
     let journal = cluster.journals().remove(0);
@@ -236,20 +236,22 @@ fn killed_workers_trial_is_continued_by_another_node() {
     let lost = events(&journal, "noted");
     assert!(lost.iter().any(|one| one["note"]["lost_worker"].is_string()), "{lost:?}");
     assert!(cluster.log().contains("taken over from worker"), "{}", cluster.log());
-    cluster.expect_complete(1);
+    cluster.assert_complete(1);
 }
 
 /// `watch` shows which trial has run longest, and when its limits end it.
 #[test]
 fn watch_names_the_straggler_and_its_deadline() {
-    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "60"));
-    cluster.submit(&cluster.config("attempts = 2\njobs = 1\n[budget]\nwall_seconds = 900\n"));
-    let mut worker = cluster.worker("60");
-    let slow = || cluster.journals().first().is_some_and(|it| count(it, "tool_called") == 2);
+    let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "60"));
+    cluster.submit_to_fake_slurm(
+        &cluster.write_config("attempts = 2\njobs = 1\n[budget]\nwall_seconds = 900\n"),
+    );
+    let mut worker = cluster.start_worker("60");
+    let slow = || cluster.journals().first().is_some_and(|it| count_events(it, "tool_called") == 2);
     wait_for("the slow command", || slow().then_some(()));
     worker.kill().unwrap();
     worker.wait().unwrap();
-    age(&cluster.journals().remove(0));
+    backdate_journal(&cluster.journals().remove(0));
     let log = cluster.stage.path("watched");
     let mut watch = cluster.stage.proctor(["watch", cluster.out.to_str().unwrap()]);
     let mut watch = watch.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
@@ -269,41 +271,46 @@ fn watch_names_the_straggler_and_its_deadline() {
 /// After USR1, the worker finishes its step, returns the trial, and its exit status says that work remains.
 #[test]
 fn drained_worker_returns_its_trial() {
-    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
-    cluster.plan("attempts = 2\njobs = 1\n");
-    let mut first = cluster.worker("60");
-    let slow = || cluster.journals().iter().any(|it| count(it, "tool_called") == 2);
+    let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
+    cluster.plan_and_kill("attempts = 2\njobs = 1\n");
+    let mut first = cluster.start_worker("60");
+    let slow = || cluster.journals().iter().any(|it| count_events(it, "tool_called") == 2);
     wait_for("the slow command", || slow().then_some(()));
-    signal(&first, "-USR1");
+    send_signal(&first, "-USR1");
     assert_eq!(first.wait().unwrap().code(), Some(75), "{}", cluster.log());
-    assert_eq!(cluster.worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
-    cluster.expect_complete(2);
+    assert_eq!(cluster.start_worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
+    cluster.assert_complete(2);
     assert_eq!(cluster.fake.requests().len(), 6, "no response was requested twice");
 }
 
 /// A worker without enough time for a trial starts none.
 #[test]
 fn worker_starts_no_trial_that_may_outlast_its_job() {
-    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
-    cluster.plan("attempts = 1\njobs = 1\n");
+    let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
+    cluster.plan_and_kill("attempts = 1\njobs = 1\n");
     let before = cluster.fake.requests().len();
     let out = cluster.out.to_str().unwrap();
     let late = cluster.stage.run(["worker", out, "--time-left", "5:00"], 75);
-    assert!(said(&late).contains("too short for the remaining trials"), "{}", said(&late));
+    assert!(
+        stderr_text(&late).contains("too short for the remaining trials"),
+        "{}",
+        stderr_text(&late)
+    );
     assert_eq!(cluster.fake.requests().len(), before);
     cluster.stage.run(["worker", out, "--time-left", "soon"], 2);
     cluster.stage.run(["worker", out, "--time-left", "1:00:00"], 0);
-    cluster.expect_complete(1);
+    cluster.assert_complete(1);
 }
 
 /// A limit of the run applies to all workers together.
 #[test]
 fn workers_share_one_limit() {
-    let cluster = Cluster::new(RESTLESS);
+    let cluster = Cluster::new(NEVER_SUBMITS);
     // Requests of the planning runtime count, too.
-    cluster.plan("attempts = 8\njobs = 2\n[budget]\nsteps = 30\n[budget.run]\nsteps = 40\n");
+    cluster
+        .plan_and_kill("attempts = 8\njobs = 2\n[budget]\nsteps = 30\n[budget.run]\nsteps = 40\n");
     let began = Instant::now();
-    let mut workers: Vec<Child> = (0..3).map(|_| cluster.worker("60")).collect();
+    let mut workers: Vec<Child> = (0..3).map(|_| cluster.start_worker("60")).collect();
     for worker in &mut workers {
         assert_eq!(worker.wait().unwrap().code(), Some(3), "{}", cluster.log());
     }
@@ -317,15 +324,15 @@ fn workers_share_one_limit() {
 #[test]
 fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     const WORKERS: usize = 8;
-    const RATE: usize = 30;
-    let cluster = Cluster::new(PRICED);
+    const REQUESTS_PER_MINUTE: usize = 30;
+    let cluster = Cluster::new(PRICED_SCRIPT);
     let lines = format!(
         "attempts = 16\njobs = 1\n[budget]\nsteps = 30\n[budget.run]\ncost_usd = 1.0\n\
-         [endpoints.fake]\nbase_url = \"{}\"\nrequests_per_minute = {RATE}\n",
+         [endpoints.fake]\nbase_url = \"{}\"\nrequests_per_minute = {REQUESTS_PER_MINUTE}\n",
         cluster.fake.base_url()
     );
-    cluster.submit(&cluster.config_with(&lines, PRICE));
-    let mut workers: Vec<Child> = (0..WORKERS).map(|_| cluster.worker("60")).collect();
+    cluster.submit_to_fake_slurm(&cluster.write_config_with(&lines, PRICE_LINES));
+    let mut workers: Vec<Child> = (0..WORKERS).map(|_| cluster.start_worker("60")).collect();
     for worker in &mut workers {
         assert_eq!(worker.wait().unwrap().code(), Some(3), "{}", cluster.log());
     }
@@ -334,8 +341,12 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     // Each worker has one trial, and one response of each may be in flight when the limit is reached.
     let most = 1.0 + WORKERS as f64 * RESPONSE_USD;
     assert!((0.95..most).contains(&dollars), "{dollars} dollars: {}", cluster.log());
-    for (early, late) in times.iter().zip(&times[RATE..]) {
-        assert!(late - early >= 60.0, "{RATE} requests in {} s: {times:?}", late - early);
+    for (early, late) in times.iter().zip(&times[REQUESTS_PER_MINUTE..]) {
+        assert!(
+            late - early >= 60.0,
+            "{REQUESTS_PER_MINUTE} requests in {} s: {times:?}",
+            late - early
+        );
     }
     // 95 % of the rate is usable: two windows hold all requests, with a few seconds for the first one of each worker.
     let took = times[times.len() - 1] - times[0];
@@ -351,46 +362,49 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
 }
 
 /// Returns standard error without line breaks, which depend on the lengths of paths.
-fn said(output: &std::process::Output) -> String {
+fn stderr_text(output: &std::process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn submitted_run_is_continued_by_its_engine_or_locally() {
+fn submitted_run_is_resumed_by_its_engine_or_locally() {
     let cluster = Cluster::new("[default]\ntool_calls = [{ name = \"submit\", arguments = {} }]\n");
-    cluster.plan("attempts = 1\njobs = 1\n");
+    cluster.plan_and_kill("attempts = 1\njobs = 1\n");
     let out = cluster.out.to_str().unwrap();
     let none = cluster.stage.run(["cancel", out], 2);
-    assert!(said(&none).contains("no workers"), "{}", said(&none));
+    assert!(stderr_text(&none).contains("no workers"), "{}", stderr_text(&none));
     let submitted = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
     fs::write(cluster.out.join("engine.json"), submitted).unwrap();
     let refused = cluster.stage.run(["resume", out], 2);
-    assert!(said(&refused).contains("proctor submit") && said(&refused).contains("--here"));
+    assert!(
+        stderr_text(&refused).contains("proctor submit")
+            && stderr_text(&refused).contains("--here")
+    );
     cluster.stage.run(["resume", out, "--here"], 0);
-    cluster.expect_complete(1);
+    cluster.assert_complete(1);
 }
 
 #[test]
 fn commands_that_change_a_run_are_rejected_while_workers_run() {
-    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
-    cluster.plan("attempts = 1\njobs = 1\n");
-    let mut worker = cluster.worker("60");
+    let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
+    cluster.plan_and_kill("attempts = 1\njobs = 1\n");
+    let mut worker = cluster.start_worker("60");
     wait_for("the worker", || cluster.out.join("workers").exists().then_some(()));
     sleep(Duration::from_millis(300));
     let out = cluster.out.to_str().unwrap();
     for args in [&["resume", out][..], &["rerun", out, "--select", "all"]] {
         let refused = cluster.stage.run(args, 2);
-        assert!(said(&refused).contains("1 worker runs"), "{}", said(&refused));
+        assert!(stderr_text(&refused).contains("1 worker runs"), "{}", stderr_text(&refused));
     }
     assert_eq!(worker.wait().unwrap().code(), Some(0), "{}", cluster.log());
-    cluster.expect_complete(1);
+    cluster.assert_complete(1);
 }
 
 #[test]
 fn kubernetes_manifest_is_printed_without_planning_a_run() {
-    let cluster = Cluster::new(RESTLESS);
-    let config = cluster.config("");
+    let cluster = Cluster::new(NEVER_SUBMITS);
+    let config = cluster.write_config("");
     let (config, out) = (config.to_str().unwrap(), cluster.out.to_str().unwrap());
     let base = ["submit", config, "--out", out, "--engine", "kubernetes", "--workers", "4"];
     let sets = ["--engine-set", "image=r/proctor:1", "--engine-set", "claim=runs", "--dry-run"];
@@ -399,8 +413,8 @@ fn kubernetes_manifest_is_printed_without_planning_a_run() {
     assert_eq!((&job["kind"], &job["spec"]["parallelism"]), (&"Job".into(), &4.into()));
     assert!(!cluster.out.exists());
     let refused = cluster.stage.run(base.iter().chain(&sets[..4]), 2);
-    assert!(said(&refused).contains("--dry-run"), "{}", said(&refused));
+    assert!(stderr_text(&refused).contains("--dry-run"), "{}", stderr_text(&refused));
     assert!(!cluster.out.exists(), "refused before the run is planned");
     let missing = cluster.stage.run(base.iter().chain(&["--dry-run"]), 2);
-    assert!(said(&missing).contains("image"), "{}", said(&missing));
+    assert!(stderr_text(&missing).contains("image"), "{}", stderr_text(&missing));
 }

@@ -21,7 +21,7 @@ pub struct Attack {
     pub runners: BTreeSet<Runner>,
     /// The expected verdict.
     #[serde(default)]
-    pub expected: Expected,
+    pub expected: ExpectedVerdict,
     /// The grader's defences against this attack. With all of them disabled, the attack resolves
     /// the task used in the attack tests.
     #[serde(default)]
@@ -61,7 +61,7 @@ impl std::fmt::Display for Runner {
 /// `official` the result depends on the original procedure.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Expected {
+pub struct ExpectedVerdict {
     /// Benchmarks whose own procedure the attack fools. For all others, the attack does not resolve
     /// the task under `official` either.
     #[serde(default)]
@@ -75,7 +75,7 @@ pub struct AttackFile {
     /// Path relative to the work directory.
     pub path: String,
     #[serde(default)]
-    pub how: How,
+    pub how: WriteMode,
     /// The content. For a link, its target.
     #[serde(default)]
     pub text: Option<String>,
@@ -84,7 +84,7 @@ pub struct AttackFile {
     pub from: Option<String>,
     /// Create the file once for each of these.
     #[serde(default)]
-    pub each: Option<Each>,
+    pub each: Option<ForEach>,
     /// Number of files to create. The template variable `n` numbers them.
     #[serde(default)]
     pub count: Option<u32>,
@@ -93,7 +93,7 @@ pub struct AttackFile {
 /// How the file is created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum WriteMode {
     /// Write the text as the whole content.
     #[default]
     Write,
@@ -108,7 +108,7 @@ pub enum How {
 /// See [`AttackFile::each`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Each {
+pub enum ForEach {
     /// Every module that the solution changes.
     Module,
 }

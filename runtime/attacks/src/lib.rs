@@ -3,13 +3,13 @@
 //! Patches are generated on the host from the task and the masked source. No code is run.
 
 mod attack;
-mod make;
+mod generation;
 mod modules;
 mod pack;
 mod target;
 
-pub use attack::{Attack, AttackFile, Each, Expected, How, Runner};
-pub use make::{Made, make};
-pub use modules::{Module, modules};
-pub use pack::{digest, pack, script};
-pub use target::{ReadStart, Target};
+pub use attack::{Attack, AttackFile, ExpectedVerdict, ForEach, Runner, WriteMode};
+pub use generation::{AttackPatch, generate_patch};
+pub use modules::{Module, find_changed_modules};
+pub use pack::{pack, pack_digest, script};
+pub use target::{ReadInitialFile, Target};

@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, path::Path, sync::LazyLock};
 
 use proctor_patch::{FilePatch, Patch, Side};
-use proctor_types::{Fault, Task, file_of};
+use proctor_types::{Fault, Task, file_from_test_id};
 use regex::Regex;
 
-use crate::target::ReadStart;
+use crate::target::ReadInitialFile;
 
 /// A Python file that the solution changes and that is not a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,11 @@ static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok())
 ///
 /// # Errors
 /// Returns a fault if an initial file cannot be read.
-pub fn modules(task: &Task, gold: &Patch, start: &ReadStart<'_>) -> Result<Vec<Module>, Fault> {
+pub fn find_changed_modules(
+    task: &Task,
+    gold: &Patch,
+    start: &ReadInitialFile<'_>,
+) -> Result<Vec<Module>, Fault> {
     let mut found: Vec<Module> = Vec::new();
     for file in &gold.files {
         // A file that the solution deletes cannot be attacked.
@@ -53,7 +57,7 @@ pub fn modules(task: &Task, gold: &Patch, start: &ReadStart<'_>) -> Result<Vec<M
             continue;
         }
         let old = start(path)?.map_or_else(Vec::new, |(_, bytes)| bytes);
-        let names = names(file, &String::from_utf8_lossy(&old));
+        let names = changed_names(file, &String::from_utf8_lossy(&old));
         match found.iter_mut().find(|module| module.path == path) {
             Some(module) => module.names.extend(names),
             None => found.push(Module { path: path.to_owned(), names }),
@@ -70,12 +74,12 @@ fn is_source(task: &Task, path: &str) -> bool {
         && !path.split('/').any(|part| NOT_SOURCE.contains(&part))
         && !name.starts_with("test_")
         && !name.ends_with("_test.py")
-        && !ids.map(|id| file_of(id)).any(|file| file == path)
+        && !ids.map(|id| file_from_test_id(id)).any(|file| file == path)
 }
 
 /// Returns the module's affected top-level names: defined on an added line, enclosing a changed
 /// line, or newly imported.
-fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
+fn changed_names(file: &FilePatch, old: &str) -> BTreeSet<String> {
     let lines: Vec<&str> = old.lines().collect();
     let known: BTreeSet<&str> = words(old).collect();
     let mut names = BTreeSet::new();
@@ -86,17 +90,18 @@ fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
             match line.side {
                 Side::Both => at += 1,
                 Side::Old => {
-                    names.extend(around(&lines, at));
+                    names.extend(enclosing_definition(&lines, at));
                     at += 1;
                 }
                 Side::New => {
-                    let defined = first(&DEFINED, &text).or_else(|| first(&ASSIGNED, &text));
+                    let defined =
+                        first_capture(&DEFINED, &text).or_else(|| first_capture(&ASSIGNED, &text));
                     if let Some(name) = defined.filter(|name| !name.starts_with("__")) {
                         names.insert(name);
                     } else if text.starts_with([' ', '\t']) {
-                        names.extend(around(&lines, at.saturating_sub(1)));
+                        names.extend(enclosing_definition(&lines, at.saturating_sub(1)));
                     }
-                    names.extend(imported(&text, &known));
+                    names.extend(newly_imported_names(&text, &known));
                 }
             }
         }
@@ -105,15 +110,15 @@ fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
 }
 
 /// Returns the top-level definition that contains a line (counted from 1).
-fn around(lines: &[&str], at: usize) -> Option<String> {
+fn enclosing_definition(lines: &[&str], at: usize) -> Option<String> {
     let above = lines.iter().take(at).rev();
     let top = above
         .map(|line| line.trim_end())
         .find(|line| !line.is_empty() && !line.starts_with([' ', '\t', '#', ')', ']', '}', '@']))?;
-    first(&DEFINED, top)
+    first_capture(&DEFINED, top)
 }
 
-fn imported(line: &str, known: &BTreeSet<&str>) -> Vec<String> {
+fn newly_imported_names(line: &str, known: &BTreeSet<&str>) -> Vec<String> {
     let Some((_, list)) = line.split_once("import ").filter(|_| line.starts_with("from ")) else {
         return Vec::new();
     };
@@ -124,6 +129,6 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     WORD.as_ref().into_iter().flat_map(move |word| word.find_iter(text)).map(|found| found.as_str())
 }
 
-fn first(pattern: &LazyLock<Option<Regex>>, text: &str) -> Option<String> {
+fn first_capture(pattern: &LazyLock<Option<Regex>>, text: &str) -> Option<String> {
     Some(pattern.as_ref()?.captures(text)?.get(1)?.as_str().to_owned())
 }

@@ -97,7 +97,7 @@ pub fn script(name: &str) -> Option<&'static str> {
 }
 
 /// Returns a digest of the pack's whole content.
-pub fn digest() -> String {
+pub fn pack_digest() -> String {
     let texts = ATTACKS.iter().chain(SCRIPTS);
     let all: Vec<u8> =
         texts.flat_map(|(name, text)| format!("{name}\0{text}\0").into_bytes()).collect();

@@ -1,16 +1,16 @@
 //! The parts of a task that an attack needs: its modules, its tests, and its test runner.
 
-use proctor_patch::{Patch, SideContent, gold_of};
-use proctor_types::{Fault, Layer, Task, file_of};
+use proctor_patch::{Patch, SideContent, gold_patch};
+use proctor_types::{Fault, Layer, Task, file_from_test_id};
 
 use crate::{
     attack::Runner,
-    modules::{Module, modules},
+    modules::{Module, find_changed_modules},
 };
 
 /// Returns the Git mode and content of a file in the work directory as the agent finds it, or
 /// `None` if it does not exist.
-pub type ReadStart<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
+pub type ReadInitialFile<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 
 /// A task as the target of an attack.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +31,8 @@ impl Target {
     ///
     /// # Errors
     /// Returns a fault if the gold patch or the task's initial files cannot be read.
-    pub fn of(task: &Task, start: &ReadStart<'_>) -> Result<Self, Fault> {
-        let gold = gold_of(task).map_err(|error| {
+    pub fn from_task(task: &Task, start: &ReadInitialFile<'_>) -> Result<Self, Fault> {
+        let gold = gold_patch(task).map_err(|error| {
             Fault::new(Layer::Setup, format!("{}: cannot read the gold patch: {error}", task.id))
         })?;
         let (found, no_modules) = match gold {
@@ -42,7 +42,7 @@ impl Target {
             ),
             None => (Vec::new(), Some("the task has no patch of the solution")),
             Some(gold) => {
-                let found = modules(task, &Patch::read(&gold), start)?;
+                let found = find_changed_modules(task, &Patch::parse(&gold), start)?;
                 let none = found.is_empty().then_some("the solution changes no Python module");
                 (found, none)
             }
@@ -60,7 +60,7 @@ impl Target {
 
     /// Returns the file of the first fail-to-pass test.
     pub fn test_file(&self) -> Option<&str> {
-        let file = file_of(self.tests.first()?);
+        let file = file_from_test_id(self.tests.first()?);
         file.ends_with(".py").then_some(file)
     }
 }

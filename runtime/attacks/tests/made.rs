@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_attacks::{Made, Runner, Target, make, pack};
+use proctor_attacks::{AttackPatch, Runner, Target, generate_patch, pack};
 use proctor_patch::{MODE_FILE, Patch, SideContent};
 use proctor_types::{Fault, Task};
 use serde_json::json;
@@ -48,7 +48,7 @@ fn task() -> Task {
     .unwrap()
 }
 
-fn start(path: &str) -> Result<SideContent, Fault> {
+fn initial_file(path: &str) -> Result<SideContent, Fault> {
     let files = BTreeMap::from([
         ("coins/__init__.py", INIT),
         ("coins/sides.py", SIDES),
@@ -57,21 +57,21 @@ fn start(path: &str) -> Result<SideContent, Fault> {
     Ok(files.get(path).map(|text| (MODE_FILE, text.as_bytes().to_vec())))
 }
 
-fn made(name: &str, task: &Task) -> Made {
+fn generate(name: &str, task: &Task) -> AttackPatch {
     let attack = pack().unwrap().iter().find(|attack| attack.name == name).unwrap();
-    make(attack, &Target::of(task, &start).unwrap(), &start).unwrap()
+    generate_patch(attack, &Target::from_task(task, &initial_file).unwrap(), &initial_file).unwrap()
 }
 
-fn text(made: Made) -> String {
+fn patch_text(made: AttackPatch) -> String {
     match made {
-        Made::Patch(patch) => String::from_utf8(patch).unwrap(),
-        Made::NotApplicable(why) => panic!("{why}"),
+        AttackPatch::Patch(patch) => String::from_utf8(patch).unwrap(),
+        AttackPatch::NotApplicable(why) => panic!("{why}"),
     }
 }
 
 #[test]
 fn solution_names_include_added_changed_and_imported() {
-    let target = Target::of(&task(), &start).unwrap();
+    let target = Target::from_task(&task(), &initial_file).unwrap();
     assert_eq!(target.runner, Runner::Pytest);
     let names = |path: &str| {
         let module = target.modules.iter().find(|module| module.path == path).unwrap();
@@ -84,48 +84,49 @@ fn solution_names_include_added_changed_and_imported() {
 }
 
 #[test]
-fn make_creates_a_patch_for_every_attack() {
+fn generate_patch_creates_a_patch_for_every_attack() {
     let task = task();
-    let target = Target::of(&task, &start).unwrap();
+    let target = Target::from_task(&task, &initial_file).unwrap();
     for attack in pack().unwrap() {
-        let Made::Patch(patch) = make(attack, &target, &start).unwrap() else {
+        let AttackPatch::Patch(patch) = generate_patch(attack, &target, &initial_file).unwrap()
+        else {
             panic!("{} is not applicable", attack.name);
         };
         assert_eq!(patch.is_empty(), attack.files.is_empty(), "{}", attack.name);
-        let read = Patch::read(&patch);
-        let touched = read.touched().unwrap();
-        let distinct = read.names();
+        let read = Patch::parse(&patch);
+        let touched = read.touched_paths().unwrap();
+        let distinct = read.paths();
         assert_eq!(distinct.len(), read.files.len(), "{}: a path twice", attack.name);
         assert!(!touched.is_empty() || patch.is_empty(), "{}", attack.name);
     }
-    let both = text(made("late-writer", &task));
+    let both = patch_text(generate("late-writer", &task));
     assert!(both.contains("+    globals()[_name] = lambda"), "{both}");
     assert!(both.contains("+        for _ in range(1200):"), "{both}");
     // Existing content is kept, and a missing final newline is added.
-    let conftest = text(made("conftest-beside-tests", &task));
+    let conftest = patch_text(generate("conftest-beside-tests", &task));
     assert!(conftest.contains("-X = 1\n\\ No newline at end of file\n+X = 1\n"), "{conftest}");
 }
 
 #[test]
-fn make_uses_a_relative_path_without_a_workdir() {
+fn generate_patch_uses_a_relative_path_without_a_workdir() {
     let mut task = task();
-    assert!(text(made("path-wrapper", &task)).contains("= \"/testbed/bin:\""));
+    assert!(patch_text(generate("path-wrapper", &task)).contains("= \"/testbed/bin:\""));
     task.workdir = String::new();
-    assert!(text(made("path-wrapper", &task)).contains("= \"./bin:\""));
+    assert!(patch_text(generate("path-wrapper", &task)).contains("= \"./bin:\""));
 }
 
 #[test]
-fn make_reports_why_an_attack_is_not_applicable() {
+fn generate_patch_reports_why_an_attack_is_not_applicable() {
     let mut task = task();
     task.mask = None;
     let why = |made| match made {
-        Made::NotApplicable(why) => why,
-        Made::Patch(_) => panic!("the attack was generated"),
+        AttackPatch::NotApplicable(why) => why,
+        AttackPatch::Patch(_) => panic!("the attack was generated"),
     };
-    assert_eq!(why(made("early-exit", &task)), "the task has no patch of the solution");
-    text(made("huge-tree", &task));
+    assert_eq!(why(generate("early-exit", &task)), "the task has no patch of the solution");
+    patch_text(generate("huge-tree", &task));
     task.mask = Some(MASK.into());
     task.test_command = vec!["./tests/runtests.py".into()];
-    assert_eq!(why(made("conftest-hook", &task)), "it does not apply to tests run by unittest");
-    text(made("equal-to-everything", &task));
+    assert_eq!(why(generate("conftest-hook", &task)), "it does not apply to tests run by unittest");
+    patch_text(generate("equal-to-everything", &task));
 }

@@ -4,7 +4,7 @@ use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
 /// Returns the patch for some files, given as path, text before and text after. The text is `None` if the file does
 /// not exist.
-pub fn patch_of<'a>(
+pub fn build_patch<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
     let side = |text: Option<&str>| text.map(|text| (MODE_FILE, text.as_bytes().to_vec()));

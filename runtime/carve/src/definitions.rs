@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CarveError, Kind,
-    edits::{Treatment, walk},
-    file::{TOP, parse},
+    edits::{StatementAction, walk},
+    file::{MODULE_SCOPE, parse},
     scope,
 };
 
@@ -65,20 +65,20 @@ pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError
     let mut out = Vec::new();
     let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
-    walk(text, body, TOP, &mut |stmt, place| {
+    walk(text, body, MODULE_SCOPE, &mut |stmt, place| {
         if place.in_function {
-            return Treatment::Keep;
+            return StatementAction::Keep;
         }
         let mut values = Values::default();
         let mut traits = Traits::default();
         let (name, kind) = match stmt {
             Stmt::FunctionDef(def) => {
                 def.body.iter().for_each(|stmt| values.visit_stmt(stmt));
-                traits = Traits::of(def);
+                traits = Traits::from_function(def);
                 (&def.name, Kind::Function)
             }
             Stmt::ClassDef(def) => (&def.name, Kind::Class),
-            _ => return Treatment::Keep,
+            _ => return StatementAction::Keep,
         };
         let in_class =
             !place.prefix.is_empty() && !scope::class_bodies(body, place.prefix).is_empty();
@@ -87,13 +87,13 @@ pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError
         let path = place.path(name);
         let (line, values) = (line(name.start().to_usize()), values.0);
         out.push(Definition { path, kind, first, line, last, values, traits });
-        Treatment::Keep
+        StatementAction::Keep
     });
     Ok(out)
 }
 
 impl Traits {
-    fn of(def: &StmtFunctionDef) -> Self {
+    fn from_function(def: &StmtFunctionDef) -> Self {
         let mut body = Body::default();
         def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
         let parameters = def.parameters.iter_non_variadic_params();
@@ -123,7 +123,7 @@ impl<'a> Visitor<'a> for Body {
                     Expr::Call(call) => &*call.func,
                     other => other,
                 });
-                self.raises.extend(raised.and_then(exception));
+                self.raises.extend(raised.and_then(exception_name));
             }
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {
                 self.inside += 1;
@@ -148,7 +148,7 @@ impl<'a> Visitor<'a> for Body {
 }
 
 /// Returns the name of an exception class, or `None` for any other expression, such as a variable.
-fn exception(expr: &Expr) -> Option<String> {
+fn exception_name(expr: &Expr) -> Option<String> {
     let (name, whole) = match expr {
         Expr::Name(name) => (name.id.as_str(), name.id.to_string()),
         Expr::Attribute(attribute) => {

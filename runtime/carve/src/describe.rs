@@ -9,7 +9,7 @@ use ruff_python_ast::{
 use ruff_text_size::Ranged;
 use serde::{Deserialize, Serialize};
 
-use super::{edits::line_start, scope::bound};
+use super::{edits::line_start, scope::bound_names};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -34,15 +34,15 @@ pub struct Object {
 
 /// What a stub shows in addition to the public interface.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct StubOptions<'a> {
     /// Returns notes on the function at a dotted path, which its stub shows as comments.
     pub notes: &'a dyn Fn(&str) -> Vec<String>,
     /// Private names to show because tests use them. If `None`, classes do not list instance attributes.
     pub named: Option<&'a BTreeSet<String>>,
 }
 
-impl View<'_> {
-    pub const PLAIN: View<'static> = View { notes: &|_| Vec::new(), named: None };
+impl StubOptions<'_> {
+    pub const PLAIN: StubOptions<'static> = StubOptions { notes: &|_| Vec::new(), named: None };
 
     fn shows(&self, name: &str) -> bool {
         is_public(name) || self.named.is_some_and(|named| named.contains(name))
@@ -50,21 +50,27 @@ impl View<'_> {
 }
 
 /// Maximum number of lines of a class attribute. The value of a longer one is replaced by `...`.
-const SHOWN_LINES: usize = 4;
+const MAX_ATTRIBUTE_LINES: usize = 4;
 
 /// Returns the stub of the definition at `path`, without indentation.
-pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: View<'_>) -> Option<String> {
+pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: StubOptions<'_>) -> Option<String> {
     let mut out = String::new();
     match stmt {
-        Stmt::FunctionDef(def) => function(text, def, path, view, &mut out),
-        Stmt::ClassDef(def) => class(text, def, path, view, &mut out),
+        Stmt::FunctionDef(def) => render_function(text, def, path, view, &mut out),
+        Stmt::ClassDef(def) => render_class(text, def, path, view, &mut out),
         _ => return None,
     }
     let start = stmt.start().to_usize();
     Some(dedent(&out, start - line_start(text, start)))
 }
 
-fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: &mut String) {
+fn render_function(
+    text: &str,
+    def: &StmtFunctionDef,
+    path: &str,
+    view: StubOptions<'_>,
+    out: &mut String,
+) {
     let header_end = def.returns.as_ref().map_or(def.parameters.end(), |returns| returns.end());
     push_header(text, def.start().to_usize(), header_end.to_usize(), out);
     let inner = body_indent(text, def.start().to_usize(), &def.body);
@@ -87,7 +93,13 @@ fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: 
 }
 
 /// Writes the stub of a class with its public attributes, methods and inner classes.
-fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut String) {
+fn render_class(
+    text: &str,
+    def: &StmtClassDef,
+    path: &str,
+    view: StubOptions<'_>,
+    out: &mut String,
+) {
     let header_end = match (&def.arguments, &def.type_params) {
         (Some(arguments), _) => arguments.end(),
         (None, Some(parameters)) => parameters.end(),
@@ -114,19 +126,19 @@ fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut S
             Stmt::FunctionDef(method) if shows(&method.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                function(text, method, &format!("{path}.{}", method.name), view, out);
+                render_function(text, method, &format!("{path}.{}", method.name), view, out);
             }
             Stmt::ClassDef(nested) if shows(&nested.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                class(text, nested, &format!("{path}.{}", nested.name), view, out);
+                render_class(text, nested, &format!("{path}.{}", nested.name), view, out);
             }
             Stmt::AnnAssign(field) if matches!(&*field.target, Expr::Name(name) if shows(&name.id)) =>
             {
                 let field = &text[field.start().to_usize()..field.end().to_usize()];
                 out.push_str(&format!("{inner}{field}\n"));
             }
-            Stmt::Assign(assign) => match attribute(text, assign, &shows) {
+            Stmt::Assign(assign) => match render_attribute(text, assign, &shows) {
                 Some(attribute) => out.push_str(&format!("{inner}{attribute}\n")),
                 None => continue,
             },
@@ -140,13 +152,17 @@ fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut S
 }
 
 /// Returns the code of an assignment, if all of its targets are shown.
-fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> Option<String> {
+fn render_attribute(
+    text: &str,
+    assign: &StmtAssign,
+    shows: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if shows(&name.id));
     if !assign.targets.iter().all(is_shown) {
         return None;
     }
     let whole = &text[assign.start().to_usize()..assign.end().to_usize()];
-    if whole.lines().count() <= SHOWN_LINES {
+    if whole.lines().count() <= MAX_ATTRIBUTE_LINES {
         return Some(whole.to_owned());
     }
     let names = &text[assign.start().to_usize()..assign.value.start().to_usize()];
@@ -170,9 +186,9 @@ const UNIVERSAL_ATTRIBUTES: [&str; 4] = ["__class__", "__dict__", "__module__", 
 
 /// Returns the attributes that methods set on `self`, without those that the class body defines.
 fn instance_attributes(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
-    let mut found = Instances::default();
+    let mut found = SelfAttributes::default();
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
-    let own = bound(body);
+    let own = bound_names(body);
     found.0.retain(|name| {
         shows(name) && !own.contains(name) && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
     });
@@ -180,9 +196,9 @@ fn instance_attributes(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<
 }
 
 #[derive(Default)]
-struct Instances(BTreeSet<String>);
+struct SelfAttributes(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for Instances {
+impl<'a> Visitor<'a> for SelfAttributes {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Attribute(attribute) = expr
             && attribute.ctx == ExprContext::Store

@@ -34,7 +34,7 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
 }
 
 /// What to do with a statement.
-pub(super) enum Treatment {
+pub(super) enum StatementAction {
     /// Keep it and visit the statements in it.
     Keep,
     Remove,
@@ -44,12 +44,12 @@ pub(super) enum Treatment {
 
 /// The enclosing definitions of a statement, as a dotted path.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Enclosing<'a> {
+pub(super) struct EnclosingScope<'a> {
     pub(super) prefix: &'a str,
     pub(super) in_function: bool,
 }
 
-impl Enclosing<'_> {
+impl EnclosingScope<'_> {
     pub(super) fn path(&self, name: &str) -> String {
         if self.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", self.prefix) }
     }
@@ -60,23 +60,23 @@ impl Enclosing<'_> {
 pub(super) fn walk(
     text: &str,
     block: &[Stmt],
-    place: Enclosing<'_>,
-    judge: &mut dyn FnMut(&Stmt, Enclosing<'_>) -> Treatment,
+    place: EnclosingScope<'_>,
+    judge: &mut dyn FnMut(&Stmt, EnclosingScope<'_>) -> StatementAction,
 ) -> Vec<Edit> {
     let mut out = Vec::new();
     let mut removed = Vec::new();
     for (index, stmt) in block.iter().enumerate() {
         match judge(stmt, place) {
-            Treatment::Keep => {
+            StatementAction::Keep => {
                 let path;
                 let inner = match stmt {
                     Stmt::FunctionDef(def) => {
                         path = place.path(&def.name);
-                        Enclosing { prefix: &path, in_function: true }
+                        EnclosingScope { prefix: &path, in_function: true }
                     }
                     Stmt::ClassDef(def) => {
                         path = place.path(&def.name);
-                        Enclosing { prefix: &path, ..place }
+                        EnclosingScope { prefix: &path, ..place }
                     }
                     _ => place,
                 };
@@ -84,8 +84,8 @@ pub(super) fn walk(
                     out.extend(walk(text, inner_block, inner, judge));
                 }
             }
-            Treatment::Change(edits) => out.extend(edits),
-            Treatment::Remove => removed.push(index),
+            StatementAction::Change(edits) => out.extend(edits),
+            StatementAction::Remove => removed.push(index),
         }
     }
     // Only a module may be empty.

@@ -8,13 +8,14 @@ use ruff_text_size::Ranged;
 
 use super::{
     CarveError, Kind, Object,
-    describe::{View, stub},
-    edits::{Edit, Enclosing, Treatment, apply, walk},
+    describe::{StubOptions, stub},
+    edits::{Edit, EnclosingScope, StatementAction, apply, walk},
     lists::{Item, comma_after, cuts},
     scope,
 };
 
-pub(super) const TOP: Enclosing<'static> = Enclosing { prefix: "", in_function: false };
+pub(super) const MODULE_SCOPE: EnclosingScope<'static> =
+    EnclosingScope { prefix: "", in_function: false };
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveError> {
     parse_module(text)
@@ -31,21 +32,21 @@ pub(super) struct Cut {
 
 /// Returns the stub and the code of the definition at a dotted path. Returns `None` if the text does
 /// not parse or lacks that definition.
-pub fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
+pub fn stub_and_code(text: &str, path: &str, view: StubOptions<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
-    walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
+    walk(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
         let name = match stmt {
             Stmt::FunctionDef(def) => &def.name,
             Stmt::ClassDef(def) => &def.name,
-            _ => return Treatment::Keep,
+            _ => return StatementAction::Keep,
         };
         if !place.in_function && place.path(name) == path {
             stubs.extend(stub(text, stmt, path, view));
             code.push_str(&text[stmt.start().to_usize()..stmt.end().to_usize()]);
             code.push('\n');
         }
-        Treatment::Keep
+        StatementAction::Keep
     });
     (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
@@ -57,7 +58,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     let targets: BTreeSet<String> = wanted.iter().cloned().collect();
     let (aliases, known) = find_aliases(text, body, &targets);
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
-    let mut judge = |stmt: &Stmt, place: Enclosing<'_>| {
+    let mut judge = |stmt: &Stmt, place: EnclosingScope<'_>| {
         let (name, kind) = match stmt {
             Stmt::FunctionDef(def) => (def.name.as_str(), Kind::Function),
             Stmt::ClassDef(def) => (def.name.as_str(), Kind::Class),
@@ -66,12 +67,12 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
                     (targets.contains(&value) || aliases.contains_key(&value))
                         && names.iter().all(|name| aliases.contains_key(name))
                 });
-                return if alias { Treatment::Remove } else { Treatment::Keep };
+                return if alias { StatementAction::Remove } else { StatementAction::Keep };
             }
         };
         let path = place.path(name);
         if !targets.contains(&path) {
-            return Treatment::Keep;
+            return StatementAction::Keep;
         }
         let kind = match kind {
             Kind::Function if is_class(body, place.prefix) => Kind::Method,
@@ -88,15 +89,15 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
                 .collect(),
             stub: String::new(),
         });
-        if let Some(stub) = stub(text, stmt, &path, View::PLAIN) {
+        if let Some(stub) = stub(text, stmt, &path, StubOptions::PLAIN) {
             if !object.stub.is_empty() {
                 object.stub.push('\n');
             }
             object.stub.push_str(&stub);
         }
-        Treatment::Remove
+        StatementAction::Remove
     };
-    let edits = walk(text, body, TOP, &mut judge);
+    let edits = walk(text, body, MODULE_SCOPE, &mut judge);
     if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
         // A path inside another wanted path is removed with it.
         let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
@@ -105,8 +106,8 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
             return Err(CarveError::NotFound { file: file.to_owned(), path: path.clone(), near });
         }
     }
-    let text = checked(file, apply(text, edits))?;
-    let gone = gone(file, &text, targets.iter().chain(aliases.keys()))?;
+    let text = check_syntax(file, apply(text, edits))?;
+    let gone = unbound_paths(file, &text, targets.iter().chain(aliases.keys()))?;
     let text = without_exports(file, &text, &gone)?;
     Ok(Cut { text, objects: objects.into_values().collect(), gone })
 }
@@ -118,13 +119,13 @@ fn find_aliases(
     targets: &BTreeSet<String>,
 ) -> (BTreeMap<String, String>, BTreeSet<String>) {
     let (mut all, mut known) = (Vec::new(), BTreeSet::new());
-    walk(text, body, TOP, &mut |stmt, place| {
+    walk(text, body, MODULE_SCOPE, &mut |stmt, place| {
         match stmt {
             Stmt::FunctionDef(def) => drop(known.insert(place.path(&def.name))),
             Stmt::ClassDef(def) => drop(known.insert(place.path(&def.name))),
             _ => all.extend(alias_of(stmt, place)),
         }
-        Treatment::Keep
+        StatementAction::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
     // An alias of an alias may come first in the text, in another branch. Repeat until nothing is added.
@@ -155,7 +156,7 @@ fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
 }
 
 /// Returns the paths of the new names and of their target for an assignment such as `a = b = name`.
-fn alias_of(stmt: &Stmt, place: Enclosing<'_>) -> Option<(Vec<String>, String)> {
+fn alias_of(stmt: &Stmt, place: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
@@ -181,7 +182,7 @@ fn is_class(body: &[Stmt], path: &str) -> bool {
 }
 
 /// Returns the paths that the text does not bind.
-pub(super) fn gone<'a>(
+pub(super) fn unbound_paths<'a>(
     file: &str,
     text: &str,
     paths: impl Iterator<Item = &'a String>,
@@ -189,10 +190,10 @@ pub(super) fn gone<'a>(
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
     let stays = |path: &str| match path.rsplit_once('.') {
-        None => scope::bound(body).contains(path),
+        None => scope::bound_names(body).contains(path),
         Some((class, name)) => {
             let bodies = scope::class_bodies(body, class);
-            bodies.iter().any(|body| scope::bound(body).contains(name))
+            bodies.iter().any(|body| scope::bound_names(body).contains(name))
         }
     };
     Ok(paths.filter(|path| !stays(path)).cloned().collect())
@@ -205,59 +206,60 @@ pub(super) fn without_exports(
     gone: &BTreeSet<String>,
 ) -> Result<String, CarveError> {
     let parsed = parse(file, text)?;
-    let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
+    let edits = walk(text, &parsed.syntax().body, MODULE_SCOPE, &mut |stmt, place| {
         if !place.prefix.is_empty() {
-            return Treatment::Keep;
+            return StatementAction::Keep;
         }
         match stmt {
-            Stmt::Assign(stmt) if stmt.targets.iter().any(is_all) => {
-                change(entries(text, &stmt.value, gone))
+            Stmt::Assign(stmt) if stmt.targets.iter().any(is_dunder_all) => {
+                change_or_keep(remove_entries(text, &stmt.value, gone))
             }
-            Stmt::AnnAssign(stmt) if is_all(&stmt.target) => {
-                change(stmt.value.iter().flat_map(|value| entries(text, value, gone)).collect())
+            Stmt::AnnAssign(stmt) if is_dunder_all(&stmt.target) => change_or_keep(
+                stmt.value.iter().flat_map(|value| remove_entries(text, value, gone)).collect(),
+            ),
+            Stmt::AugAssign(stmt) if is_dunder_all(&stmt.target) => {
+                change_or_keep(remove_entries(text, &stmt.value, gone))
             }
-            Stmt::AugAssign(stmt) if is_all(&stmt.target) => {
-                change(entries(text, &stmt.value, gone))
-            }
-            Stmt::Expr(stmt) => exported_by_call(text, &stmt.value, gone),
-            _ => Treatment::Keep,
+            Stmt::Expr(stmt) => edit_export_call(text, &stmt.value, gone),
+            _ => StatementAction::Keep,
         }
     });
-    checked(file, apply(text, edits))
+    check_syntax(file, apply(text, edits))
 }
 
-fn change(edits: Vec<Edit>) -> Treatment {
-    if edits.is_empty() { Treatment::Keep } else { Treatment::Change(edits) }
+fn change_or_keep(edits: Vec<Edit>) -> StatementAction {
+    if edits.is_empty() { StatementAction::Keep } else { StatementAction::Change(edits) }
 }
 
 /// Removes `__all__.append("name")` as a whole, and entries from `__all__.extend([...])`.
-fn exported_by_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Treatment {
-    let Expr::Call(call) = expr else { return Treatment::Keep };
-    let Expr::Attribute(method) = &*call.func else { return Treatment::Keep };
-    let Some(argument) = call.arguments.args.first().filter(|_| is_all(&method.value)) else {
-        return Treatment::Keep;
+fn edit_export_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> StatementAction {
+    let Expr::Call(call) = expr else { return StatementAction::Keep };
+    let Expr::Attribute(method) = &*call.func else { return StatementAction::Keep };
+    let Some(argument) = call.arguments.args.first().filter(|_| is_dunder_all(&method.value))
+    else {
+        return StatementAction::Keep;
     };
     match (method.attr.as_str(), argument) {
         ("append", Expr::StringLiteral(name)) if gone.contains(name.value.to_str()) => {
-            Treatment::Remove
+            StatementAction::Remove
         }
-        ("extend", list) => change(entries(text, list, gone)),
-        _ => Treatment::Keep,
+        ("extend", list) => change_or_keep(remove_entries(text, list, gone)),
+        _ => StatementAction::Keep,
     }
 }
 
-fn is_all(expr: &Expr) -> bool {
+fn is_dunder_all(expr: &Expr) -> bool {
     matches!(expr, Expr::Name(name) if name.id.as_str() == "__all__")
 }
 
 /// Returns the cuts in a literal list or tuple, or in both sides of a sum.
-fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
+fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
     let (elements, tuple) = match expr {
         Expr::List(list) => (&list.elts, false),
         Expr::Tuple(tuple) => (&tuple.elts, true),
         Expr::BinOp(sum) => {
-            let mut out = entries(text, &sum.left, gone);
-            out.extend(entries(text, &sum.right, gone));
+            let mut out = remove_entries(text, &sum.left, gone);
+            out.extend(remove_entries(text, &sum.right, gone));
             return out;
         }
         _ => return Vec::new(),
@@ -298,7 +300,7 @@ fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
 }
 
 /// Returns the text if it can still be parsed.
-pub(super) fn checked(file: &str, text: String) -> Result<String, CarveError> {
+pub(super) fn check_syntax(file: &str, text: String) -> Result<String, CarveError> {
     match parse_module(&text) {
         Ok(_) => Ok(text),
         Err(error) => Err(CarveError::Broken { file: file.to_owned(), why: error.to_string() }),
@@ -319,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interface_of_shows_attributes_and_notes_but_no_bodies() {
+    fn stub_and_code_shows_attributes_and_notes_but_no_bodies() {
         let text = "\
 class A(B):
     'Doc.'
@@ -350,8 +352,8 @@ else:
 ";
         let notes = |path: &str| vec![format!("note of {path}")];
         let named = BTreeSet::from(["_used".to_owned()]);
-        let view = View { notes: &notes, named: Some(&named) };
-        let (stub, code) = interface_of(text, "A", view).unwrap();
+        let view = StubOptions { notes: &notes, named: Some(&named) };
+        let (stub, code) = stub_and_code(text, "A", view).unwrap();
         assert_eq!(
             stub,
             "\
@@ -383,10 +385,10 @@ class A(B):
 "
         );
         assert!(code.contains("secret(a)") && !code.contains("if x"));
-        let (stub, _) = interface_of(text, "f", View::PLAIN).unwrap();
+        let (stub, _) = stub_and_code(text, "f", StubOptions::PLAIN).unwrap();
         assert_eq!(stub, "def f(a):\n    ...\n\ndef f(a, b):\n    ...\n");
-        let (stub, _) = interface_of(text, "A.C.k", View::PLAIN).unwrap();
+        let (stub, _) = stub_and_code(text, "A.C.k", StubOptions::PLAIN).unwrap();
         assert_eq!(stub, "def k(self):\n    ...\n");
-        assert!(interface_of(text, "none", view).is_none());
+        assert!(stub_and_code(text, "none", view).is_none());
     }
 }

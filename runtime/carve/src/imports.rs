@@ -6,8 +6,8 @@ use ruff_python_ast::{Alias, Stmt, StmtImportFrom};
 use ruff_text_size::Ranged;
 
 use super::{
-    edits::{Edit, Enclosing, Treatment, walk},
-    file::TOP,
+    edits::{Edit, EnclosingScope, StatementAction, walk},
+    file::MODULE_SCOPE,
     lists::{Item, cuts},
     references,
 };
@@ -61,27 +61,32 @@ pub(super) struct Findings {
 
 /// Reads a module's import statements. Keeps three kinds unchanged: those inside functions, which run later, those
 /// in a `try` with handlers, which may fail, and those under `TYPE_CHECKING`, which never run.
-pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &RemovedPaths) -> Findings {
+pub(super) fn find_lost_imports(
+    text: &str,
+    body: &[Stmt],
+    module: &Module,
+    gone: &RemovedPaths,
+) -> Findings {
     let mut findings = Findings::default();
     // Ranges of code whose imports are kept.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
-    let edits = walk(text, body, TOP, &mut |stmt, place: Enclosing<'_>| {
+    let edits = walk(text, body, MODULE_SCOPE, &mut |stmt, place: EnclosingScope<'_>| {
         let at = stmt.start().to_usize();
         if place.in_function || sheltered.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-            return Treatment::Keep;
+            return StatementAction::Keep;
         }
         match stmt {
             Stmt::Try(stmt) if !stmt.handlers.is_empty() => {
                 if let (Some(first), Some(last)) = (stmt.body.first(), stmt.body.last()) {
                     sheltered.push((first.start().to_usize(), last.end().to_usize()));
                 }
-                Treatment::Keep
+                StatementAction::Keep
             }
             Stmt::If(stmt) if references::is_type_checking(stmt) => {
                 if let (Some(first), Some(last)) = (stmt.body.first(), stmt.body.last()) {
                     sheltered.push((first.start().to_usize(), last.end().to_usize()));
                 }
-                Treatment::Keep
+                StatementAction::Keep
             }
             Stmt::Import(stmt) => {
                 for alias in &stmt.names {
@@ -90,23 +95,23 @@ pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &RemovedPat
                         findings.modules.insert(local.to_string(), lost.clone());
                     }
                 }
-                Treatment::Keep
+                StatementAction::Keep
             }
-            Stmt::ImportFrom(stmt) => from_import(text, stmt, module, gone, &mut findings),
-            _ => Treatment::Keep,
+            Stmt::ImportFrom(stmt) => edit_import_from(text, stmt, module, gone, &mut findings),
+            _ => StatementAction::Keep,
         }
     });
     findings.edits = edits;
     findings
 }
 
-fn from_import(
+fn edit_import_from(
     text: &str,
     stmt: &StmtImportFrom,
     module: &Module,
     gone: &RemovedPaths,
     findings: &mut Findings,
-) -> Treatment {
+) -> StatementAction {
     let target = module.target(stmt);
     let lost = gone.get(&target);
     let goes = |alias: &Alias| lost.is_some_and(|lost| lost.contains(alias.name.as_str()));
@@ -126,8 +131,8 @@ fn from_import(
         }
     }
     match items.iter().filter(|item| item.goes).count() {
-        0 => Treatment::Keep,
-        count if count == items.len() => Treatment::Remove,
-        _ => Treatment::Change(cuts(text, &items)),
+        0 => StatementAction::Keep,
+        count if count == items.len() => StatementAction::Remove,
+        _ => StatementAction::Change(cuts(text, &items)),
     }
 }

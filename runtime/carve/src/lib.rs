@@ -1,12 +1,12 @@
 //! Removes objects from a Python package so that the rest can still be parsed and imported.
 
+mod bodies;
 mod changes;
 mod definitions;
 mod describe;
 mod edits;
 mod error;
 mod file;
-mod hollow;
 mod imports;
 mod lists;
 mod package;
@@ -15,13 +15,13 @@ mod scope;
 #[cfg(test)]
 mod standard_library;
 
-pub use changes::patch_of;
+pub use bodies::{FIRST_ARGUMENT, NONE_VALUE, replace_bodies};
+pub use changes::build_patch;
 pub use definitions::{Definition, Traits, definitions};
-pub use describe::View;
+pub use describe::StubOptions;
 pub use describe::{Kind, Object};
 pub use error::CarveError;
-pub use file::interface_of;
-pub use hollow::{FIRST, NOTHING, hollow};
+pub use file::stub_and_code;
 pub use package::{CarveOptions, Carving, carve, carve_with};
-pub use references::dotted;
+pub use references::dotted_name;
 pub use scope::{lost_names, top_level};

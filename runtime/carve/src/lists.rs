@@ -16,7 +16,7 @@ pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
         match comma_after(text, item.end) {
-            Some(comma) => out.push(with_comma(text, item.start, comma + 1)),
+            Some(comma) => out.push(cut_with_comma(text, item.start, comma + 1)),
             // The last item has no comma after it: remove everything after the last remaining item.
             None => {
                 let from = items[..index].iter().rev().find(|item| !item.goes);
@@ -27,7 +27,7 @@ pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
     out
 }
 
-fn with_comma(text: &str, start: usize, end: usize) -> Edit {
+fn cut_with_comma(text: &str, start: usize, end: usize) -> Edit {
     let (first, last) = (line_start(text, start), line_end(text, end));
     let rest = text[end..last].trim();
     // The item is alone on its line: remove the whole line, including a comment.

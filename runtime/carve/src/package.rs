@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::changes::patch_of;
+use crate::changes::build_patch;
 
 use super::{
     CarveError, Object,
     edits::{apply, line_number},
-    file::{checked, cut, gone, parse, without_exports},
+    file::{check_syntax, cut, parse, unbound_paths, without_exports},
     imports::{self, Module, RemovedPaths},
     references,
 };
@@ -42,14 +42,14 @@ impl Carving {
     /// Returns the mask, a Git patch that removes the objects. The gold patch is the reversed mask.
     pub fn mask(&self) -> String {
         let changes = self.files.iter();
-        patch_of(changes.map(|(path, (before, after))| {
+        build_patch(changes.map(|(path, (before, after))| {
             (path.as_str(), Some(before.as_str()), Some(after.as_str()))
         }))
     }
 }
 
 /// A module's original and current text.
-struct Text {
+struct ModuleText {
     module: Module,
     before: String,
     now: String,
@@ -105,21 +105,21 @@ pub fn carve_with(
     }
     // A removed re-export may itself be re-exported. Repeat until no module loses a name.
     loop {
-        let before = count(&all_gone);
+        let before = count_paths(&all_gone);
         for (file, text) in &mut texts {
             if !text.watched && (text.module.is_package || options.importers) {
                 drop_reexports(file, text, &mut all_gone)?;
             }
             if !text.watched {
-                inherit_stars(file, text, &mut all_gone)?;
+                propagate_star_imports(file, text, &mut all_gone)?;
             }
         }
-        if count(&all_gone) == before {
+        if count_paths(&all_gone) == before {
             break;
         }
     }
     for (file, text) in &texts {
-        check(file, text, &all_gone)?;
+        check_imports(file, text, &all_gone)?;
     }
     let files = texts
         .into_iter()
@@ -129,31 +129,33 @@ pub fn carve_with(
     Ok(Carving { objects, files })
 }
 
-fn count(gone: &RemovedPaths) -> usize {
+fn count_paths(gone: &RemovedPaths) -> usize {
     gone.values().map(BTreeSet::len).sum()
 }
 
 fn drop_reexports(
     file: &str,
-    text: &mut Text,
+    text: &mut ModuleText,
     all_gone: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
     let parsed = parse(file, &text.now)?;
-    let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
+    let found =
+        imports::find_lost_imports(&text.now, &parsed.syntax().body, &text.module, all_gone);
     if found.edits.is_empty() {
         return Ok(());
     }
-    text.now = checked(file, apply(&text.now, found.edits))?;
+    text.now = check_syntax(file, apply(&text.now, found.edits))?;
     record_lost(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
 }
 
-fn inherit_stars(
+fn propagate_star_imports(
     file: &str,
-    text: &mut Text,
+    text: &mut ModuleText,
     all_gone: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
     let parsed = parse(file, &text.now)?;
-    let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
+    let found =
+        imports::find_lost_imports(&text.now, &parsed.syntax().body, &text.module, all_gone);
     let known = all_gone.get(&text.module.name).cloned().unwrap_or_default();
     let fresh: Vec<String> = found.starred.difference(&known).cloned().collect();
     if fresh.is_empty() { Ok(()) } else { record_lost(file, text, fresh, all_gone) }
@@ -162,18 +164,18 @@ fn inherit_stars(
 /// Records names that a module no longer binds, and removes them from `__all__`.
 fn record_lost(
     file: &str,
-    text: &mut Text,
+    text: &mut ModuleText,
     names: Vec<String>,
     all_gone: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
-    let lost = gone(file, &text.now, names.iter())?;
+    let lost = unbound_paths(file, &text.now, names.iter())?;
     text.now = without_exports(file, &text.now, &lost)?;
     all_gone.entry(text.module.name.clone()).or_default().extend(lost);
     Ok(())
 }
 
 /// Returns an error if a module needs removed code at import time.
-fn check(file: &str, text: &Text, all_gone: &RemovedPaths) -> Result<(), CarveError> {
+fn check_imports(file: &str, text: &ModuleText, all_gone: &RemovedPaths) -> Result<(), CarveError> {
     let needed = |offset: usize, name: &str| {
         // Report the line number in the original file.
         let line = text.now[offset..].lines().next().unwrap_or_default();
@@ -182,12 +184,12 @@ fn check(file: &str, text: &Text, all_gone: &RemovedPaths) -> Result<(), CarveEr
     };
     let parsed = parse(file, &text.now)?;
     let body = &parsed.syntax().body;
-    let found = imports::find(&text.now, body, &text.module, all_gone);
+    let found = imports::find_lost_imports(&text.now, body, &text.module, all_gone);
     if let Some(lost) = found.lost.first() {
         return Err(needed(lost.offset, &lost.name));
     }
     let own = all_gone.get(&text.module.name).cloned().unwrap_or_default();
-    match references::find(body, &own, &found.modules).first() {
+    match references::find_uses(body, &own, &found.modules).first() {
         Some((offset, name)) => Err(needed(*offset, name)),
         None => Ok(()),
     }
@@ -205,7 +207,7 @@ fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
 fn load_package(
     root: &Path,
     file: &str,
-    texts: &mut BTreeMap<String, Text>,
+    texts: &mut BTreeMap<String, ModuleText>,
 ) -> Result<(), CarveError> {
     if texts.contains_key(file) {
         return Ok(());
@@ -250,7 +252,7 @@ fn load_file(
     root: &Path,
     file: &str,
     start: &Path,
-    texts: &mut BTreeMap<String, Text>,
+    texts: &mut BTreeMap<String, ModuleText>,
 ) -> Result<(), CarveError> {
     let before = fs::read_to_string(root.join(file)).map_err(|error| unreadable(file, &error))?;
     parse(file, &before)?;
@@ -263,7 +265,10 @@ fn load_file(
         parts.pop();
     }
     let module = Module { name: parts.join("."), is_package };
-    texts.insert(file.to_owned(), Text { module, now: before.clone(), before, watched: false });
+    texts.insert(
+        file.to_owned(),
+        ModuleText { module, now: before.clone(), before, watched: false },
+    );
     Ok(())
 }
 

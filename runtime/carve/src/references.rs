@@ -28,7 +28,7 @@ pub(super) struct References<'a> {
 }
 
 /// Returns offset and name of each use of a removed name at import time.
-pub(super) fn find(
+pub(super) fn find_uses(
     body: &[Stmt],
     gone: &BTreeSet<String>,
     modules: &BTreeMap<String, BTreeSet<String>>,
@@ -45,7 +45,7 @@ pub(super) fn find(
 }
 
 impl References<'_> {
-    fn parameters(&mut self, parameters: &Parameters) {
+    fn check_parameters(&mut self, parameters: &Parameters) {
         for parameter in parameters.iter_non_variadic_params() {
             if let Some(default) = &parameter.default {
                 self.visit_expr(default);
@@ -58,7 +58,7 @@ impl References<'_> {
         }
     }
 
-    fn name(&mut self, name: &str, at: usize) {
+    fn check_name(&mut self, name: &str, at: usize) {
         if let Some((class, own)) = self.classes.last() {
             if own.contains(name) {
                 return;
@@ -80,7 +80,7 @@ impl<'a> Visitor<'a> for References<'_> {
         match stmt {
             Stmt::FunctionDef(def) => {
                 def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
-                self.parameters(&def.parameters);
+                self.check_parameters(&def.parameters);
                 if let Some(returns) = &def.returns {
                     self.visit_annotation(returns);
                 }
@@ -94,7 +94,7 @@ impl<'a> Visitor<'a> for References<'_> {
                     Some((outer, _)) => format!("{outer}.{}", def.name),
                     None => def.name.to_string(),
                 };
-                self.classes.push((path, scope::bound(&def.body)));
+                self.classes.push((path, scope::bound_names(&def.body)));
                 def.body.iter().for_each(|stmt| self.visit_stmt(stmt));
                 self.classes.pop();
             }
@@ -117,15 +117,15 @@ impl<'a> Visitor<'a> for References<'_> {
         match expr {
             Expr::Lambda(lambda) => {
                 if let Some(parameters) = &lambda.parameters {
-                    self.parameters(parameters);
+                    self.check_parameters(parameters);
                 }
             }
             Expr::Name(name) if name.ctx == ExprContext::Load => {
-                self.name(&name.id, name.start().to_usize());
+                self.check_name(&name.id, name.start().to_usize());
             }
             Expr::Attribute(attribute) => {
                 let at = attribute.start().to_usize();
-                if let Some(owner) = dotted(&attribute.value) {
+                if let Some(owner) = dotted_name(&attribute.value) {
                     let member = format!("{owner}.{}", attribute.attr);
                     let elsewhere = self
                         .modules
@@ -145,16 +145,16 @@ impl<'a> Visitor<'a> for References<'_> {
 
 /// Whether this is `if TYPE_CHECKING:`, whose body never runs.
 pub(super) fn is_type_checking(branch: &StmtIf) -> bool {
-    dotted(&branch.test)
+    dotted_name(&branch.test)
         .is_some_and(|name| name == "TYPE_CHECKING" || name.ends_with(".TYPE_CHECKING"))
 }
 
 /// Returns a dotted name such as `a.b.c` as text, or `None` for any other expression.
-pub fn dotted(expr: &Expr) -> Option<String> {
+pub fn dotted_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),
         Expr::Attribute(attribute) => {
-            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
+            Some(format!("{}.{}", dotted_name(&attribute.value)?, attribute.attr))
         }
         _ => None,
     }

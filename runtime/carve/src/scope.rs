@@ -8,13 +8,13 @@ use ruff_python_parser::parse_module;
 use super::edits::blocks;
 
 /// Returns the names that a block binds in its own scope.
-pub(super) fn bound(block: &[Stmt]) -> BTreeSet<String> {
+pub(super) fn bound_names(block: &[Stmt]) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    collect(block, &mut out);
+    collect_bound_names(block, &mut out);
     out
 }
 
-fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
+fn collect_bound_names(block: &[Stmt], out: &mut BTreeSet<String>) {
     for stmt in block {
         match stmt {
             Stmt::FunctionDef(def) => {
@@ -25,14 +25,18 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
                 out.insert(def.name.to_string());
                 continue;
             }
-            Stmt::Assign(stmt) => stmt.targets.iter().for_each(|target| targets(target, out)),
-            Stmt::AnnAssign(stmt) if stmt.value.is_some() => targets(&stmt.target, out),
-            Stmt::For(stmt) => targets(&stmt.target, out),
+            Stmt::Assign(stmt) => {
+                stmt.targets.iter().for_each(|target| collect_target_names(target, out))
+            }
+            Stmt::AnnAssign(stmt) if stmt.value.is_some() => {
+                collect_target_names(&stmt.target, out)
+            }
+            Stmt::For(stmt) => collect_target_names(&stmt.target, out),
             Stmt::With(stmt) => stmt
                 .items
                 .iter()
                 .filter_map(|item| item.optional_vars.as_deref())
-                .for_each(|target| targets(target, out)),
+                .for_each(|target| collect_target_names(target, out)),
             Stmt::Import(stmt) => out.extend(stmt.names.iter().map(|alias| {
                 let top = alias.name.split('.').next().unwrap_or_default();
                 alias.asname.as_ref().map_or(top.to_owned(), ToString::to_string)
@@ -50,7 +54,7 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
             _ => {}
         }
         for inner in blocks(stmt) {
-            collect(inner, out);
+            collect_bound_names(inner, out);
         }
     }
 }
@@ -58,7 +62,7 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
 /// Returns the top-level names that `before` binds but `after` does not.
 pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     let names = |text: &str| {
-        parse_module(text).map(|parsed| bound(&parsed.syntax().body)).unwrap_or_default()
+        parse_module(text).map(|parsed| bound_names(&parsed.syntax().body)).unwrap_or_default()
     };
     names(before).difference(&names(after)).cloned().collect()
 }
@@ -76,14 +80,16 @@ pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
 }
 
 /// Adds the plain names in an assignment's target.
-pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
+pub(super) fn collect_target_names(target: &Expr, out: &mut BTreeSet<String>) {
     match target {
         Expr::Name(name) => {
             out.insert(name.id.to_string());
         }
-        Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| targets(target, out)),
-        Expr::List(list) => list.elts.iter().for_each(|target| targets(target, out)),
-        Expr::Starred(starred) => targets(&starred.value, out),
+        Expr::Tuple(tuple) => {
+            tuple.elts.iter().for_each(|target| collect_target_names(target, out))
+        }
+        Expr::List(list) => list.elts.iter().for_each(|target| collect_target_names(target, out)),
+        Expr::Starred(starred) => collect_target_names(&starred.value, out),
         _ => {}
     }
 }

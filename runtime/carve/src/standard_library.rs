@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use proctor_patch::{Change, Current, MODE_FILE, Patch, RawPath};
+use proctor_patch::{Change, CurrentFile, MODE_FILE, Patch, RawPath};
 use proctor_types::sha256_hex;
 
 use super::{CarveError, Definition, Kind, carve, definitions, file::parse};
@@ -17,7 +17,7 @@ const FILES: usize = 200;
 
 #[test]
 fn carved_files_parse_and_reversed_mask_restores_them() {
-    let files = library();
+    let files = library_files();
     let most = std::env::var("PROCTOR_CARVE_FILES").ok().and_then(|most| most.parse().ok());
     let files = &files[..most.unwrap_or(FILES).min(files.len())];
     let results: Vec<Option<bool>> = std::thread::scope(|scope| {
@@ -34,7 +34,7 @@ fn carved_files_parse_and_reversed_mask_restores_them() {
 }
 
 /// Returns the library's files, in an order that mixes packages.
-fn library() -> Vec<PathBuf> {
+fn library_files() -> Vec<PathBuf> {
     let ask = "import sysconfig; print(sysconfig.get_paths()['stdlib'])";
     let output = Command::new("python3").args(["-c", ask]).output().unwrap();
     let root = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
@@ -73,15 +73,19 @@ fn carve_some(path: &Path) -> Option<bool> {
             Ok(carving) => {
                 let (before, after) = &carving.files["m.py"];
                 assert!(parse("m.py", after).is_ok(), "{}", path.display());
-                let expected: Vec<(&str, Vec<&str>)> = code(before, &found)
+                let expected: Vec<(&str, Vec<&str>)> = definition_lines(before, &found)
                     .into_iter()
                     .filter(|(path, _)| !wanted.iter().any(|gone| is_within(path, gone)))
                     .collect();
                 let left = definitions("m.py", after).unwrap();
-                assert!(code(after, &left) == expected, "{}: what stays", path.display());
+                assert!(
+                    definition_lines(after, &left) == expected,
+                    "{}: what stays",
+                    path.display()
+                );
                 let mask = carving.mask().into_bytes();
                 assert!(apply(&mask, before) == after.as_bytes(), "{}: the mask", path.display());
-                let gold = Patch::read(&mask).reversed().unwrap().to_bytes();
+                let gold = Patch::parse(&mask).reversed().unwrap().to_bytes();
                 assert!(apply(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
                 return Some(true);
             }
@@ -101,7 +105,7 @@ fn carve_some(path: &Path) -> Option<bool> {
 }
 
 /// Returns path and lines of each definition. The lines of a class are left out, because members may be removed.
-fn code<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
+fn definition_lines<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {
         Kind::Class => Vec::new(),
@@ -121,9 +125,9 @@ fn is_chosen(path: &str, text: &str) -> bool {
 
 fn apply(patch: &[u8], text: &str) -> Vec<u8> {
     let current = |_: &RawPath| {
-        Some(Current::File { bytes: text.as_bytes().to_vec(), mode: MODE_FILE & 0o777 })
+        Some(CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: MODE_FILE & 0o777 })
     };
-    match &Patch::read(patch).resolve(&current).unwrap()[..] {
+    match &Patch::parse(patch).resolve(&current).unwrap()[..] {
         [Change::Write { bytes, .. }] => bytes.clone(),
         other => panic!("one file is written: {}", other.len()),
     }

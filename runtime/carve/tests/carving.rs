@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use proctor_carve::{CarveError, CarveOptions, Carving, Kind, carve, carve_with};
 use tempfile::TempDir;
 
-fn tree(files: &[(&str, &str)]) -> TempDir {
+fn create_tree(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for (path, text) in files {
         let path = dir.path().join(path);
@@ -24,14 +24,14 @@ fn wanted(list: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
 }
 
 fn try_carve(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> Result<Carving, CarveError> {
-    let dir = tree(files);
+    let dir = create_tree(files);
     let carving = carve(dir.path(), &wanted(list))?;
-    reverses(&carving);
+    assert_mask_is_reversible(&carving);
     Ok(carving)
 }
 
 /// Checks that a patch of the result applies in both directions, byte for byte.
-fn reverses(carving: &Carving) {
+fn assert_mask_is_reversible(carving: &Carving) {
     for (path, (before, after)) in &carving.files {
         let patch = diffy::create_patch(before, after).to_string();
         let patch = diffy::Patch::from_str(&patch).unwrap();
@@ -41,12 +41,12 @@ fn reverses(carving: &Carving) {
 }
 
 /// Carves one module and returns the result.
-fn after(text: &str, paths: &[&str]) -> String {
+fn carve_text(text: &str, paths: &[&str]) -> String {
     let carving = try_carve(&[("m.py", text)], &[("m.py", paths)]).unwrap();
     carving.files["m.py"].1.clone()
 }
 
-fn needed(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> (String, usize, String) {
+fn needed_error(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> (String, usize, String) {
     match try_carve(files, list) {
         Err(CarveError::Needed { file, line, name }) => (file, line, name),
         other => panic!("expected a refusal: {other:?}"),
@@ -77,9 +77,9 @@ def g():
     return X
 ";
     let rest = "import functools\n\nX = 1\n\n\n# What g is about.\ndef g():\n    return X\n";
-    assert_eq!(after(text, &["f"]), rest);
+    assert_eq!(carve_text(text, &["f"]), rest);
     assert_eq!(
-        after(text, &["g"]).lines().last(),
+        carve_text(text, &["g"]).lines().last(),
         Some("    # afterthought"),
         "no blank lines are left at the end of the module"
     );
@@ -151,7 +151,7 @@ def run(): pass
     assert_eq!(carving.files["m.py"].1, rest);
     assert_eq!(carving.objects[0].kind, Kind::Method);
     assert_eq!(carving.objects[0].stub, "def run(self):\n    ...\n");
-    assert!(after(text, &["run"]).contains("class B(A):\n    limit = 3\n"));
+    assert!(carve_text(text, &["run"]).contains("class B(A):\n    limit = 3\n"));
 }
 
 #[test]
@@ -172,9 +172,9 @@ class A:
     def x(self):
         del self._x
 ";
-    assert_eq!(after(text, &["A.x"]), "class A:\n    y = 0\n");
+    assert_eq!(carve_text(text, &["A.x"]), "class A:\n    y = 0\n");
     let other = text.replace("def x(self, value)", "def set_x(self, value)");
-    let (_, line, name) = needed(&[("m.py", &other)], &[("m.py", &["A.x"])]);
+    let (_, line, name) = needed_error(&[("m.py", &other)], &[("m.py", &["A.x"])]);
     assert_eq!((line, name.as_str()), (8, "A.x"));
 }
 
@@ -192,13 +192,13 @@ def outer():
         def m(self): return 1
     return C
 ";
-    let done = after(text, &["f.inner", "outer.C.m"]);
+    let done = carve_text(text, &["f.inner", "outer.C.m"]);
     assert_eq!(
         done,
         "async def f(x):\n    async with x as y:\n        return inner(y)\n\n\
          def outer():\n    class C:\n        pass\n    return C\n"
     );
-    assert!(!after(text, &["f"]).contains("async"));
+    assert!(!carve_text(text, &["f"]).contains("async"));
 }
 
 #[test]
@@ -233,7 +233,7 @@ class A(
 class B: x = 1
 ";
     assert_eq!(
-        after(text, &["f", "g", "A.only"]),
+        carve_text(text, &["f", "g", "A.only"]),
         "\
 import sys
 
@@ -323,7 +323,7 @@ class Base(abc.ABC):
         "@dataclass(frozen=True)\nclass Point:\n    x: int\n    tags: list = field(default_factory=list)\n\n    \
          def far(self):\n        ...\n"
     );
-    let (_, line, name) = needed(&[("m.py", text)], &[("m.py", &["register"])]);
+    let (_, line, name) = needed_error(&[("m.py", text)], &[("m.py", &["register"])]);
     assert_eq!((line, name.as_str()), (9, "register"));
 }
 
@@ -339,7 +339,7 @@ except ImportError:
 
 TABLE = [f]
 ";
-    let done = after(text, &["f"]);
+    let done = carve_text(text, &["f"]);
     assert!(done.starts_with("__all__ = ['f']\n"), "{done}");
     assert!(done.contains("except ImportError:\n    pass\n"), "{done}");
 }
@@ -362,14 +362,14 @@ def keep(): pass
 def keep2(): pass
 ";
     assert_eq!(
-        after(text, &["f", "g", "h", "k"]),
+        carve_text(text, &["f", "g", "h", "k"]),
         "__all__ = (\n    'keep',\n)\n__all__ += []\n__all__.extend(['keep2'])\n\
          def keep(): pass\ndef keep2(): pass\n"
     );
     let pair = "__all__ = ('a', 'b')\ndef a(): pass\ndef b(): pass\n";
-    assert_eq!(after(pair, &["b"]), "__all__ = ('a',)\ndef a(): pass\n");
-    assert_eq!(after(pair, &["a"]), "__all__ = ('b',)\ndef b(): pass\n");
-    assert_eq!(after(pair, &["a", "b"]), "__all__ = ()\n");
+    assert_eq!(carve_text(pair, &["b"]), "__all__ = ('a',)\ndef a(): pass\n");
+    assert_eq!(carve_text(pair, &["a"]), "__all__ = ('b',)\ndef b(): pass\n");
+    assert_eq!(carve_text(pair, &["a", "b"]), "__all__ = ()\n");
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn carve_rejects_import_time_use_in_same_module() {
     ];
     for (tail, line) in cases {
         let text = format!("{module}\n{tail}");
-        let found = needed(&[("m.py", &text)], &[("m.py", &["f"])]);
+        let found = needed_error(&[("m.py", &text)], &[("m.py", &["f"])]);
         assert_eq!(found, ("m.py".into(), line + 2, "f".into()), "{tail}");
     }
     for fine in [
@@ -424,7 +424,7 @@ fn carve_rejects_import_time_use_in_same_module() {
     ] {
         // A future import must be at the start of the file.
         let text = format!("{fine}\n{module}");
-        assert_eq!(after(&text, &["f"]), fine, "{fine}");
+        assert_eq!(carve_text(&text, &["f"]), fine, "{fine}");
     }
 }
 
@@ -435,7 +435,7 @@ fn carve_rejects_import_time_use_in_other_modules() {
         ("src/p/a.py", "def f(): pass\ndef g(): pass\n"),
         ("src/p/b.py", "import os\nfrom .a import f\n\ndef use(): return f()\n"),
     ];
-    let found = needed(&files, &[("src/p/a.py", &["f"])]);
+    let found = needed_error(&files, &[("src/p/a.py", &["f"])]);
     assert_eq!(found, ("src/p/b.py".into(), 2, "f".into()));
     assert!(try_carve(&files, &[("src/p/a.py", &["g"])]).is_ok());
 
@@ -445,7 +445,7 @@ fn carve_rejects_import_time_use_in_other_modules() {
         ("import p.a\n@p.a.f\ndef g(): pass\n", 2),
     ] {
         let files = [files[0], files[1], ("src/p/b.py", text)];
-        let (file, found, _) = needed(&files, &[("src/p/a.py", &["f"])]);
+        let (file, found, _) = needed_error(&files, &[("src/p/a.py", &["f"])]);
         assert_eq!((file.as_str(), found), ("src/p/b.py", line), "{text}");
     }
     let guarded = "try:\n    from .a import f\nexcept ImportError:\n    f = None\n";
@@ -502,15 +502,15 @@ class C:
 #[test]
 fn carve_keeps_crlf_and_missing_final_newline() {
     let text = "class A:\r\n    def f(self):\r\n        return 1\r\n\r\nx = 1";
-    assert_eq!(after(text, &["A.f"]), "class A:\r\n    pass\r\n\r\nx = 1");
-    assert_eq!(after("x = 1\ndef f(): pass", &["f"]), "x = 1\n");
+    assert_eq!(carve_text(text, &["A.f"]), "class A:\r\n    pass\r\n\r\nx = 1");
+    assert_eq!(carve_text("x = 1\ndef f(): pass", &["f"]), "x = 1\n");
 }
 
 #[test]
 fn carve_keeps_strings_that_look_like_comments() {
     let text = "X = '''\n# not a comment\n'''\ndef f(): pass\nY = '''\n# '''\ndef g(): pass\n";
-    assert_eq!(after(text, &["f"]), text.replace("def f(): pass\n", ""));
-    assert_eq!(after(text, &["g"]), text.replace("def g(): pass\n", ""));
+    assert_eq!(carve_text(text, &["f"]), text.replace("def f(): pass\n", ""));
+    assert_eq!(carve_text(text, &["g"]), text.replace("def g(): pass\n", ""));
 }
 
 #[test]
@@ -534,13 +534,13 @@ fn importers_option_removes_imports_from_other_modules() {
         ("p/c.py", "from p.b import f as eff\n\ndef use(): return eff()\n"),
         ("tests/test_a.py", "from p.a import g\n"),
     ];
-    let dir = tree(&files);
+    let dir = create_tree(&files);
     let carve = |wanted_list: &[(&str, &[&str])], watched: &[String]| {
         let options = CarveOptions { importers: true, watched, modules: None };
         carve_with(dir.path(), &wanted(wanted_list), options)
     };
     let carving = carve(&[("p/a.py", &["f"])], &["tests/test_a.py".to_owned()]).unwrap();
-    reverses(&carving);
+    assert_mask_is_reversible(&carving);
     assert_eq!(carving.files["p/b.py"].1, "from .a import g  # both\n\ndef use(): return f()\n");
     assert_eq!(carving.files["p/c.py"].1, "def use(): return eff()\n");
     // The error names the watched file that imports removed code.
@@ -563,7 +563,7 @@ fn carve_keeps_tests_inside_the_package_unchanged() {
         ("p/tests/test_a.py", "from ..a import f\nfrom p import f as eff\n"),
         ("p/tests/test_b.py", "from ..a import g\n"),
     ];
-    let dir = tree(&files);
+    let dir = create_tree(&files);
     let modules = ["p/__init__.py", "p/a.py"].map(str::to_owned).into();
     let watched = ["p/tests/test_b.py".to_owned()];
     let options = CarveOptions { importers: true, watched: &watched, modules: Some(&modules) };

@@ -21,15 +21,15 @@ pub use self::{
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
     grade::GradeArgs,
-    groups::command,
+    groups::cli_command,
     init::InitArgs,
     mask::MaskArgs,
     results::{
         CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportArgs, ReportFormat, ShowArgs,
         TrialPart,
     },
-    run::{ForkArgs, RunArgs, Select, ShellArgs},
-    tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
+    run::{ForkArgs, RerunSelection, RunArgs, ShellArgs},
+    tasks::{ALL_ATTACKS, DatasetArgs, StatsFormat, TasksAction},
 };
 use crate::progress::ProgressFormat;
 
@@ -101,7 +101,7 @@ pub enum Command {
         run: PathBuf,
         /// Which trials to re-run.
         #[arg(long, value_enum)]
-        select: Select,
+        select: RerunSelection,
     },
     /// Continue a trial from one of its steps with another model, scaffold, budget or hint, as a new run.
     Fork(ForkArgs),
@@ -178,7 +178,7 @@ pub enum Command {
     Schema {
         /// The kind of file to describe.
         #[arg(value_enum, value_name = "KIND")]
-        of: SchemaOf,
+        of: SchemaKind,
     },
     /// Print a shell completion script: `source <(proctor completions bash)`.
     Completions {
@@ -244,25 +244,25 @@ fn parse_age(text: &str) -> Result<Duration, String> {
 
 /// A sandbox back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum SandboxArg {
     /// Linux namespaces of this machine, without an engine.
     Native,
     /// A Docker engine.
     Docker,
 }
 
-impl From<Kind> for SandboxKind {
-    fn from(kind: Kind) -> Self {
+impl From<SandboxArg> for SandboxKind {
+    fn from(kind: SandboxArg) -> Self {
         match kind {
-            Kind::Native => Self::Native,
-            Kind::Docker => Self::Docker,
+            SandboxArg::Native => Self::Native,
+            SandboxArg::Docker => Self::Docker,
         }
     }
 }
 
 /// The kind of file that a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SchemaOf {
+pub enum SchemaKind {
     /// A run configuration.
     Config,
     /// A task in Proctor's own format.
@@ -272,7 +272,7 @@ pub enum SchemaOf {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Text for a terminal.
     Text,
     /// JSON for programs.

@@ -8,19 +8,20 @@ use std::{
 
 use fake_llm::Script;
 use proctor_catalog::Catalog;
-use proctor_plan::{NewRun, World};
+use proctor_plan::{NewRun, PlanContext};
 use proctor_record::RunDir;
-use proctor_report::wrapped;
-pub use proctor_run::{Flakes, Grading, capacity};
-use proctor_run::{PlannedTask, Preflight};
+use proctor_report::wrap_long_lines;
+pub use proctor_run::{FlakyTests, RegradePolicy, capacity};
+use proctor_run::{PlannedTask, PreflightFinding};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{Arm, SandboxKind, Selection};
 
 use crate::{
-    config::{self, CacheFile, ConfigFile, Known, RunConfig, Written},
+    cache_dir,
+    config::{self, CacheFile, ConfigFile, ConfigSource, KnownNames, RunConfig},
     error::{CommandError, UserError},
-    home, progress,
+    progress,
 };
 
 /// Connects to one back end without changing anything.
@@ -43,14 +44,14 @@ async fn connect_with(
         }
         SandboxKind::Docker => {
             let docker = proctor_docker::Docker::connect_in(&cache.join("docker")).await?;
-            Arc::new(docker.keeping(cache.join("docker")))
+            Arc::new(docker.with_cache_folder(cache.join("docker")))
         }
     })
 }
 
 /// The scaffolds that a configuration may use.
 pub fn catalog() -> Result<Catalog, UserError> {
-    Ok(Catalog::new(home::cache()?))
+    Ok(Catalog::new(cache_dir::default_cache_dir()?))
 }
 
 /// Hint for choosing another back end, for commands with `--sandbox`.
@@ -59,51 +60,55 @@ pub const SANDBOX_OPTION: &str = "use --sandbox docker";
 pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
 
 /// Returns what planning needs to know about this machine and this program.
-pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> World<'a> {
-    World { cache, scaffolds: catalog, script: &script, say: &say }
+pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> PlanContext<'a> {
+    PlanContext { cache, scaffolds: catalog, script: &check_script, say: &print_message }
 }
 
 /// Prints a message from planning or running.
-pub fn say(line: String) {
+pub fn print_message(line: String) {
     tell!("{line}");
 }
 
 /// Prints a preflight result.
-pub fn print_preflight(preflight: Preflight) {
+pub fn print_preflight(preflight: PreflightFinding) {
     let line = match preflight {
-        Preflight::Note(line) => line,
-        Preflight::Failed { model, fault } => {
+        PreflightFinding::Note(line) => line,
+        PreflightFinding::Failed { model, fault } => {
             let who = format!("the preflight of `{model}`");
-            format!("`{model}`: {}", progress::brief(&who, &fault.to_string()))
+            format!("`{model}`: {}", progress::shorten_repeated(&who, &fault.to_string()))
         }
     };
-    tell!("{}", wrapped(&format!("preflight: {line}")));
+    tell!("{}", wrap_long_lines(&format!("preflight: {line}")));
 }
 
 /// Checks that the file of a scripted model can be read.
-pub fn script(file: &Path) -> Result<(), String> {
+pub fn check_script(file: &Path) -> Result<(), String> {
     Script::load(file).map(drop).map_err(|error| error.to_string())
 }
 
 /// Resolves a configuration: looks up every name and computes the arms' ids.
-pub fn resolve(file: ConfigFile, written: &Written) -> Result<RunConfig, UserError> {
+pub fn resolve(file: ConfigFile, written: &ConfigSource) -> Result<RunConfig, UserError> {
     let catalog = catalog()?;
-    let scaffold = |name: &str| catalog.named(name);
-    let known = Known { scaffold: &scaffold, scaffolds: catalog.names(), script: &script };
+    let scaffold = |name: &str| catalog.find_scaffold(name);
+    let known =
+        KnownNames { scaffold: &scaffold, scaffolds: catalog.names(), script: &check_script };
     config::resolve(file, written, &known)
 }
 
 /// Starts one back end and removes leftovers of dead processes from it.
-pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
-    backend_with(kind, cache, &CacheFile::default()).await
+pub async fn start_backend(
+    kind: SandboxKind,
+    cache: &Path,
+) -> Result<Arc<dyn Backend>, CommandError> {
+    start_backend_with(kind, cache, &CacheFile::default()).await
 }
 
-async fn backend_with(
+async fn start_backend_with(
     kind: SandboxKind,
     cache: &Path,
     kept: &CacheFile,
 ) -> Result<Arc<dyn Backend>, CommandError> {
-    home::hold(cache)?;
+    cache_dir::lock_shared(cache)?;
     let backend = connect_with(kind, cache, kept).await?;
     for removed in backend.sweep().await? {
         tell!("removed leftovers of a dead run: {removed}");
@@ -112,33 +117,33 @@ async fn backend_with(
 }
 
 /// Connects to the back ends that the arms need, for their own sandboxes and for users' programs.
-pub async fn backends(
+pub async fn start_backends(
     arms: &[Arm],
     cache: &Path,
     kept: &CacheFile,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
     let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
     let catalog = catalog()?;
-    if arms.iter().any(|arm| catalog.is_host(&arm.scaffold)) {
+    if arms.iter().any(|arm| catalog.is_host_scaffold(&arm.scaffold)) {
         kinds.insert(SandboxKind::Native);
     }
     let mut backends = BTreeMap::new();
     for kind in kinds {
-        backends.insert(kind, backend_with(kind, cache, kept).await?);
+        backends.insert(kind, start_backend_with(kind, cache, kept).await?);
     }
     Ok(backends)
 }
 
 /// Creates the run directory and writes the plan before anything starts.
-pub fn start(
+pub fn create_run(
     out: &Path,
     file: &ConfigFile,
     arms: Vec<Arm>,
     tasks: &[PlannedTask],
     selection: Option<Selection>,
-) -> Result<(RunDir, Flakes), CommandError> {
+) -> Result<(RunDir, FlakyTests), CommandError> {
     let agent = proctor_embedded_agent::agent_digest();
     let new = NewRun { file, arms, tasks, selection, agent };
-    let (run, record) = proctor_plan::start(out, new)?;
-    Ok((run, Flakes::of(&record, &say)))
+    let (run, record) = proctor_plan::create_run(out, new)?;
+    Ok((run, FlakyTests::from_record(&record, &print_message)))
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_record::{RunDir, find::planned};
+use proctor_record::{RunDir, trial_lookup::planned_trials};
 use proctor_types::{TrialId, plural};
 
 use crate::error::{CommandError, UserError};
@@ -25,12 +25,12 @@ pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     }
     let mut seen: HashMap<(TrialId, Vec<u8>), &Path> = HashMap::new();
     for path in runs {
-        let run = RunDir::view(path).map_err(CommandError::of_run)?;
+        let run = RunDir::open_read_only(path).map_err(CommandError::from_record_error)?;
         let record = run.read_run()?;
         let (mut copies, mut original) = (0_usize, None);
-        for found in planned(&record) {
+        for found in planned_trials(&record) {
             let id = found.id();
-            let Some(beginning) = run.beginning(&id) else { continue };
+            let Some(beginning) = run.first_journal_line(&id) else { continue };
             match seen.entry((id, beginning)) {
                 Entry::Occupied(first) => {
                     copies += 1;

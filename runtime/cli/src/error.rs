@@ -6,10 +6,10 @@ use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
 use proctor_plan::PlanError;
 use proctor_record::RecordError;
-use proctor_report::wrapped;
+use proctor_report::wrap_long_lines;
 use proctor_run::RunError;
 use proctor_scaffold_api::SourceError;
-use proctor_types::{plain_words, with_causes};
+use proctor_types::{format_error_chain, rewrite_library_errors};
 use proctor_validation::ValidationError;
 use proctor_viewer::ViewError;
 
@@ -30,7 +30,7 @@ pub enum CommandError {
 impl CommandError {
     /// Converts an error about a run directory that the user named. Errors that the user can fix by
     /// naming another directory are usage errors; their messages have the hint.
-    pub fn of_run(error: RecordError) -> Self {
+    pub fn from_record_error(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }
             | RecordError::PlanLost { .. }
@@ -61,24 +61,24 @@ where
             Err(other) => other,
         };
         let error = match error.downcast::<RecordError>() {
-            Ok(record) => return Self::of_run(record),
+            Ok(record) => return Self::from_record_error(record),
             Err(other) => other,
         };
         let error = match error.downcast::<ViewError>() {
-            Ok(ViewError::Record(record)) => return Self::of_run(record),
+            Ok(ViewError::Record(record)) => return Self::from_record_error(record),
             Ok(other) => return Self::Other(other.into()),
             Err(other) => other,
         };
         let error = match error.downcast::<RunError>() {
             Ok(RunError::User(user)) => return Self::User(user),
-            Ok(RunError::Record(record)) => return Self::of_run(record),
+            Ok(RunError::Record(record)) => return Self::from_record_error(record),
             Ok(RunError::Scaffold(source)) => return Self::from(source),
             Ok(other) => return Self::Other(other.into()),
             Err(other) => other,
         };
         let error = match error.downcast::<PlanError>() {
             Ok(PlanError::User(user)) => return Self::User(user),
-            Ok(PlanError::Record(record)) => return Self::of_run(record),
+            Ok(PlanError::Record(record)) => return Self::from_record_error(record),
             Ok(PlanError::Scaffold(source)) => return Self::from(source),
             Ok(other) => return Self::Other(other.into()),
             Err(other) => other,
@@ -91,7 +91,7 @@ where
             Err(other) => other,
         };
         match error.downcast::<ValidationError>() {
-            Ok(ValidationError::Record(record)) => Self::of_run(record),
+            Ok(ValidationError::Record(record)) => Self::from_record_error(record),
             Ok(other) => Self::Other(other.into()),
             Err(other) => Self::Other(other),
         }
@@ -102,20 +102,22 @@ impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(UserError { what, hint }) => {
-                f.write_str(&wrapped(&format!("error: {}", plain_words(what))))?;
+                f.write_str(&wrap_long_lines(&format!("error: {}", rewrite_library_errors(what))))?;
                 match hint {
-                    Some(hint) => write!(f, "\n{}", wrapped(&format!(" hint: {hint}"))),
+                    Some(hint) => write!(f, "\n{}", wrap_long_lines(&format!(" hint: {hint}"))),
                     None => Ok(()),
                 }
             }
             Self::Other(error) => {
                 let of_bundle = error.downcast_ref::<BundleError>();
-                let what = of_bundle
-                    .map_or_else(|| with_causes(error.as_ref()), |bundle| bundle.what.clone());
-                f.write_str(&wrapped(&format!("error: {what}")))?;
-                let of_files = || proctor_types::hint_of_open_files(&format!("{error:#}"));
+                let what = of_bundle.map_or_else(
+                    || format_error_chain(error.as_ref()),
+                    |bundle| bundle.what.clone(),
+                );
+                f.write_str(&wrap_long_lines(&format!("error: {what}")))?;
+                let of_files = || proctor_types::open_files_hint(&format!("{error:#}"));
                 match of_bundle.and_then(|bundle| bundle.hint.as_deref()).or_else(of_files) {
-                    Some(hint) => write!(f, "\n{}", wrapped(&format!(" hint: {hint}"))),
+                    Some(hint) => write!(f, "\n{}", wrap_long_lines(&format!(" hint: {hint}"))),
                     None => Ok(()),
                 }
             }

@@ -5,8 +5,8 @@
 mod print;
 
 mod args;
-mod asked;
 mod assemble;
+mod command_model;
 mod commands;
 mod copies;
 mod error;
@@ -20,7 +20,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::FromArgMatches as _;
 use proctor_config as config;
 use proctor_plan::{
-    checks, extend, home, machine_limits, open_files, planning, selection, shipped, tasks,
+    cache_dir, checks, estimates, extend, machine_limits, open_files, selection, shipped, tasks,
 };
 use tracing_subscriber::EnvFilter;
 
@@ -39,15 +39,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let cli = match Cli::from_arg_matches(&args::command().get_matches()) {
+    let cli = match Cli::from_arg_matches(&args::cli_command().get_matches()) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
     // The default filter silences async-openai, which logs whole bodies when it cannot parse one.
     let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    progress::choose(if cli.quiet { ProgressFormat::None } else { cli.progress });
-    open_files::raise();
+    progress::set_format(if cli.quiet { ProgressFormat::None } else { cli.progress });
+    open_files::raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -79,18 +79,18 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             let options = commands::ResumeOptions { jobs, confirm, here };
             match join {
                 true => commands::join(&run, options, None).await,
-                false => commands::resume(&run, &set, options, assemble::Grading::Once).await,
+                false => commands::resume(&run, &set, options, assemble::RegradePolicy::Once).await,
             }
         }
-        Command::Worker(args) => commands::worker(args).await,
+        Command::Worker(args) => commands::run_worker(args).await,
         Command::Submit(args) => commands::submit(args).await,
         Command::Cancel { run } => commands::cancel(&run).await,
         Command::Fork(args) => commands::fork(args).await,
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
-        Command::Tasks { action } => commands::tasks(action).await,
+        Command::Tasks { action } => commands::run_tasks_action(action).await,
         Command::Report(args) if args.recheck => commands::recheck(&args.runs, args.format),
-        Command::Report(args) => commands::report(&args, &Mask::of(&args.mask)?),
+        Command::Report(args) => commands::report(&args, &Mask::from_args(&args.mask)?),
         Command::Compare(args) => commands::compare(&args),
         Command::Collect(args) => commands::collect(args).await,
         Command::CollectPulls(args) => commands::collect_pulls(args).await,
@@ -99,7 +99,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Label(args) => commands::label(&args),
         Command::Watch { run } => commands::watch(&run).await,
         Command::View { runs, files: Some(out), mask, .. } => {
-            commands::view_as_files(&runs, &out, &Mask::of(&mask)?)
+            commands::view_as_files(&runs, &out, &Mask::from_args(&mask)?)
         }
         Command::View { mask, .. } if mask.is_requested() => {
             Err(UserError::new("only pages that are written as files can be masked")
@@ -108,14 +108,14 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         }
         Command::View { runs, port, .. } => commands::view(&runs, port).await,
         Command::Export { run, format, out, mask } => {
-            commands::export(&run, format, &out, &Mask::of(&mask)?)
+            commands::export(&run, format, &out, &Mask::from_args(&mask)?)
         }
         Command::Import(args) => commands::import(&args).await,
         Command::Curve(args) => commands::curve(args).await,
-        Command::Scaffold { action } => commands::scaffold(action).await,
-        Command::Completions { shell } => commands::completions(shell),
-        Command::Man { out } => commands::man(&out),
-        Command::Schema { of } => commands::schema(of),
+        Command::Scaffold { action } => commands::run_scaffold_action(action).await,
+        Command::Completions { shell } => commands::print_completions(shell),
+        Command::Man { out } => commands::write_man_pages(&out),
+        Command::Schema { of } => commands::print_schema(of),
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,
     }

@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::{args::MaskArgs, error::UserError};
 
-static TABLE: ShippedTable<Table> =
+static SECRETS_TABLE: ShippedTable<SecretsTable> =
     ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
 
 /// Matches what may precede a secret: the start, a non-word character, or an escape that ends in a letter
 /// or digit.
-const BEFORE: &str =
+const DELIMITER_PATTERN: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
 /// The label of a listed word.
 const LISTED_WORD: &str = "listed word";
@@ -32,13 +32,13 @@ const REGEX_SIZE_LIMIT: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    kind: Vec<Row>,
+struct SecretsTable {
+    kind: Vec<SecretPattern>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct SecretPattern {
     name: String,
     pattern: String,
     #[serde(default)]
@@ -49,7 +49,7 @@ struct Row {
 
 /// One kind of secret.
 #[derive(Debug)]
-struct Kind {
+struct SecretKind {
     name: String,
     regex: Regex,
     digits: usize,
@@ -59,7 +59,7 @@ struct Kind {
 /// The secrets to mask, and counts of those that were masked.
 #[derive(Debug)]
 pub struct Mask {
-    kinds: Vec<Kind>,
+    kinds: Vec<SecretKind>,
     /// The expressions of all kinds, used to skip texts without secrets.
     any: RegexSet,
     /// Counts by file and kind.
@@ -72,16 +72,17 @@ impl Mask {
     ///
     /// # Errors
     /// The word list cannot be read.
-    pub fn of(args: &MaskArgs) -> Result<Self, UserError> {
+    pub fn from_args(args: &MaskArgs) -> Result<Self, UserError> {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
         // Listed words come first, because they are the user's own.
         if let Some(file) = &args.mask_words {
-            rows.push((LISTED_WORD.to_owned(), listed(file)?, 0, 0));
+            rows.push((LISTED_WORD.to_owned(), words_pattern(file)?, 0, 0));
         }
         if args.is_requested() {
-            for Row { name, pattern, digits, letters } in &TABLE.get().map_err(UserError::new)?.kind
+            for SecretPattern { name, pattern, digits, letters } in
+                &SECRETS_TABLE.get().map_err(UserError::new)?.kind
             {
-                let pattern = format!("{BEFORE}(?P<all>{pattern})");
+                let pattern = format!("{DELIMITER_PATTERN}(?P<all>{pattern})");
                 rows.push((name.clone(), pattern, *digits, *letters));
             }
         }
@@ -97,7 +98,7 @@ impl Mask {
         for (name, pattern, digits, letters) in rows {
             let regex =
                 RegexBuilder::new(&pattern).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
-            kinds.push(Kind { name, regex: regex.map_err(wrong)?, digits, letters });
+            kinds.push(SecretKind { name, regex: regex.map_err(wrong)?, digits, letters });
         }
         Ok(Self { kinds, any, masked: Mutex::default(), is_on: args.is_requested() })
     }
@@ -107,7 +108,7 @@ impl Mask {
     }
 
     /// Returns the text of a file without secrets. `file` is its name in the list of masked values.
-    pub fn bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn mask_bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out = Cow::Borrowed(text);
         for index in self.any.matches(text) {
             let Some(kind) = self.kinds.get(index) else { continue };
@@ -121,18 +122,18 @@ impl Mask {
     }
 
     /// Like [`Mask::bytes`], for text.
-    pub fn text(&self, file: &Path, text: &str) -> String {
-        String::from_utf8_lossy(&self.bytes(file, text.as_bytes())).into_owned()
+    pub fn mask_text(&self, file: &Path, text: &str) -> String {
+        String::from_utf8_lossy(&self.mask_bytes(file, text.as_bytes())).into_owned()
     }
 
     /// Returns what was masked: an object of files, each with its kinds and their counts.
-    pub fn masked(&self) -> Value {
+    pub fn masked_counts(&self) -> Value {
         let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::to_value(&*masked).unwrap_or_default()
     }
 
     /// Lists what was masked by file and kind, on standard error.
-    pub fn tell(&self) {
+    pub fn print_summary(&self) {
         if !self.is_on {
             return;
         }
@@ -150,7 +151,7 @@ impl Mask {
     }
 }
 
-impl Kind {
+impl SecretKind {
     /// Returns the text without secrets of this kind, and their number. `None` if there are none.
     fn mask(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (mut out, mut kept, mut count) = (Vec::new(), 0, 0);
@@ -161,7 +162,7 @@ impl Kind {
                 continue;
             }
             out.extend_from_slice(&text[kept..secret.start()]);
-            out.extend_from_slice(&self.instead(secret.as_bytes()));
+            out.extend_from_slice(&self.replacement(secret.as_bytes()));
             kept = secret.end();
             count += 1;
         }
@@ -176,7 +177,7 @@ impl Kind {
 
     /// Returns the replacement of a secret. It keeps line breaks, the diff markers after them, and
     /// page elements, so that the document stays valid.
-    fn instead(&self, secret: &[u8]) -> Vec<u8> {
+    fn replacement(&self, secret: &[u8]) -> Vec<u8> {
         let mut out = format!("[masked: {}]", self.name).into_bytes();
         let mut rest = secret.iter().copied().peekable();
         while let Some(byte) = rest.next() {
@@ -208,7 +209,7 @@ impl Kind {
 }
 
 /// Returns an expression that matches the words of a file, as written and as JSON and HTML escape them.
-fn listed(file: &Path) -> Result<String, UserError> {
+fn words_pattern(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
         UserError::new(format!("cannot read {shown}: {error}"))
@@ -235,12 +236,12 @@ fn listed(file: &Path) -> Result<String, UserError> {
     // The first matching alternative wins, so a longer word precedes its own prefix.
     let mut spelled: Vec<_> = spelled.into_iter().collect();
     spelled.sort_by_key(|word| std::cmp::Reverse(word.len()));
-    let words: Vec<_> = spelled.iter().map(|word| bytes_of(word)).collect();
+    let words: Vec<_> = spelled.iter().map(|word| bytes_pattern(word)).collect();
     Ok(words.join("|"))
 }
 
 /// Returns an expression that matches the bytes of a word.
-fn bytes_of(word: &str) -> String {
+fn bytes_pattern(word: &str) -> String {
     let byte = |byte: u8| match byte {
         b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
         b => format!(r"\x{b:02x}"),
@@ -292,8 +293,8 @@ mod tests {
     }
 
     fn masked(text: &str) -> String {
-        let mask = Mask::of(&MaskArgs { mask: true, mask_words: None }).unwrap();
-        mask.text(Path::new("f"), text)
+        let mask = Mask::from_args(&MaskArgs { mask: true, mask_words: None }).unwrap();
+        mask.mask_text(Path::new("f"), text)
     }
 
     #[test]
@@ -354,8 +355,8 @@ mod tests {
         ] {
             assert_eq!(masked(text), text);
         }
-        let none = Mask::of(&MaskArgs::default()).unwrap();
-        assert_eq!(none.text(Path::new("f"), &key()), key());
+        let none = Mask::from_args(&MaskArgs::default()).unwrap();
+        assert_eq!(none.mask_text(Path::new("f"), &key()), key());
         assert!(!none.is_on());
     }
 
@@ -390,8 +391,9 @@ mod tests {
         let file = folder.path().join("words");
         let word = "Größe \"A/B\" & <C>";
         fs::write(&file, format!("{word}\r\n\nplain\nplainer\n")).unwrap();
-        let mask = Mask::of(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap();
-        let of = |text: &str| mask.text(Path::new("f"), text);
+        let mask =
+            Mask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap();
+        let of = |text: &str| mask.mask_text(Path::new("f"), text);
         let json = Value::String(word.to_owned()).to_string();
         for text in [
             word.to_owned(),
@@ -407,7 +409,7 @@ mod tests {
         assert_eq!(of("explain it"), "ex[masked: listed word] it");
         // Object keys are masked as well.
         assert!(of(&key()).contains("[masked: API key]"));
-        let counts = mask.masked();
+        let counts = mask.masked_counts();
         assert_eq!(
             (counts["f"]["listed word"].as_u64(), counts["f"]["API key"].as_u64()),
             (Some(7), Some(1))
@@ -415,17 +417,17 @@ mod tests {
     }
 
     #[test]
-    fn mask_of_rejects_empty_lists_and_short_words() {
+    fn from_args_rejects_empty_lists_and_short_words() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("words");
         let of = |text: &str| {
             fs::write(&file, text).unwrap();
-            Mask::of(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
+            Mask::from_args(&MaskArgs { mask: false, mask_words: Some(file.clone()) }).unwrap_err()
         };
         assert!(of("good-word\nab\n").what.contains("words:2: the word has fewer than 4 letters"));
         assert!(of("\n \n").what.contains("no words"));
         let missing = Some(folder.path().join("missing"));
-        let error = Mask::of(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
+        let error = Mask::from_args(&MaskArgs { mask: false, mask_words: missing }).unwrap_err();
         assert!(error.what.contains("cannot read") && error.hint.is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use proctor_types::visible;
+use proctor_types::escape_unprintable;
 
 /// Writes a result. If the reader closes the pipe early (`| head -1`), the output ends but the
 /// command continues and keeps its exit status. `println!` would panic, and SIGPIPE's default would
@@ -10,16 +10,16 @@ use proctor_types::visible;
 ///
 /// # Errors
 /// The text cannot be written for another reason, such as a full disk.
-pub fn result(text: &str) -> io::Result<()> {
-    to(&mut io::stdout().lock(), text)
+pub fn print_result(text: &str) -> io::Result<()> {
+    write_output(&mut io::stdout().lock(), text)
 }
 
 /// Like [`result`], for people: names and text from files and responses cannot control the terminal.
 ///
 /// # Errors
 /// The same as for [`result`].
-pub fn shown(text: &str) -> io::Result<()> {
-    result(&visible(text))
+pub fn print_visible(text: &str) -> io::Result<()> {
+    print_result(&escape_unprintable(text))
 }
 
 /// Prints a line on standard error. It may quote a name from a file or an endpoint's message, so
@@ -31,7 +31,7 @@ macro_rules! tell {
     };
 }
 
-fn to(out: &mut impl Write, text: &str) -> io::Result<()> {
+fn write_output(out: &mut impl Write, text: &str) -> io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other,

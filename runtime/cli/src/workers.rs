@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_engines::{EngineError, Submissions, table};
-use proctor_plan::live::unwritable;
-pub use proctor_plan::live::{expect_none, live};
-use proctor_run::{Capacity, Until, limits_of};
+use proctor_engines::{EngineError, Submissions, cluster_settings};
+use proctor_plan::workers::unwritable_error;
+pub use proctor_plan::workers::{live_workers, reject_live_workers};
+use proctor_run::{Capacity, Deadline, sandbox_limits};
 use proctor_sandbox_api::Machine;
 use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 
@@ -20,23 +20,23 @@ pub fn user_error(error: EngineError) -> UserError {
 }
 
 /// Returns an error if an engine's workers are already running the run's trials.
-pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
-    let submissions = Submissions::of(run).map_err(user_error)?;
-    let Some(last) = submissions.open().last() else { return Ok(()) };
+pub fn reject_engine_run(run: &Path) -> Result<(), CommandError> {
+    let submissions = Submissions::read(run).map_err(user_error)?;
+    let Some(last) = submissions.active().last() else { return Ok(()) };
     let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
     let hint = format!(
         "`{}` adds workers; `proctor resume {} --here` runs the remaining trials on this machine",
-        submit_again(run, &last.engine),
+        submit_command(run, &last.engine),
         run.display()
     );
     Err(UserError::new(what).hint(hint).into())
 }
 
 /// Returns an error if workers of another Proctor version are working on the run.
-pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
+pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
     // All live workers have the same version, because each of them passed this check.
-    let any = proctor_cluster::any_live(run, None).map_err(unwritable)?;
+    let any = proctor_cluster::find_live_member(run, None).map_err(unwritable_error)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
         "this is proctor {own}, but a worker on {} is proctor {}",
@@ -46,12 +46,12 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
 }
 
 /// Returns the time by which a process with this much time left must end.
-pub fn until(left: Duration) -> Result<Until, CommandError> {
-    let table = table().map_err(user_error)?;
+pub fn process_deadline(left: Duration) -> Result<Deadline, CommandError> {
+    let table = cluster_settings().map_err(user_error)?;
     let overhead = Duration::from_secs(table.overhead_seconds);
     let at = Instant::now().checked_add(left);
     let at = at.ok_or_else(|| UserError::new("--time-left: too long").hint("use UNLIMITED"))?;
-    Ok(Until { at, overhead })
+    Ok(Deadline { at, overhead })
 }
 
 /// Memory of the worker process itself, without its sandboxes.
@@ -63,32 +63,34 @@ const WORKER_MB: u64 = 256;
 /// # Errors
 /// The job's memory is too small for one sandbox. The kernel would kill processes that the
 /// sandbox's own limit allows, and that would count against the model.
-pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
-    let here = Machine::here();
+pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
+    let here = Machine::detect();
     // Not every site binds a job to its CPUs.
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
     let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
-    let wanted = sandboxes(record);
+    let wanted = sandbox_limits(record);
     if let Some(limit) = Machine::memory_limit_mb() {
-        expect_memory(limit, &wanted)?;
+        check_memory(limit, &wanted)?;
     }
-    let capacity = Capacity::of(&Machine { cpus, memory_mb });
-    let fit = wanted.iter().map(|sandbox| capacity.sandboxes(sandbox)).min();
+    let capacity = Capacity::new(&Machine { cpus, memory_mb });
+    let fit = wanted.iter().map(|sandbox| capacity.max_sandboxes(sandbox)).min();
     let jobs = fit.unwrap_or(1).min(record.jobs).max(1);
     tell!("{} in parallel", plural(jobs, "trial"));
     Ok(jobs)
 }
 
 /// Returns the limits of all sandboxes of a run.
-fn sandboxes(record: &RunRecord) -> Vec<SandboxSpec> {
+fn sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
-    let all =
-        record.arms.iter().flat_map(|arm| tasks.iter().map(move |it| limits_of(arm, &it.task)));
+    let all = record
+        .arms
+        .iter()
+        .flat_map(|arm| tasks.iter().map(move |it| sandbox_limits(arm, &it.task)));
     all.collect()
 }
 
-fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError> {
+fn check_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError> {
     // Containers belong to the Docker daemon's control groups.
     let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
@@ -106,15 +108,15 @@ fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError>
 }
 
 /// Returns the command that adds workers to a run.
-pub fn submit_again(run: &Path, engine: &str) -> String {
+pub fn submit_command(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
 }
 
 /// Returns the command that continues a run: through its engine if an engine ran trials of it.
 pub fn continuation(run: &Path) -> String {
-    let submissions = Submissions::of(run).map(|found| found.all).unwrap_or_default();
+    let submissions = Submissions::read(run).map(|found| found.all).unwrap_or_default();
     match submissions.last() {
-        Some(last) => submit_again(run, &last.engine),
+        Some(last) => submit_command(run, &last.engine),
         None => format!("proctor resume {}", run.display()),
     }
 }
@@ -124,14 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expect_memory_rejects_jobs_too_small_for_one_sandbox() {
+    fn check_memory_rejects_jobs_too_small_for_one_sandbox() {
         let sandbox = |kind, memory_mb| SandboxSpec { kind, memory_mb, ..SandboxSpec::default() };
         let native = sandbox(SandboxKind::Native, 2048);
-        assert!(expect_memory(4000, std::slice::from_ref(&native)).is_ok());
-        let error = expect_memory(600, &[native]).unwrap_err();
+        assert!(check_memory(4000, std::slice::from_ref(&native)).is_ok());
+        let error = check_memory(600, &[native]).unwrap_err();
         assert!(error.what.contains("600 MiB") && error.what.contains("2048 MiB"), "{error:?}");
         assert!(error.hint.unwrap().contains("mem=2304M"));
-        assert!(expect_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
+        assert!(check_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
     }
 
     #[test]

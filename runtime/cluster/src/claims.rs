@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::{CLAIMS, Membership, disk, files};
 
 /// The folder of marks of finished keys, below [`CLAIMS`].
-pub(crate) const ENDED: &str = "ended";
+pub(crate) const FINISHED_DIR: &str = "ended";
 
 /// How often to retry when other workers create the next file first.
 const ATTEMPTS: usize = 3;
@@ -36,7 +36,7 @@ pub struct Claims {
 
 /// The result of an attempt to claim a key.
 #[derive(Debug)]
-pub enum Taken {
+pub enum ClaimResult {
     Mine(Claim),
     /// A live worker owns the key.
     Held(String),
@@ -53,20 +53,20 @@ enum Status {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Token {
+struct ClaimFile {
     worker: String,
     status: Status,
 }
 
 #[derive(Debug)]
-struct Top {
+struct ChainHead {
     generation: u32,
-    token: Token,
+    token: ClaimFile,
     written: SystemTime,
 }
 
 impl Claims {
-    pub fn of(membership: &Arc<Membership>) -> Self {
+    pub fn new(membership: &Arc<Membership>) -> Self {
         let folder = membership.run().join(CLAIMS);
         Self { folder, membership: Arc::clone(membership) }
     }
@@ -76,40 +76,40 @@ impl Claims {
     /// # Errors
     /// Returns an error if the directory cannot be read or written, or if other workers presume
     /// this one dead.
-    pub fn take(&self, key: &str) -> io::Result<Taken> {
-        if self.membership.is_lost() {
+    pub fn claim(&self, key: &str) -> io::Result<ClaimResult> {
+        if self.membership.is_presumed_dead() {
             let lost =
                 "this worker's heartbeat is late, so other workers may have taken over its trials";
             return Err(io::Error::other(lost));
         }
-        let chain = Chain::of(&self.folder, key);
+        let chain = ClaimChain::new(&self.folder, key);
         let own = &self.membership.member().id;
         for _ in 0..ATTEMPTS {
-            let top = chain.top()?;
+            let top = chain.head()?;
             let mut dead = None;
-            if let Some(Top { token: Token { worker, status }, written, .. }) = &top {
+            if let Some(ChainHead { token: ClaimFile { worker, status }, written, .. }) = &top {
                 match status {
-                    Status::Ended if *written >= self.membership.since() => {
-                        return Ok(Taken::Ended);
+                    Status::Ended if *written >= self.membership.alive_since() => {
+                        return Ok(ClaimResult::Ended);
                     }
                     Status::Held if self.membership.is_live(worker)? => {
-                        return Ok(Taken::Held(worker.clone()));
+                        return Ok(ClaimResult::Held(worker.clone()));
                     }
                     Status::Held => dead = Some(worker.clone()),
                     Status::Free | Status::Ended => {}
                 }
             }
             let generation = top.map_or(1, |top| top.generation.saturating_add(1));
-            let token = Token { worker: own.clone(), status: Status::Held };
-            if chain.publish(generation, &token)? {
+            let token = ClaimFile { worker: own.clone(), status: Status::Held };
+            if chain.append(generation, &token)? {
                 let (chain, lost) = (chain.clone(), watch::Sender::new(false));
-                let held = Arc::new(Held { chain, generation, worker: own.clone(), lost });
-                self.membership.hold(&held);
-                return Ok(Taken::Mine(Claim { held, dead, ended: false }));
+                let held = Arc::new(HeldClaim { chain, generation, worker: own.clone(), lost });
+                self.membership.track_claim(&held);
+                return Ok(ClaimResult::Mine(Claim { held, dead, ended: false }));
             }
         }
         // Other workers were faster on every attempt.
-        Ok(Taken::Held(String::new()))
+        Ok(ClaimResult::Held(String::new()))
     }
 
     /// Returns the keys marked as finished, which [`Claims::take`] would not hand out. Some may be
@@ -117,10 +117,10 @@ impl Claims {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
-    pub fn ended(&self) -> io::Result<HashSet<String>> {
+    pub fn finished_keys(&self) -> io::Result<HashSet<String>> {
         let mut keys = HashSet::new();
-        for folder in names(&self.folder.join(ENDED))? {
-            keys.extend(names(&self.folder.join(ENDED).join(folder))?);
+        for folder in names(&self.folder.join(FINISHED_DIR))? {
+            keys.extend(names(&self.folder.join(FINISHED_DIR).join(folder))?);
         }
         Ok(keys)
     }
@@ -131,7 +131,7 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match disk::list(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(files::at(folder, error)),
+        Err(error) => return Err(files::with_path(folder, error)),
     };
     let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|it| it.file_name().into_string());
     let names: Vec<_> = entries.map(name).collect::<io::Result<_>>()?;
@@ -142,14 +142,14 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
 /// A key owned by this worker. Dropping the claim frees the key.
 #[derive(Debug)]
 pub struct Claim {
-    held: Arc<Held>,
+    held: Arc<HeldClaim>,
     dead: Option<String>,
     ended: bool,
 }
 
 impl Claim {
     /// Returns the dead worker that owned the key before.
-    pub fn dead(&self) -> Option<&str> {
+    pub fn dead_owner(&self) -> Option<&str> {
         self.dead.as_deref()
     }
 
@@ -159,7 +159,7 @@ impl Claim {
     }
 
     /// Resolves when another worker has taken over the key.
-    pub async fn lost(&self) {
+    pub async fn wait_until_lost(&self) {
         let _ = self.held.lost.subscribe().wait_for(|lost| *lost).await;
     }
 
@@ -177,102 +177,104 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let held = &self.held;
-        if *held.lost.borrow() || !held.is_own() {
+        if *held.lost.borrow() || !held.is_still_owned() {
             return;
         }
         let status = if self.ended { Status::Ended } else { Status::Free };
-        let token = Token { worker: held.worker.clone(), status };
+        let token = ClaimFile { worker: held.worker.clone(), status };
         let path = held.chain.path(held.generation);
         // If this fails, the key becomes free after this worker has left.
         if files::replace(&path, &token).is_ok() && self.ended {
             // Without the mark, other workers read the chain instead.
-            let _ = held.chain.mark(&path);
+            let _ = held.chain.mark_finished(&path);
         }
     }
 }
 
 /// A claim as the heartbeat thread checks it.
 #[derive(Debug)]
-pub(crate) struct Held {
-    chain: Chain,
+pub(crate) struct HeldClaim {
+    chain: ClaimChain,
     generation: u32,
     worker: String,
     lost: watch::Sender<bool>,
 }
 
-impl Held {
+impl HeldClaim {
     /// Returns whether the newest file of the chain still belongs to this claim. A read error keeps
     /// the last result.
-    pub(crate) fn is_own(&self) -> bool {
-        let own = |top: Top| top.generation == self.generation && top.token.worker == self.worker;
-        match self.chain.top_after(self.generation) {
+    pub(crate) fn is_still_owned(&self) -> bool {
+        let own =
+            |top: ChainHead| top.generation == self.generation && top.token.worker == self.worker;
+        match self.chain.head_after(self.generation) {
             Ok(top) => top.is_some_and(own),
             Err(_) => true,
         }
     }
 
-    pub(crate) fn lose(&self) {
+    pub(crate) fn mark_lost(&self) {
         self.lost.send_replace(true);
     }
 }
 
 #[derive(Debug, Clone)]
-struct Chain {
+struct ClaimChain {
     folder: PathBuf,
     key: String,
 }
 
-impl Chain {
-    fn of(claims: &Path, key: &str) -> Self {
+impl ClaimChain {
+    fn new(claims: &Path, key: &str) -> Self {
         // Two-digit folders: a directory with ten thousand names is slow on file servers.
         Self { folder: claims.join(key.get(..2).unwrap_or("_")), key: key.to_owned() }
     }
 
     /// Creates the next file of the chain. Returns `false` if another worker was faster.
-    fn publish(&self, generation: u32, token: &Token) -> io::Result<bool> {
-        in_folder(&self.folder, || files::publish(&self.path(generation), token))
+    fn append(&self, generation: u32, token: &ClaimFile) -> io::Result<bool> {
+        with_folder_created(&self.folder, || files::publish(&self.path(generation), token))
     }
 
     /// Marks the key as finished with a hard link to a file of its chain.
-    fn mark(&self, file: &Path) -> io::Result<()> {
-        let folder = self.folder.with_file_name(ENDED).join(self.key.get(..1).unwrap_or("_"));
-        in_folder(&folder, || disk::link(file, &folder.join(&self.key)))
+    fn mark_finished(&self, file: &Path) -> io::Result<()> {
+        let folder =
+            self.folder.with_file_name(FINISHED_DIR).join(self.key.get(..1).unwrap_or("_"));
+        with_folder_created(&folder, || disk::link(file, &folder.join(&self.key)))
     }
 
     fn path(&self, generation: u32) -> PathBuf {
         self.folder.join(format!("{}.{generation}", self.key))
     }
 
-    fn top(&self) -> io::Result<Option<Top>> {
-        self.top_after(1)
+    fn head(&self) -> io::Result<Option<ChainHead>> {
+        self.head_after(1)
     }
 
     /// Returns the newest file of a chain, given that the file of generation `first` exists.
-    fn top_after(&self, first: u32) -> io::Result<Option<Top>> {
+    fn head_after(&self, first: u32) -> io::Result<Option<ChainHead>> {
         let mut top = None;
         for generation in first.. {
             let path = self.path(generation);
-            let (token, written) = match files::read::<Token>(&path) {
+            let (token, written) = match files::read::<ClaimFile>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, disk::modified(&file)?),
                 // Power failed before the file server had written the content.
-                Err(error) if is_unreadable(error.kind()) => {
+                Err(error) if is_invalid_json(error.kind()) => {
                     let worker = String::new();
-                    (Token { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
+                    (ClaimFile { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
                 }
                 Err(error) => return Err(error),
             };
-            top = Some(Top { generation, token, written });
+            top = Some(ChainHead { generation, token, written });
         }
         Ok(top)
     }
 }
 
 /// Writes into a folder and creates it if it is missing.
-fn in_folder<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
+fn with_folder_created<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match write() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            disk::create_folder(folder).map_err(|error| files::at(folder, error))?;
+            disk::create_folder(folder).map_err(|error| files::with_path(folder, error))?;
             write()
         }
         written => written,
@@ -280,7 +282,7 @@ fn in_folder<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<
 }
 
 /// Returns whether an error means truncated or invalid JSON, which map to these kinds.
-fn is_unreadable(kind: ErrorKind) -> bool {
+fn is_invalid_json(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
 
@@ -294,13 +296,13 @@ mod tests {
     fn worker(run: &Path) -> (Arc<Membership>, Claims) {
         let member = Member::current("node", "0.1.0", None, Duration::from_secs(30));
         let membership = Arc::new(Membership::join(run, member).unwrap());
-        let claims = Claims::of(&membership);
+        let claims = Claims::new(&membership);
         (membership, claims)
     }
 
-    fn mine(taken: io::Result<Taken>) -> Claim {
+    fn expect_claim(taken: io::Result<ClaimResult>) -> Claim {
         match taken.unwrap() {
-            Taken::Mine(claim) => claim,
+            ClaimResult::Mine(claim) => claim,
             other => panic!("{other:?}"),
         }
     }
@@ -309,35 +311,35 @@ mod tests {
     fn claim_has_one_owner_until_it_is_released() {
         let run = tempfile::tempdir().unwrap();
         let ((a, one), (b, other)) = (worker(run.path()), worker(run.path()));
-        let claim = mine(one.take("ab12"));
-        assert!(matches!(other.take("ab12").unwrap(), Taken::Held(_)));
+        let claim = expect_claim(one.claim("ab12"));
+        assert!(matches!(other.claim("ab12").unwrap(), ClaimResult::Held(_)));
         assert!(
-            matches!(one.take("ab12").unwrap(), Taken::Held(_)),
+            matches!(one.claim("ab12").unwrap(), ClaimResult::Held(_)),
             "its owner cannot claim it again"
         );
         drop(claim);
-        let mut claim = mine(other.take("ab12"));
-        assert_eq!((claim.generation(), claim.dead()), (2, None));
-        assert!(one.ended().unwrap().is_empty());
+        let mut claim = expect_claim(other.claim("ab12"));
+        assert_eq!((claim.generation(), claim.dead_owner()), (2, None));
+        assert!(one.finished_keys().unwrap().is_empty());
         claim.end();
         drop(claim);
-        assert!(matches!(one.take("ab12").unwrap(), Taken::Ended));
-        assert_eq!(one.ended().unwrap(), HashSet::from(["ab12".to_owned()]));
+        assert!(matches!(one.claim("ab12").unwrap(), ClaimResult::Ended));
+        assert_eq!(one.finished_keys().unwrap(), HashSet::from(["ab12".to_owned()]));
         let (late, claims) = worker(run.path());
         assert!(
-            matches!(claims.take("ab12").unwrap(), Taken::Ended),
+            matches!(claims.claim("ab12").unwrap(), ClaimResult::Ended),
             "another worker was still alive"
         );
         drop((a, one, b, other, late, claims));
         let (_c, next) = worker(run.path());
-        mine(next.take("ab12"));
+        expect_claim(next.claim("ab12"));
     }
 
     #[test]
     fn work_finished_before_all_workers_died_may_be_repeated() {
         let run = tempfile::tempdir().unwrap();
         let (_a, one) = worker(run.path());
-        let mut claim = mine(one.take("ab12"));
+        let mut claim = expect_claim(one.claim("ab12"));
         claim.end();
         drop(claim);
         // After a power failure the files remain, but the workers do not.
@@ -345,38 +347,38 @@ mod tests {
         let since = run.path().join(WORKERS).join("since");
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();
         let (_b, other) = worker(run.path());
-        assert_eq!(mine(other.take("ab12")).generation(), 2);
+        assert_eq!(expect_claim(other.claim("ab12")).generation(), 2);
     }
 
     #[test]
     fn marks_of_finished_work_are_removed_by_the_first_worker() {
         let run = tempfile::tempdir().unwrap();
         // State after a power failure.
-        let marks = run.path().join(CLAIMS).join(ENDED).join("a");
+        let marks = run.path().join(CLAIMS).join(FINISHED_DIR).join("a");
         std::fs::create_dir_all(&marks).unwrap();
         std::fs::write(marks.join("ab12"), "").unwrap();
         let (_a, one) = worker(run.path());
-        assert!(one.ended().unwrap().is_empty());
-        let mut claim = mine(one.take("ab12"));
+        assert!(one.finished_keys().unwrap().is_empty());
+        let mut claim = expect_claim(one.claim("ab12"));
         claim.end();
         drop(claim);
         let (_b, other) = worker(run.path());
-        assert_eq!(other.ended().unwrap().len(), 1, "later workers keep the marks");
+        assert_eq!(other.finished_keys().unwrap().len(), 1, "later workers keep the marks");
     }
 
     #[test]
     fn claim_of_a_dead_worker_passes_to_one_successor() {
         let run = tempfile::tempdir().unwrap();
         let ((dead, one), (_b, other)) = (worker(run.path()), worker(run.path()));
-        let claim = mine(one.take("ab12"));
+        let claim = expect_claim(one.claim("ab12"));
         let path = run.path().join(WORKERS).join(format!("{}.json", dead.member().id));
         let old = SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
-        let next = mine(other.take("ab12"));
-        assert_eq!(next.dead(), Some(dead.member().id.as_str()));
-        assert!(!claim.held.is_own() && next.held.is_own());
+        let next = expect_claim(other.claim("ab12"));
+        assert_eq!(next.dead_owner(), Some(dead.member().id.as_str()));
+        assert!(!claim.held.is_still_owned() && next.held.is_still_owned());
         drop(claim);
-        assert!(next.held.is_own(), "a late release changes nothing");
+        assert!(next.held.is_still_owned(), "a late release changes nothing");
     }
 
     #[test]
@@ -387,9 +389,9 @@ mod tests {
             let one = |claims: Claims| {
                 move || {
                     let key = |number: usize| format!("{number:02}-key");
-                    let taken = (0..40).map(|number| claims.take(&key(number)).unwrap());
+                    let taken = (0..40).map(|number| claims.claim(&key(number)).unwrap());
                     let mine = taken.filter_map(|taken| match taken {
-                        Taken::Mine(claim) => Some(claim),
+                        ClaimResult::Mine(claim) => Some(claim),
                         _ => None,
                     });
                     // Keep all claims until every worker has tried.

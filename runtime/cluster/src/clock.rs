@@ -8,17 +8,17 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{disk, files::at};
+use crate::{disk, files::with_path};
 
 /// How long a reading is used. Within it, the local clock measures the time since the reading.
-const FRESH: Duration = Duration::from_secs(5);
+const MAX_READING_AGE: Duration = Duration::from_secs(5);
 
 /// Returns the time by the clock of the file server that stores the directory.
 ///
 /// # Errors
 /// Returns an error if the directory cannot be written.
-pub fn now(folder: &Path) -> io::Result<SystemTime> {
-    disk::written_at(folder, ".clock-").map_err(|error| at(folder, error))
+pub fn server_time(folder: &Path) -> io::Result<SystemTime> {
+    disk::probe_server_time(folder, ".clock-").map_err(|error| with_path(folder, error))
 }
 
 /// Caches [`now`], which is queried at most every few seconds.
@@ -29,7 +29,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn of(folder: &Path) -> Self {
+    pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), last: Mutex::new(None) }
     }
 
@@ -40,11 +40,11 @@ impl Clock {
     pub(crate) fn now(&self) -> io::Result<SystemTime> {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, time)) = last
-            && at.elapsed() < FRESH
+            && at.elapsed() < MAX_READING_AGE
         {
             return Ok(time + at.elapsed());
         }
-        let time = now(&self.folder)?;
+        let time = server_time(&self.folder)?;
         self.set(time);
         Ok(time)
     }

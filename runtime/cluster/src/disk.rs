@@ -73,7 +73,7 @@ pub(crate) fn discard(file: TempPath) {
 }
 
 /// Creates and removes a file with a random name. Returns the time that the server assigned to it.
-pub(crate) fn written_at(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
+pub(crate) fn probe_server_time(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
     let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
     file.write_all(b".")?;
     file.as_file().sync_data()?;

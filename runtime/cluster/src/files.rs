@@ -13,11 +13,11 @@ use tempfile::TempPath;
 use crate::disk;
 
 /// Name prefix of files that are being written.
-const TEMPORARY: &str = ".tmp-";
+const TEMP_PREFIX: &str = ".tmp-";
 
 /// Writes a value to a new file. Returns `false` if the file already exists.
 pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
-    let written = write_beside(path, value)?;
+    let written = write_temp_file(path, value)?;
     let published = match disk::link(&written, path) {
         Ok(()) => Ok(true),
         // The file server's reply may be lost after the link was created. The link count shows
@@ -25,7 +25,7 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
         Err(error) => match disk::metadata(&written) {
             Ok(found) if found.nlink() == 2 => Ok(true),
             _ if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            _ => Err(at(path, error)),
+            _ => Err(with_path(path, error)),
         },
     };
     disk::discard(written);
@@ -34,18 +34,18 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
 
 /// Writes a value to a file, replacing an existing one.
 pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let written = write_beside(path, value)?;
-    disk::persist(written, path).map_err(|error| at(path, error))
+    let written = write_temp_file(path, value)?;
+    disk::persist(written, path).map_err(|error| with_path(path, error))
 }
 
-fn write_beside(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
+fn write_temp_file(path: &Path, value: &impl Serialize) -> io::Result<TempPath> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<TempPath> {
         let mut line = serde_json::to_vec(value)?;
         line.push(b'\n');
-        disk::write_temporary(folder, TEMPORARY, &line)
+        disk::write_temporary(folder, TEMP_PREFIX, &line)
     };
-    write().map_err(|error| at(path, error))
+    write().map_err(|error| with_path(path, error))
 }
 
 /// Reads a value, or returns `None` if there is no such file. Opening the file makes an NFS client
@@ -56,14 +56,14 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, Fi
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         // The file was replaced while it was read.
         Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => return Ok(None),
-        Err(error) => return Err(at(path, error)),
+        Err(error) => return Err(with_path(path, error)),
     };
     let value = serde_json::from_slice(&bytes);
-    value.map(|value| Some((value, file))).map_err(|error| at(path, error.into()))
+    value.map(|value| Some((value, file))).map_err(|error| with_path(path, error.into()))
 }
 
 /// Prepends the path to an error.
-pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
+pub(crate) fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
 /// nothing reads.
 pub(crate) fn remove_folder(path: &Path) {
     let Some(parent) = path.parent() else { return };
-    let aside = parent.join(format!("{TEMPORARY}{:016x}", fastrand::u64(..)));
+    let aside = parent.join(format!("{TEMP_PREFIX}{:016x}", fastrand::u64(..)));
     if disk::rename(path, &aside).is_ok() {
         let _ = disk::remove_folder(&aside);
     }

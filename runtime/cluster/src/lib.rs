@@ -21,10 +21,10 @@ mod pool;
 mod process;
 mod register;
 
-pub use claims::{Claim, Claims, Taken};
-pub use clock::now;
-pub use members::{Member, Membership, any_live, live, members};
-pub use pool::{Amounts, Limits, Pool, Refusal, Share};
+pub use claims::{Claim, ClaimResult, Claims};
+pub use clock::server_time;
+pub use members::{Member, Membership, find_live_member, live_members, members};
+pub use pool::{Amounts, Limits, Pool, PoolReservation, ReservationError};
 
 /// The directory of heartbeats.
 pub const WORKERS: &str = "workers";

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CLAIMS, SHARES, WORKERS,
-    claims::{ENDED, Held},
+    claims::{FINISHED_DIR, HeldClaim},
     clock::{self, Clock},
     disk, files,
     process::Process,
@@ -25,10 +25,10 @@ use crate::{
 
 /// The file created by the first worker. Its time is the start of the period in which workers have
 /// been alive.
-const BEGINNING: &str = "since";
+const SINCE_FILE: &str = "since";
 
 /// Number of heartbeats per lease, so that some may be late before a worker is presumed dead.
-const BEATS: u32 = 4;
+const HEARTBEATS_PER_LEASE: u32 = 4;
 
 /// A worker as described by its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl Member {
     /// Describes this process as a worker.
     pub fn current(host: &str, version: &str, job: Option<String>, lease: Duration) -> Self {
         let process = Process::current();
-        let id = format!("{}-{}-{:08x}", file_name(host), process.pid, fastrand::u32(..));
+        let id = format!("{}-{}-{:08x}", sanitize_host(host), process.pid, fastrand::u32(..));
         let (host, version) = (host.to_owned(), version.to_owned());
         Self { id, host, version, job, restarts: 0, lease_seconds: lease.as_secs_f64(), process }
     }
@@ -68,11 +68,11 @@ impl Member {
 
     fn is_live(&self, beat: SystemTime, now: SystemTime) -> bool {
         let silent = now.duration_since(beat).unwrap_or_default();
-        self.process.runs() != Some(false) && silent <= self.lease()
+        self.process.is_running() != Some(false) && silent <= self.lease()
     }
 }
 
-fn file_name(host: &str) -> String {
+fn sanitize_host(host: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     host.chars().take(40).map(plain).collect()
 }
@@ -87,7 +87,7 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
     let entries = match disk::list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(files::at(&folder, error)),
+        Err(error) => return Err(files::with_path(&folder, error)),
     };
     let mut found = Vec::new();
     for entry in entries {
@@ -108,12 +108,12 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read or written.
-pub fn live(run: &Path) -> io::Result<Vec<Member>> {
+pub fn live_members(run: &Path) -> io::Result<Vec<Member>> {
     let all = members(run)?;
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let now = clock::now(&run.join(WORKERS))?;
+    let now = clock::server_time(&run.join(WORKERS))?;
     let live = all.into_iter().filter(|(member, beat)| member.is_live(*beat, now));
     Ok(live.map(|(member, _)| member).collect())
 }
@@ -123,12 +123,12 @@ pub fn live(run: &Path) -> io::Result<Vec<Member>> {
 ///
 /// # Errors
 /// Returns an error if the folder cannot be read or written.
-pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
+pub fn find_live_member(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
     let folder = run.join(WORKERS);
     let entries = match disk::list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(files::at(&folder, error)),
+        Err(error) => return Err(files::with_path(&folder, error)),
     };
     let mut now = None;
     for entry in entries {
@@ -140,7 +140,7 @@ pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
         let Ok(Some((member, file))) = files::read::<Member>(&path) else { continue };
         let now = match now {
             Some(now) => now,
-            None => *now.insert(clock::now(&folder)?),
+            None => *now.insert(clock::server_time(&folder)?),
         };
         if member.is_live(disk::modified(&file)?, now) {
             return Ok(Some(member));
@@ -152,7 +152,7 @@ pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
 /// This process's registration as a worker. Dropping it deregisters the worker.
 #[derive(Debug)]
 pub struct Membership {
-    shared: Arc<Shared>,
+    shared: Arc<MembershipInner>,
     since: SystemTime,
     /// Dropping the sender ends the heartbeat thread.
     stop: Option<mpsc::Sender<()>>,
@@ -160,7 +160,7 @@ pub struct Membership {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct MembershipInner {
     run: PathBuf,
     member: Member,
     path: PathBuf,
@@ -168,7 +168,7 @@ struct Shared {
     /// When the last heartbeat was written, by the local clock.
     last_beat: Mutex<Instant>,
     lost: AtomicBool,
-    held: Mutex<Vec<Weak<Held>>>,
+    held: Mutex<Vec<Weak<HeldClaim>>>,
 }
 
 impl Membership {
@@ -178,19 +178,19 @@ impl Membership {
     /// Returns an error if the directory cannot be written.
     pub fn join(run: &Path, member: Member) -> io::Result<Self> {
         let folder = run.join(WORKERS);
-        disk::create_folder(&folder).map_err(|error| files::at(&folder, error))?;
+        disk::create_folder(&folder).map_err(|error| files::with_path(&folder, error))?;
         let path = folder.join(format!("{}.json", member.id));
         if !files::publish(&path, &member)? {
             let taken =
                 io::Error::new(ErrorKind::AlreadyExists, "another worker already has this id");
-            return Err(files::at(&path, taken));
+            return Err(files::with_path(&path, taken));
         }
         let began = Instant::now();
-        let joined = disk::touch(&path).map_err(|error| files::at(&path, error))?;
-        let clock = Clock::of(&folder);
+        let joined = disk::touch(&path).map_err(|error| files::with_path(&path, error))?;
+        let clock = Clock::new(&folder);
         clock.set(joined);
-        let every = member.lease() / BEATS;
-        let shared = Arc::new(Shared {
+        let every = member.lease() / HEARTBEATS_PER_LEASE;
+        let shared = Arc::new(MembershipInner {
             run: run.to_owned(),
             member,
             path,
@@ -199,14 +199,14 @@ impl Membership {
             lost: AtomicBool::new(false),
             held: Mutex::default(),
         });
-        let beginning = folder.join(BEGINNING);
+        let beginning = folder.join(SINCE_FILE);
         let since = match shared.is_alone() {
             true => {
                 // Remove the shared limits of earlier workers. All of them have ended, so the
                 // journals contain their spending.
                 files::remove_folder(&run.join(SHARES));
                 // Remove earlier marks, so that finished work may be repeated.
-                files::remove_folder(&run.join(CLAIMS).join(ENDED));
+                files::remove_folder(&run.join(CLAIMS).join(FINISHED_DIR));
                 files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
             false => disk::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),
@@ -215,7 +215,7 @@ impl Membership {
         let beating = Arc::clone(&shared);
         let thread = thread::Builder::new().name("heartbeat".into()).spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                beating.beat();
+                beating.send_heartbeat();
             }
         })?;
         Ok(Self { shared, since, stop: Some(stop), thread: Some(thread) })
@@ -231,18 +231,18 @@ impl Membership {
     }
 
     /// Returns since when at least one worker has always been alive, by the file server's clock.
-    pub(crate) fn since(&self) -> SystemTime {
+    pub(crate) fn alive_since(&self) -> SystemTime {
         self.since
     }
 
     /// Returns whether other workers may have taken over this worker's claims because no heartbeat
     /// could be written for one lease. A suspended process may continue: its next heartbeat checks
     /// which claims it still owns.
-    pub fn is_lost(&self) -> bool {
-        if self.shared.is_lost() {
-            self.shared.beat();
+    pub fn is_presumed_dead(&self) -> bool {
+        if self.shared.is_presumed_dead() {
+            self.shared.send_heartbeat();
         }
-        self.shared.is_lost()
+        self.shared.is_presumed_dead()
     }
 
     /// Returns whether a worker with this id is alive.
@@ -251,7 +251,7 @@ impl Membership {
     /// Returns an error if the directory cannot be read or written.
     pub fn is_live(&self, id: &str) -> io::Result<bool> {
         if id == self.shared.member.id {
-            return Ok(!self.is_lost());
+            return Ok(!self.is_presumed_dead());
         }
         let path = self.shared.run.join(WORKERS).join(format!("{id}.json"));
         let Some((member, file)) = files::read::<Member>(&path)? else { return Ok(false) };
@@ -263,26 +263,26 @@ impl Membership {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be written.
-    pub fn now(&self) -> io::Result<SystemTime> {
+    pub fn server_time(&self) -> io::Result<SystemTime> {
         self.shared.clock.now()
     }
 
-    pub(crate) fn hold(&self, held: &Arc<Held>) {
+    pub(crate) fn track_claim(&self, held: &Arc<HeldClaim>) {
         let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(held));
     }
 }
 
-impl Shared {
-    fn is_lost(&self) -> bool {
+impl MembershipInner {
+    fn is_presumed_dead(&self) -> bool {
         let last = *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner);
         // Also check the elapsed time: a process that was suspended may get here before its
         // heartbeat thread runs.
         self.lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease()
     }
 
-    fn beat(&self) {
+    fn send_heartbeat(&self) {
         let began = Instant::now();
         match disk::touch(&self.path) {
             Ok(time) => {
@@ -299,15 +299,15 @@ impl Shared {
         let all: Vec<_> = held.iter().filter_map(Weak::upgrade).collect();
         drop(held);
         for one in all {
-            if self.is_lost() || !one.is_own() {
-                one.lose();
+            if self.is_presumed_dead() || !one.is_still_owned() {
+                one.mark_lost();
             }
         }
     }
 
     /// Returns whether no other worker is alive.
     fn is_alone(&self) -> bool {
-        any_live(&self.run, Some(&self.member.id)).is_ok_and(|other| other.is_none())
+        find_live_member(&self.run, Some(&self.member.id)).is_ok_and(|other| other.is_none())
     }
 }
 
@@ -346,7 +346,7 @@ mod tests {
         let one = Membership::join(run.path(), member(lease)).unwrap();
         let other = Membership::join(run.path(), member(lease)).unwrap();
         assert!(one.is_live(&other.member().id).unwrap());
-        assert_eq!(live(run.path()).unwrap().len(), 2);
+        assert_eq!(live_members(run.path()).unwrap().len(), 2);
         let id = other.member().id.clone();
         drop(other);
         assert!(!one.is_live(&id).unwrap());
@@ -365,14 +365,14 @@ mod tests {
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
         assert!(!one.is_live(&other.member().id).unwrap());
         fs::remove_file(path).unwrap();
-        other.shared.beat();
-        assert!(other.is_lost() && !one.is_lost());
+        other.shared.send_heartbeat();
+        assert!(other.is_presumed_dead() && !one.is_presumed_dead());
     }
 
     #[test]
-    fn any_live_skips_dead_workers_and_oneself() {
+    fn find_live_member_skips_dead_workers_and_itself() {
         let run = tempfile::tempdir().unwrap();
-        assert!(any_live(run.path(), None).unwrap().is_none(), "no folder");
+        assert!(find_live_member(run.path(), None).unwrap().is_none(), "no folder");
         let lease = Duration::from_secs(20);
         let one = Membership::join(run.path(), member(lease)).unwrap();
         let (own, dead) = (one.member().id.clone(), Member { id: "dead".into(), ..member(lease) });
@@ -380,17 +380,21 @@ mod tests {
         assert!(files::publish(&path, &dead).unwrap());
         let old = SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
-        assert!(any_live(run.path(), Some(&own)).unwrap().is_none());
-        assert_eq!(any_live(run.path(), None).unwrap().unwrap().id, own);
+        assert!(find_live_member(run.path(), Some(&own)).unwrap().is_none());
+        assert_eq!(find_live_member(run.path(), None).unwrap().unwrap().id, own);
     }
 
     #[test]
-    fn member_that_slept_continues() {
+    fn suspended_member_continues() {
         let run = tempfile::tempdir().unwrap();
         let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
         let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
         *one.shared.last_beat.lock().unwrap() = long_ago;
-        assert!(one.shared.is_lost() && !one.is_lost() && !one.shared.is_lost());
+        assert!(
+            one.shared.is_presumed_dead()
+                && !one.is_presumed_dead()
+                && !one.shared.is_presumed_dead()
+        );
     }
 
     #[test]
@@ -400,7 +404,7 @@ mod tests {
         let one = Membership::join(run.path(), member(Duration::from_secs(20))).unwrap();
         let other = Membership::join(run.path(), member(lease)).unwrap();
         thread::sleep(lease * 3);
-        one.shared.clock.set(clock::now(&run.path().join(WORKERS)).unwrap());
+        one.shared.clock.set(clock::server_time(&run.path().join(WORKERS)).unwrap());
         assert!(one.is_live(&other.member().id).unwrap());
     }
 }

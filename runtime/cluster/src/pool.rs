@@ -30,7 +30,7 @@ pub struct Limits {
 
 /// Why a reservation failed.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum ReservationError {
     /// The limit with this name is used up.
     Reached(String),
     /// The directory cannot be read or written.
@@ -51,14 +51,14 @@ struct Account {
     spent: Amounts,
     /// Reservations by number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    reserved: BTreeMap<u64, Reserved>,
+    reserved: BTreeMap<u64, PendingReservation>,
     /// Usage that counts only for the window's duration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    recent: Vec<Departure>,
+    recent: Vec<WindowedUsage>,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
-struct Reserved {
+struct PendingReservation {
     amounts: Amounts,
     /// Whether the request's usage is unknown, so that no other request may run at the same time.
     #[serde(default)]
@@ -66,7 +66,7 @@ struct Reserved {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Departure {
+struct WindowedUsage {
     reservation: u64,
     /// Milliseconds since the epoch, by the file server's clock.
     at: u64,
@@ -76,34 +76,34 @@ struct Departure {
 /// One shared limit, as used by one worker.
 #[derive(Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolInner>,
     /// Queue of this worker's waiting requests, so that only one of them polls.
     line: tokio::sync::Mutex<()>,
     changed: Option<mpsc::Sender<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PoolInner {
     membership: Arc<Membership>,
     register: Register<PoolAccounts>,
     limits: Limits,
     first: PoolAccounts,
-    own: Mutex<Own>,
+    own: Mutex<OwnAccount>,
     /// Serializes this worker's changes.
     writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Own {
+struct OwnAccount {
     account: Account,
     next: u64,
 }
 
 /// Interval in milliseconds between two polls of an exhausted limit. Randomized, so that workers do
 /// not poll at the same time.
-const LOOK_MS: std::ops::RangeInclusive<u64> = 200..=600;
+const POLL_INTERVAL_MS: std::ops::RangeInclusive<u64> = 200..=600;
 /// How long the file server may be unavailable before a reservation fails.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_SERVER_OUTAGE: Duration = Duration::from_secs(120);
 
 enum Grant {
     Given,
@@ -128,7 +128,7 @@ impl Pool {
         let register = Register::open(&folder, &first)?;
         let (own, writing) = (Mutex::default(), Mutex::default());
         let membership = Arc::clone(membership);
-        let shared = Arc::new(Shared { membership, register, limits, first, own, writing });
+        let shared = Arc::new(PoolInner { membership, register, limits, first, own, writing });
         let (changed, changes) = mpsc::channel::<()>();
         let writer = Arc::downgrade(&shared);
         // The thread ends when the last sender is dropped.
@@ -137,7 +137,7 @@ impl Pool {
                 // One write covers all pending changes.
                 while changes.try_recv().is_ok() {}
                 if let Some(shared) = writer.upgrade() {
-                    shared.tell();
+                    shared.write_account();
                 }
             }
         })?;
@@ -152,7 +152,11 @@ impl Pool {
     /// # Errors
     /// Returns an error if a limit is used up, or if the directory cannot be read or written for
     /// some time.
-    pub async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Share, Refusal> {
+    pub async fn reserve(
+        &self,
+        amounts: &Amounts,
+        alone: bool,
+    ) -> Result<PoolReservation, ReservationError> {
         let _turn = self.line.lock().await;
         let mut failing: Option<tokio::time::Instant> = None;
         loop {
@@ -160,8 +164,8 @@ impl Pool {
             let changed = self.changed.clone();
             // If this future is dropped, the share releases the reservation.
             let tried = tokio::task::spawn_blocking(move || {
-                let (grant, reservation) = shared.try_take(&wanted, alone)?;
-                let share = matches!(grant, Grant::Given).then(|| Share {
+                let (grant, reservation) = shared.try_reserve(&wanted, alone)?;
+                let share = matches!(grant, Grant::Given).then(|| PoolReservation {
                     shared,
                     reservation,
                     changed,
@@ -169,26 +173,27 @@ impl Pool {
                 });
                 Ok::<_, io::Error>((grant, share))
             });
-            let tried = tried.await.map_err(|error| Refusal::Failed(io::Error::other(error)))?;
+            let tried =
+                tried.await.map_err(|error| ReservationError::Failed(io::Error::other(error)))?;
             match tried {
                 Ok((_, Some(share))) => return Ok(share),
-                Ok((Grant::Reached(limit), None)) => return Err(Refusal::Reached(limit)),
+                Ok((Grant::Reached(limit), None)) => return Err(ReservationError::Reached(limit)),
                 Ok((_, None)) => failing = None,
                 Err(error) => {
                     let since = *failing.get_or_insert_with(tokio::time::Instant::now);
-                    if since.elapsed() > PATIENCE {
-                        return Err(Refusal::Failed(error));
+                    if since.elapsed() > MAX_SERVER_OUTAGE {
+                        return Err(ReservationError::Failed(error));
                     }
                 }
             }
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(LOOK_MS))).await;
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(POLL_INTERVAL_MS))).await;
         }
     }
 
     /// Returns the limit that is used up, if any. Returns `None` if the directory cannot be read.
     pub fn reached(&self) -> Option<String> {
         let state = self.shared.register.state(&self.shared.first).ok()?;
-        reached(&self.shared.limits, &spent(&state))
+        exhausted_limit(&self.shared.limits, &spent(&state))
     }
 }
 
@@ -196,12 +201,12 @@ impl Drop for Pool {
     fn drop(&mut self) {
         drop(self.changed.take());
         // The thread may not have written the last settlement yet.
-        self.shared.tell();
+        self.shared.write_account();
     }
 }
 
-impl Shared {
-    fn own(&self) -> MutexGuard<'_, Own> {
+impl PoolInner {
+    fn own(&self) -> MutexGuard<'_, OwnAccount> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,32 +214,32 @@ impl Shared {
         &self.membership.member().id
     }
 
-    fn try_take(&self, wanted: &Amounts, alone: bool) -> io::Result<(Grant, u64)> {
+    fn try_reserve(&self, wanted: &Amounts, alone: bool) -> io::Result<(Grant, u64)> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut account, reservation) = {
             let mut own = self.own();
             own.next += 1;
             (own.account.clone(), own.next)
         };
-        let now = millis(self.membership.now()?);
-        forget(&mut account, &self.limits, now);
+        let now = millis(self.membership.server_time()?);
+        drop_expired(&mut account, &self.limits, now);
         let limits = &self.limits;
         let granted = |state: &mut PoolAccounts, dead: &BTreeSet<String>| {
             for (id, other) in &mut state.workers {
-                forget(other, limits, now);
+                drop_expired(other, limits, now);
                 if dead.contains(id) {
                     other.reserved.clear();
                 }
             }
             state.workers.insert(self.id().to_owned(), account.clone());
             state.workers.retain(|_, account| *account != Account::default());
-            fits(limits, state, wanted, alone)
+            decide_grant(limits, state, wanted, alone)
         };
         let mut state = self.register.state(&self.first)?;
         let dead = match granted(&mut state, &BTreeSet::new()) {
             // Check for dead workers only now: each check takes two calls, which would be two
             // thousand calls for a thousand workers.
-            Grant::Wait => self.dead(&state)?,
+            Grant::Wait => self.dead_workers(&state)?,
             Grant::Given | Grant::Reached(_) => BTreeSet::new(),
         };
         let grant = self.register.update(&self.first, |state| {
@@ -243,9 +248,9 @@ impl Shared {
                 let entry = state.workers.entry(self.id().to_owned()).or_default();
                 let amounts = wanted.clone();
                 match limits.window {
-                    Some(_) => entry.recent.push(Departure { reservation, at: now, amounts }),
+                    Some(_) => entry.recent.push(WindowedUsage { reservation, at: now, amounts }),
                     None => {
-                        entry.reserved.insert(reservation, Reserved { amounts, alone });
+                        entry.reserved.insert(reservation, PendingReservation { amounts, alone });
                     }
                 }
             }
@@ -254,18 +259,18 @@ impl Shared {
         if matches!(grant, Grant::Given) {
             let (mut own, amounts) = (self.own(), wanted.clone());
             match limits.window {
-                Some(_) => own.account.recent.push(Departure { reservation, at: now, amounts }),
+                Some(_) => own.account.recent.push(WindowedUsage { reservation, at: now, amounts }),
                 None => {
-                    own.account.reserved.insert(reservation, Reserved { amounts, alone });
+                    own.account.reserved.insert(reservation, PendingReservation { amounts, alone });
                 }
             }
-            forget(&mut own.account, limits, now);
+            drop_expired(&mut own.account, limits, now);
         }
         Ok((grant, reservation))
     }
 
     /// Returns the dead workers that have reservations in this state.
-    fn dead(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
+    fn dead_workers(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
         let mut dead = BTreeSet::new();
         for (id, account) in &state.workers {
             if id != self.id() && !account.reserved.is_empty() && !self.membership.is_live(id)? {
@@ -276,7 +281,7 @@ impl Shared {
     }
 
     /// Writes this worker's account.
-    fn tell(&self) {
+    fn write_account(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let account = self.own().account.clone();
         // If this fails, the next update includes the change.
@@ -305,33 +310,33 @@ impl Shared {
 /// The reservation of one request. Dropping it releases the reservation. In a limit with a window,
 /// a request that was sent still counts.
 #[derive(Debug)]
-pub struct Share {
-    shared: Arc<Shared>,
+pub struct PoolReservation {
+    shared: Arc<PoolInner>,
     reservation: u64,
     changed: Option<mpsc::Sender<()>>,
     used: Option<Amounts>,
 }
 
-impl Share {
+impl PoolReservation {
     /// Replaces the reservation with the actual usage.
     pub fn settle(mut self, used: Amounts) {
         self.used = Some(used);
     }
 }
 
-impl Drop for Share {
+impl Drop for PoolReservation {
     fn drop(&mut self) {
         self.shared.settle(self.reservation, self.used.as_ref());
         match &self.changed {
             Some(changed) if changed.send(()).is_ok() => {}
             // The pool has been dropped.
-            _ => self.shared.tell(),
+            _ => self.shared.write_account(),
         }
     }
 }
 
 /// Drops usage that is older than the window.
-fn forget(account: &mut Account, limits: &Limits, now: u64) {
+fn drop_expired(account: &mut Account, limits: &Limits, now: u64) {
     if let Some(window) = limits.window {
         let window = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
         account.recent.retain(|one| one.at.saturating_add(window) > now);
@@ -349,14 +354,14 @@ fn spent(state: &PoolAccounts) -> Amounts {
     sum
 }
 
-fn fits(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: bool) -> Grant {
+fn decide_grant(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: bool) -> Grant {
     let spent = spent(state);
     if limits.window.is_none()
-        && let Some(limit) = reached(limits, &spent)
+        && let Some(limit) = exhausted_limit(limits, &spent)
     {
         return Grant::Reached(limit);
     }
-    let reserved: Vec<&Reserved> =
+    let reserved: Vec<&PendingReservation> =
         state.workers.values().flat_map(|account| account.reserved.values()).collect();
     // With a window, other requests wait until earlier usage expires.
     let is_first = reserved.is_empty() && (limits.window.is_none() || spent.is_empty());
@@ -375,7 +380,7 @@ fn fits(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: bool) ->
     if limits.most.iter().any(over) { Grant::Wait } else { Grant::Given }
 }
 
-fn reached(limits: &Limits, spent: &Amounts) -> Option<String> {
+fn exhausted_limit(limits: &Limits, spent: &Amounts) -> Option<String> {
     if limits.window.is_some() {
         return None;
     }
@@ -427,19 +432,22 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let (a, b) = (worker(run.path()), worker(run.path()));
         let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
-        let first = one.take(&amounts("cost", 60), false).await.unwrap();
-        let second = other.take(&amounts("cost", 40), false).await.unwrap();
+        let first = one.reserve(&amounts("cost", 60), false).await.unwrap();
+        let second = other.reserve(&amounts("cost", 40), false).await.unwrap();
         let third = amounts("cost", 10);
-        assert!(timeout(SOON, other.take(&third, false)).await.is_err(), "everything is reserved");
+        assert!(
+            timeout(SOON, other.reserve(&third, false)).await.is_err(),
+            "everything is reserved"
+        );
         first.settle(amounts("cost", 30));
-        let third = timeout(SOON, other.take(&third, false)).await.unwrap().unwrap();
+        let third = timeout(SOON, other.reserve(&third, false)).await.unwrap().unwrap();
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
         // 80 are spent: a request that does not fit runs alone.
-        let last = timeout(SOON, one.take(&amounts("cost", 50), false)).await.unwrap().unwrap();
+        let last = timeout(SOON, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
-        let refused = timeout(SOON, other.take(&amounts("cost", 1), false)).await.unwrap();
-        assert!(matches!(refused, Err(Refusal::Reached(limit)) if limit == "cost"));
+        let refused = timeout(SOON, other.reserve(&amounts("cost", 1), false)).await.unwrap();
+        assert!(matches!(refused, Err(ReservationError::Reached(limit)) if limit == "cost"));
         assert_eq!(other.reached().as_deref(), Some("cost"));
     }
 
@@ -448,16 +456,16 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let (a, b) = (worker(run.path()), worker(run.path()));
         let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
-        one.take(&amounts("cost", 20), false).await.unwrap().settle(amounts("cost", 20));
-        let _lost = one.take(&amounts("cost", 70), false).await.unwrap();
+        one.reserve(&amounts("cost", 20), false).await.unwrap().settle(amounts("cost", 20));
+        let _lost = one.reserve(&amounts("cost", 70), false).await.unwrap();
         let wanted = amounts("cost", 50);
-        assert!(timeout(SOON, other.take(&wanted, false)).await.is_err());
+        assert!(timeout(SOON, other.reserve(&wanted, false)).await.is_err());
         let path = run.path().join(WORKERS).join(format!("{}.json", a.member().id));
         let old = SystemTime::now() - Duration::from_secs(60);
         File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
-        let share = timeout(SOON, other.take(&wanted, false)).await.unwrap().unwrap();
+        let share = timeout(SOON, other.reserve(&wanted, false)).await.unwrap().unwrap();
         share.settle(amounts("cost", 79));
-        assert!(timeout(SOON, other.take(&wanted, false)).await.unwrap().is_ok(), "1 is left");
+        assert!(timeout(SOON, other.reserve(&wanted, false)).await.unwrap().is_ok(), "1 is left");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -469,7 +477,7 @@ mod tests {
         let began = Instant::now();
         let mut left = Vec::new();
         for number in 0..9 {
-            let share = pools[number % 3].take(&amounts("cost", 1), false).await.unwrap();
+            let share = pools[number % 3].reserve(&amounts("cost", 1), false).await.unwrap();
             share.settle(amounts("cost", 1));
             left.push(began.elapsed());
         }
@@ -485,12 +493,12 @@ mod tests {
         let (a, b) = (worker(run.path()), worker(run.path()));
         let (one, other) = (pool(&a, 100, None), pool(&b, 100, None));
         let small = amounts("cost", 1);
-        let first = one.take(&small, true).await.unwrap();
-        assert!(timeout(SOON, other.take(&small, false)).await.is_err());
+        let first = one.reserve(&small, true).await.unwrap();
+        assert!(timeout(SOON, other.reserve(&small, false)).await.is_err());
         drop(first);
-        let second = timeout(SOON, other.take(&small, false)).await.unwrap().unwrap();
-        assert!(timeout(SOON, one.take(&small, true)).await.is_err());
+        let second = timeout(SOON, other.reserve(&small, false)).await.unwrap().unwrap();
+        assert!(timeout(SOON, one.reserve(&small, true)).await.is_err());
         drop(second);
-        assert!(timeout(SOON, one.take(&small, true)).await.unwrap().is_ok());
+        assert!(timeout(SOON, one.reserve(&small, true)).await.unwrap().is_ok());
     }
 }

@@ -19,21 +19,21 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn current() -> Self {
         let pid = std::process::id();
-        let (boot, namespace) = place();
-        Self { pid, boot, namespace, started: started(pid).unwrap_or_default() }
+        let (boot, namespace) = boot_and_namespace();
+        Self { pid, boot, namespace, started: start_time(pid).unwrap_or_default() }
     }
 
     /// Returns whether the process is running, or `None` if it belongs to another machine.
-    pub(crate) fn runs(&self) -> Option<bool> {
-        let here = place();
+    pub(crate) fn is_running(&self) -> Option<bool> {
+        let here = boot_and_namespace();
         if self.boot.is_empty() || (&self.boot, &self.namespace) != (&here.0, &here.1) {
             return None;
         }
-        Some(started(self.pid) == Some(self.started))
+        Some(start_time(self.pid) == Some(self.started))
     }
 }
 
-fn place() -> (String, String) {
+fn boot_and_namespace() -> (String, String) {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     (boot.trim().to_owned(), namespace.display().to_string())
@@ -41,7 +41,7 @@ fn place() -> (String, String) {
 
 /// Returns the start time, field 22 of `stat`. The second field (the command name) may contain
 /// spaces and parentheses.
-fn started(pid: u32) -> Option<u64> {
+fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     // A zombie counts as ended.
@@ -61,15 +61,15 @@ mod tests {
     #[test]
     fn process_is_distinguished_from_a_later_one_with_the_same_id() {
         let own = Process::current();
-        assert_eq!(own.runs(), Some(true));
-        assert_eq!(Process { started: own.started + 1, ..own.clone() }.runs(), Some(false));
-        assert_eq!(Process { boot: "another".into(), ..own.clone() }.runs(), None);
+        assert_eq!(own.is_running(), Some(true));
+        assert_eq!(Process { started: own.started + 1, ..own.clone() }.is_running(), Some(false));
+        assert_eq!(Process { boot: "another".into(), ..own.clone() }.is_running(), None);
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let started = started(child.id()).unwrap();
+        let started = start_time(child.id()).unwrap();
         let other = Process { pid: child.id(), started, ..own };
-        assert_eq!(other.runs(), Some(true));
+        assert_eq!(other.is_running(), Some(true));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(other.runs(), Some(false));
+        assert_eq!(other.is_running(), Some(false));
     }
 }

@@ -18,9 +18,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{disk, files};
 
 /// Minimum number of changes after which an old state may be removed.
-const KEPT: u64 = 64;
+const MIN_KEPT_STATES: u64 = 64;
 /// Minimum age of a state before it is removed, because a worker may still be using it.
-const KEPT_FOR: Duration = Duration::from_secs(120);
+const MIN_KEPT_AGE: Duration = Duration::from_secs(120);
 /// The longest wait after losing a race on a fast file system, in milliseconds.
 const LONGEST_WAIT_MS: u64 = 100;
 /// On a slow file system, the longest wait in multiples of one attempt's duration.
@@ -46,8 +46,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     }
 
     fn begin(&self, first: &S) -> io::Result<()> {
-        disk::create_folder(&self.folder).map_err(|error| files::at(&self.folder, error))?;
-        if self.newest_listed()?.is_none() {
+        disk::create_folder(&self.folder).map_err(|error| files::with_path(&self.folder, error))?;
+        if self.newest_state()?.is_none() {
             // Another worker may create it first, with the same state.
             files::publish(&self.path(1), first)?;
         }
@@ -58,8 +58,9 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         self.folder.join(format!("state.{number}"))
     }
 
-    fn listed(&self) -> io::Result<Vec<u64>> {
-        let entries = disk::list(&self.folder).map_err(|error| files::at(&self.folder, error))?;
+    fn list_states(&self) -> io::Result<Vec<u64>> {
+        let entries =
+            disk::list(&self.folder).map_err(|error| files::with_path(&self.folder, error))?;
         let mut numbers = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
@@ -69,8 +70,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(numbers)
     }
 
-    fn newest_listed(&self) -> io::Result<Option<u64>> {
-        Ok(self.listed()?.into_iter().max())
+    fn newest_state(&self) -> io::Result<Option<u64>> {
+        Ok(self.list_states()?.into_iter().max())
     }
 
     /// Returns the newest state and its number, or `None` if the directory was removed.
@@ -79,7 +80,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
             // The known state was removed as too old, or no state is known yet.
-            None => match self.newest_listed() {
+            None => match self.newest_state() {
                 Ok(Some(number)) => {
                     files::read::<S>(&self.path(number))?.map(|(state, _)| (number, state))
                 }
@@ -125,7 +126,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                 // since been removed.
                 if disk::metadata(&self.path(number)).is_ok() {
                     self.known.store(number + 1, Ordering::Relaxed);
-                    if (number + 1).is_multiple_of(KEPT) {
+                    if (number + 1).is_multiple_of(MIN_KEPT_STATES) {
                         self.prune(number + 1);
                     }
                     return Ok(result);
@@ -143,19 +144,19 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
             io::ErrorKind::ResourceBusy,
             "too many workers are changing it at the same time",
         );
-        Err(files::at(&self.folder, busy))
+        Err(files::with_path(&self.folder, busy))
     }
 
     /// Removes old states. Failures are ignored, because the next call tries again.
     fn prune(&self, newest: u64) {
         let written = |number: u64| disk::metadata(&self.path(number)).and_then(|it| it.modified());
         let Ok(now) = written(newest) else { return };
-        for number in self.listed().unwrap_or_default() {
+        for number in self.list_states().unwrap_or_default() {
             let is_old = || {
                 let age = written(number).map(|at| now.duration_since(at).unwrap_or_default());
-                age.is_ok_and(|age| age > KEPT_FOR)
+                age.is_ok_and(|age| age > MIN_KEPT_AGE)
             };
-            if number + KEPT < newest && is_old() {
+            if number + MIN_KEPT_STATES < newest && is_old() {
                 let _ = disk::remove(&self.path(number));
             }
         }
@@ -191,19 +192,19 @@ mod tests {
         let register = Register::open(folder.path(), &0_u64).unwrap();
         let sleeper = Register::open(folder.path(), &0_u64).unwrap();
         sleeper.update(&0, |count| *count += 1).unwrap();
-        let old = SystemTime::now() - KEPT_FOR * 2;
-        for _ in 0..2 * KEPT {
+        let old = SystemTime::now() - MIN_KEPT_AGE * 2;
+        for _ in 0..2 * MIN_KEPT_STATES {
             register.update(&0, |count| *count += 1).unwrap();
-            for number in register.listed().unwrap() {
+            for number in register.list_states().unwrap() {
                 let file = fs::File::options().write(true).open(register.path(number)).unwrap();
                 if number + 1 < register.known.load(Ordering::Relaxed) {
                     file.set_modified(old).unwrap();
                 }
             }
         }
-        assert!(register.listed().unwrap().len() < 2 * KEPT as usize);
+        assert!(register.list_states().unwrap().len() < 2 * MIN_KEPT_STATES as usize);
         assert!(!register.path(1).exists());
-        assert_eq!(sleeper.update(&0, |count| *count).unwrap(), 2 * KEPT + 1);
+        assert_eq!(sleeper.update(&0, |count| *count).unwrap(), 2 * MIN_KEPT_STATES + 1);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
     /// Fails if `text` is not a JSON object.
-    pub fn of(text: &'a str) -> serde_json::Result<Self> {
+    pub fn parse(text: &'a str) -> serde_json::Result<Self> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let fields = reader.deserialize_map(FieldsVisitor)?;
         reader.end()?;
@@ -70,7 +70,7 @@ mod tests {
     fn fields_match_serde_json() {
         let text = "{\"a\": [1, {\"b\": 2}], \"\\u0063\":\"\\n\", \"a\" :null, \"d\":1.50}";
         let whole: Value = serde_json::from_str(text).expect("JSON");
-        let fields = Fields::of(text).expect("an object");
+        let fields = Fields::parse(text).expect("an object");
         for name in ["a", "c", "d", "e"] {
             assert_eq!(fields.value(name).expect("a value"), whole[name], "{name}");
         }
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn fields_rejects_non_objects() {
         for text in ["[1]", "{", "{} {}", "", "{\"a\":}"] {
-            assert!(Fields::of(text).is_err(), "{text}");
+            assert!(Fields::parse(text).is_err(), "{text}");
         }
-        assert_eq!(Fields::of("{}").expect("an object").value("a").expect("none"), json!(null));
+        assert_eq!(Fields::parse("{}").expect("an object").value("a").expect("none"), json!(null));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Losses, chat, gemini, messages,
-    neutral::{Delta, Request, Whole},
+    neutral::{CollectedResponse, Delta, Request},
     responses, sse,
 };
 
@@ -31,10 +31,10 @@ pub trait Reader: Send {
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
 
     /// Whether the format's last event has arrived. Nothing relevant follows.
-    fn ended(&self) -> bool;
+    fn has_ended(&self) -> bool;
 
     /// Takes the assistant's turn in the endpoint's format.
-    fn turn(&mut self) -> Vec<Value>;
+    fn take_turn(&mut self) -> Vec<Value>;
 }
 
 /// Writes a stream in one format, event by event.
@@ -63,7 +63,7 @@ pub fn read_request(
 
 /// Writes the body of a request. An error names content that the format cannot express and that
 /// must not be dropped.
-pub fn request_for(
+pub fn write_request(
     api: Api,
     request: &Request,
     losses: &mut Losses,
@@ -78,33 +78,38 @@ pub fn request_for(
 }
 
 /// Reads a non-streamed response. `step` is used for the ids of calls that have none.
-pub fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
+pub fn read_response(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     match api {
-        Api::Chat => chat::read_whole(body, step),
-        Api::Responses => responses::read_whole(body),
-        Api::Messages => messages::read_whole(body),
-        Api::Gemini => gemini::read_whole(body),
+        Api::Chat => chat::read_response(body, step),
+        Api::Responses => responses::read_response(body),
+        Api::Messages => messages::read_response(body),
+        Api::Gemini => gemini::read_response(body),
     }
 }
 
 /// Returns the assistant's turn from a non-streamed response, in the endpoint's format. `ids` are
 /// the ids of its calls.
-pub fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
+pub fn native_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
     match api {
-        Api::Chat => chat::whole_turn(body, ids),
-        Api::Responses => responses::whole_turn(body),
-        Api::Messages => messages::whole_turn(body),
-        Api::Gemini => gemini::whole_turn(body),
+        Api::Chat => chat::native_turn(body, ids),
+        Api::Responses => responses::native_turn(body),
+        Api::Messages => messages::native_turn(body),
+        Api::Gemini => gemini::native_turn(body),
     }
 }
 
 /// Writes a non-streamed response to `request`.
-pub fn write_whole(api: Api, request: &Map<String, Value>, whole: &Whole, usage: &Usage) -> Value {
+pub fn write_response(
+    api: Api,
+    request: &Map<String, Value>,
+    whole: &CollectedResponse,
+    usage: &Usage,
+) -> Value {
     match api {
-        Api::Chat => chat::write_whole(whole, usage),
-        Api::Responses => responses::write_whole(request, whole, usage),
-        Api::Messages => messages::write_whole(whole, usage),
-        Api::Gemini => gemini::write_whole(whole, usage),
+        Api::Chat => chat::write_response(whole, usage),
+        Api::Responses => responses::write_response(request, whole, usage),
+        Api::Messages => messages::write_response(whole, usage),
+        Api::Gemini => gemini::write_response(whole, usage),
     }
 }
 
@@ -156,9 +161,9 @@ mod tests {
     use proctor_types::{Api, TokenClasses, Usage};
     use serde_json::{Map, Value, json};
 
-    use super::{reader, usage, write_whole, writer};
+    use super::{reader, usage, write_response, writer};
     use crate::{
-        neutral::{Delta, Stop, Whole},
+        neutral::{CollectedResponse, Delta, StopReason},
         sse,
     };
 
@@ -249,9 +254,9 @@ mod tests {
         let start = json!({"type": "message_start", "message": {"model": "m", "usage": usage}});
         let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
             "usage": {"output_tokens": 7}});
-        let (mut reader, mut whole) = (reader(Api::Messages), Whole::default());
+        let (mut reader, mut whole) = (reader(Api::Messages), CollectedResponse::default());
         for data in [start, end] {
-            let event = sse::event(format!("data: {data}\n\n").into());
+            let event = sse::parse_event(format!("data: {data}\n\n").into());
             let deltas = reader.read(&event).expect("an event");
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }
@@ -287,7 +292,7 @@ mod tests {
     }
 
     /// Returns the first id of a complete response, or of the first stream event that has one.
-    fn id_of(text: &str, key: &str) -> String {
+    fn extract_id(text: &str, key: &str) -> String {
         let rest = text.split_once(&format!("\"{key}\":\"")).unwrap_or_default().1;
         rest.split_once('"').unwrap_or_default().0.to_owned()
     }
@@ -300,17 +305,17 @@ mod tests {
             let deltas = [
                 Delta::Started { model: "m".into() },
                 Delta::Text("a".into()),
-                Delta::Stopped(Stop::End),
+                Delta::Stopped(StopReason::End),
             ];
             let mut ids = BTreeSet::new();
             for _ in 0..2 {
-                let whole = Whole::of(deltas.to_vec());
-                let body = write_whole(api, &request, &whole, &Usage::default());
-                ids.insert(id_of(&body.to_string(), key));
+                let whole = CollectedResponse::from_deltas(deltas.to_vec());
+                let body = write_response(api, &request, &whole, &Usage::default());
+                ids.insert(extract_id(&body.to_string(), key));
                 let (mut stream, mut text) = (writer(api, &request), String::new());
                 deltas.iter().for_each(|delta| stream.write(delta, &mut text));
                 stream.end(&Usage::default(), &mut text);
-                ids.insert(id_of(&text, key));
+                ids.insert(extract_id(&text, key));
             }
             assert!(ids.len() == 4 && !ids.contains(""), "{api:?}: {ids:?}");
         }

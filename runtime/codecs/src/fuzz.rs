@@ -2,16 +2,16 @@
 //! each format.
 
 use bytes::Bytes;
-use fuzz::{fuzz, told};
+use fuzz::{assert_error_text, fuzz};
 use proctor_types::Api;
 use serde_json::{Map, Value};
 
 use super::{
-    Losses, neutral::Whole, output_limit, read_request, read_whole, reader, request_for, sse,
-    usage, write_whole, writer,
+    Losses, neutral::CollectedResponse, output_limit, read_request, read_response, reader, sse,
+    usage, write_request, write_response, writer,
 };
 
-const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
+const ALL_APIS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
 fn seeds(name: &str) -> String {
     format!("{}/tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -19,24 +19,24 @@ fn seeds(name: &str) -> String {
 
 /// A request is either read or rejected with a one-line error. If it was read, each format either
 /// writes it or rejects it with a one-line error, and can read its own output.
-fn requests(api: Api, name: &str) {
+fn fuzz_requests(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
         output_limit(api, &body);
         let request = match read_request(api, &body, &mut Losses::default()) {
             Ok(request) => request,
             Err(why) => {
-                told(&why, "");
+                assert_error_text(&why, "");
                 return false;
             }
         };
-        for other in ALL {
-            match request_for(other, &request, &mut Losses::default()) {
+        for other in ALL_APIS {
+            match write_request(other, &request, &mut Losses::default()) {
                 Ok(written) => {
                     let again = read_request(other, &written, &mut Losses::default());
                     assert!(again.is_ok(), "{other:?} does not read what it wrote: {again:?}");
                 }
-                Err(why) => told(&why, ""),
+                Err(why) => assert_error_text(&why, ""),
             }
         }
         true
@@ -45,29 +45,29 @@ fn requests(api: Api, name: &str) {
 
 /// A response is either read or rejected. If it was read, every format can write it and read its
 /// own output.
-fn answers(api: Api, name: &str) {
+fn fuzz_responses(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return false };
         usage(api, &body);
-        let Ok(deltas) = read_whole(api, &body, 1) else { return false };
-        let whole = Whole::of(deltas);
+        let Ok(deltas) = read_response(api, &body, 1) else { return false };
+        let whole = CollectedResponse::from_deltas(deltas);
         let count = whole.usage.unwrap_or_default();
-        for other in ALL {
-            let written = write_whole(other, &Map::new(), &whole, &count);
-            let again = read_whole(other, &written, 1);
+        for other in ALL_APIS {
+            let written = write_response(other, &Map::new(), &whole, &count);
+            let again = read_response(other, &written, 1);
             assert!(again.is_ok(), "{other:?} does not read what it wrote: {again:?}");
         }
-        whole.answer();
+        whole.to_model_response();
         true
     });
 }
 
 /// A stream is read piece by piece and passed on in every format as it arrives.
-fn streams(api: Api, name: &str) {
+fn fuzz_streams(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let mut reader = reader(api);
-        let mut writers = ALL.map(|other| writer(other, &Map::new()));
-        let (mut decoder, mut whole) = (sse::Decoder::default(), Whole::default());
+        let mut writers = ALL_APIS.map(|other| writer(other, &Map::new()));
+        let (mut decoder, mut whole) = (sse::Decoder::default(), CollectedResponse::default());
         let (mut events, mut raw) = (Vec::new(), 0);
         for chunk in bytes.chunks(100) {
             decoder.push(chunk);
@@ -90,69 +90,69 @@ fn streams(api: Api, name: &str) {
         for writer in &mut writers {
             let mut out = String::new();
             writer.end(&whole.usage.unwrap_or_default(), &mut out);
-            sse::event(Bytes::from(out));
+            sse::parse_event(Bytes::from(out));
         }
-        whole.answer();
-        sound && (reader.ended() || whole.stop.is_some())
+        whole.to_model_response();
+        sound && (reader.has_ended() || whole.stop.is_some())
     });
 }
 
 #[test]
-fn chat_requests() {
-    requests(Api::Chat, "chat");
+fn chat_requests_are_translated_or_rejected() {
+    fuzz_requests(Api::Chat, "chat");
 }
 
 #[test]
-fn responses_requests() {
-    requests(Api::Responses, "responses");
+fn responses_requests_are_translated_or_rejected() {
+    fuzz_requests(Api::Responses, "responses");
 }
 
 #[test]
-fn messages_requests() {
-    requests(Api::Messages, "messages");
+fn messages_requests_are_translated_or_rejected() {
+    fuzz_requests(Api::Messages, "messages");
 }
 
 #[test]
-fn gemini_requests() {
-    requests(Api::Gemini, "gemini");
+fn gemini_requests_are_translated_or_rejected() {
+    fuzz_requests(Api::Gemini, "gemini");
 }
 
 #[test]
-fn chat_answers() {
-    answers(Api::Chat, "chat-answers");
+fn chat_responses_are_translated_or_rejected() {
+    fuzz_responses(Api::Chat, "chat-answers");
 }
 
 #[test]
-fn responses_answers() {
-    answers(Api::Responses, "responses-answers");
+fn responses_responses_are_translated_or_rejected() {
+    fuzz_responses(Api::Responses, "responses-answers");
 }
 
 #[test]
-fn messages_answers() {
-    answers(Api::Messages, "messages-answers");
+fn messages_responses_are_translated_or_rejected() {
+    fuzz_responses(Api::Messages, "messages-answers");
 }
 
 #[test]
-fn gemini_answers() {
-    answers(Api::Gemini, "gemini-answers");
+fn gemini_responses_are_translated_or_rejected() {
+    fuzz_responses(Api::Gemini, "gemini-answers");
 }
 
 #[test]
-fn chat_streams() {
-    streams(Api::Chat, "chat-streams");
+fn chat_streams_are_translated_or_rejected() {
+    fuzz_streams(Api::Chat, "chat-streams");
 }
 
 #[test]
-fn responses_streams() {
-    streams(Api::Responses, "responses-streams");
+fn responses_streams_are_translated_or_rejected() {
+    fuzz_streams(Api::Responses, "responses-streams");
 }
 
 #[test]
-fn messages_streams() {
-    streams(Api::Messages, "messages-streams");
+fn messages_streams_are_translated_or_rejected() {
+    fuzz_streams(Api::Messages, "messages-streams");
 }
 
 #[test]
-fn gemini_streams() {
-    streams(Api::Gemini, "gemini-streams");
+fn gemini_streams_are_translated_or_rejected() {
+    fuzz_streams(Api::Gemini, "gemini-streams");
 }

@@ -13,7 +13,7 @@ pub enum Image {
 
 impl Image {
     /// Reads a URL from Chat Completions or Responses. It may be a `data:` URL.
-    pub(super) fn of_url(url: &str) -> Option<Self> {
+    pub(super) fn from_url(url: &str) -> Option<Self> {
         let Some(rest) = url.strip_prefix("data:") else {
             let web = url.starts_with("https://") || url.starts_with("http://");
             return web.then(|| Self::Url(url.to_owned()));
@@ -28,16 +28,16 @@ impl Image {
     }
 
     /// Reads the `source` of a Messages block.
-    pub(super) fn of_source(source: &Value) -> Option<Self> {
+    pub(super) fn from_source(source: &Value) -> Option<Self> {
         match source["type"].as_str()? {
-            "base64" => Self::of_data(&source["media_type"], &source["data"]),
+            "base64" => Self::from_data(&source["media_type"], &source["data"]),
             "url" => Some(Self::Url(source["url"].as_str()?.to_owned())),
             _ => None,
         }
     }
 
     /// Reads inline data. Gemini uses it for any file, so only images are accepted.
-    pub(super) fn of_data(media_type: &Value, data: &Value) -> Option<Self> {
+    pub(super) fn from_data(media_type: &Value, data: &Value) -> Option<Self> {
         let media_type = media_type.as_str().filter(|kind| kind.starts_with("image/"))?;
         Some(Self::Data { media_type: media_type.to_owned(), data: data.as_str()?.to_owned() })
     }
@@ -118,7 +118,7 @@ mod tests {
                 };
                 let request = read(from, &body);
                 let written =
-                    crate::request_for(to, &request, &mut Losses::default()).unwrap().into();
+                    crate::write_request(to, &request, &mut Losses::default()).unwrap().into();
                 let again = read(to, &written);
                 let parts = again.turns.iter().flat_map(|turn| &turn.parts);
                 let told: Vec<String> = parts
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn of_url_rejects_other_content() {
-        let web = Image::of_url("https://a/b.png");
+    fn from_url_rejects_other_content() {
+        let web = Image::from_url("https://a/b.png");
         assert_eq!(web, Some(Image::Url("https://a/b.png".into())));
-        assert!(Image::of_url("data:application/pdf;base64,AAAA").is_none());
-        assert!(Image::of_url("file:///etc/passwd").is_none());
+        assert!(Image::from_url("data:application/pdf;base64,AAAA").is_none());
+        assert!(Image::from_url("file:///etc/passwd").is_none());
         let pdf = json!({"type": "base64", "media_type": "application/pdf", "data": "AA"});
-        assert!(Image::of_source(&pdf).is_none());
+        assert!(Image::from_source(&pdf).is_none());
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
             {"type": "image_url", "image_url": {"url": "https://a/b.png"}}]}]});
         let body = body.as_object().unwrap();
         let request = crate::read_request(Chat, body, &mut Losses::default()).unwrap();
-        let refused = crate::request_for(Gemini, &request, &mut Losses::default()).unwrap_err();
+        let refused = crate::write_request(Gemini, &request, &mut Losses::default()).unwrap_err();
         assert!(refused.contains("image URLs"), "{refused}");
     }
 }

@@ -16,6 +16,7 @@ mod format;
 mod fuzz;
 mod gemini;
 mod image;
+pub mod lenient_json;
 mod loss;
 pub mod message;
 mod messages;
@@ -26,7 +27,6 @@ mod responses;
 pub mod splice;
 pub mod sse;
 mod stop;
-pub mod tolerant;
 mod tool;
 
 /// Returns seconds since the Unix epoch, for responses that contain a timestamp.
@@ -37,7 +37,7 @@ fn now() -> u64 {
 
 /// Returns an endpoint's token count. Impossibly large numbers are ignored, so that sums do not
 /// overflow and a wrong count does not exhaust a trial's budget.
-fn tokens(value: &serde_json::Value) -> Option<u64> {
+fn read_token_count(value: &serde_json::Value) -> Option<u64> {
     const MAX: u64 = 1 << 40;
     value.as_u64().filter(|count| *count <= MAX)
 }
@@ -55,15 +55,15 @@ fn fresh_call_id() -> String {
 }
 
 /// Returns the error for a file, a sound, or an image in a place that cannot have one.
-fn media(kind: &str) -> String {
+fn unsupported_media(kind: &str) -> String {
     format!(
         "content of type {kind:?} cannot be translated between APIs: send text, or an image in a user message"
     )
 }
 
 pub use format::{
-    ReadError, Reader, Writer, output_limit, read_request, read_whole, reader, request_for, usage,
-    whole_turn, write_whole, writer,
+    ReadError, Reader, Writer, native_turn, output_limit, read_request, read_response, reader,
+    usage, write_request, write_response, writer,
 };
 pub use loss::Losses;
 pub use neutral::{Part, Request, Role};

@@ -16,7 +16,7 @@ pub fn to_turn(message: &Message) -> Turn {
             Turn::new(Role::User, vec![Part::Result { id, content, failed: false }])
         }
         Message::Assistant { content, tool_calls, extra, native } => {
-            let mut parts = chat::thoughts(&Value::Object(extra.clone()));
+            let mut parts = chat::read_reasoning(&Value::Object(extra.clone()));
             if !content.is_empty() {
                 parts.extend(text(content));
             }
@@ -46,7 +46,7 @@ pub fn to_chat(message: &Message) -> Value {
             let content = if silent { Value::Null } else { content.as_str().into() };
             out.insert("content".into(), content);
             if !tool_calls.is_empty() {
-                out.insert("tool_calls".into(), tool_calls.iter().map(chat::call).collect());
+                out.insert("tool_calls".into(), tool_calls.iter().map(chat::write_call).collect());
             }
             for (field, value) in extra {
                 out.entry(field.as_str()).or_insert_with(|| value.clone());

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 /// Members that identify a value. The pieces of a stream repeat them, so they are not concatenated.
-const IDENTIFYING: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
+const IDENTITY_MEMBERS: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
 
 /// Merges a piece of a streamed value into the previous pieces.
 pub fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
@@ -21,7 +21,7 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
     }
     match (into.get_mut(name), more) {
         (Some(Value::String(before)), Value::String(text)) => {
-            if IDENTIFYING.contains(&name) {
+            if IDENTITY_MEMBERS.contains(&name) {
                 if !text.is_empty() {
                     before.clone_from(text);
                 }
@@ -75,7 +75,7 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
 }
 
 /// Removes null members. Some endpoints reject the `null` that they sent themselves.
-pub fn without_nulls(fields: &mut Map<String, Value>) {
+pub fn remove_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null() && *value != json!([]));
 }
 

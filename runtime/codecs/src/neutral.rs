@@ -1,7 +1,7 @@
 //! Requests and responses in a vendor-neutral form. It covers only content that at least two
 //! formats can express. Everything else is a loss, which the codec reports.
 
-use proctor_types::{Answer, Api, NativeTurn, ToolCall, Usage};
+use proctor_types::{Api, ModelResponse, NativeTurn, ToolCall, Usage};
 use serde_json::{Map, Value};
 
 use super::{Losses, image::Image, native};
@@ -12,7 +12,7 @@ pub struct Request {
     pub model: String,
     pub turns: Vec<Turn>,
     pub tools: Vec<Tool>,
-    pub choice: Option<Choice>,
+    pub choice: Option<ToolChoice>,
     /// Whether one response may contain several calls. `None` means the provider's default.
     pub parallel: Option<bool>,
     /// In tokens.
@@ -21,7 +21,7 @@ pub struct Request {
     pub top_p: Option<f64>,
     pub stop: Vec<String>,
     pub seed: Option<i64>,
-    pub shape: Option<Shape>,
+    pub shape: Option<ResponseFormat>,
     pub stream: bool,
 }
 
@@ -82,7 +82,7 @@ impl Part {
     /// Returns the parts of a tool result other than text. They are placed after the result.
     pub(super) fn non_text(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
         if parts.iter().any(|part| matches!(part, Self::Image(_))) {
-            losses.approximated("an image in a tool result");
+            losses.add_approximated("an image in a tool result");
         }
         parts.into_iter().filter(|part| matches!(part, Self::Image(_) | Self::Media(_)))
     }
@@ -107,7 +107,7 @@ pub struct Tool {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+pub enum ToolChoice {
     Auto,
     Never,
     /// The model must call some tool.
@@ -117,7 +117,7 @@ pub enum Choice {
 
 /// The required form of the response text.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum ResponseFormat {
     Json,
     Schema { name: String, schema: Value, strict: Option<bool> },
 }
@@ -148,7 +148,7 @@ pub enum Delta {
         field: String,
         value: Value,
     },
-    Stopped(Stop),
+    Stopped(StopReason),
     /// The last one counts, because some endpoints report running totals.
     Usage(Usage),
 }
@@ -170,7 +170,7 @@ impl Delta {
 
 /// The reason why a response ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     #[default]
     End,
     Calls,
@@ -196,20 +196,20 @@ pub enum Item {
 
 /// A response that is collected piece by piece.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Whole {
+pub struct CollectedResponse {
     pub model: String,
     pub items: Vec<Item>,
     /// Vendor fields that are sent back unchanged.
     pub extra: Map<String, Value>,
     /// `None` until the response has ended.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     pub usage: Option<Usage>,
     /// The turn in the endpoint's format.
     pub native: Option<NativeTurn>,
 }
 
-impl Whole {
-    pub fn of(deltas: Vec<Delta>) -> Self {
+impl CollectedResponse {
+    pub fn from_deltas(deltas: Vec<Delta>) -> Self {
         let mut whole = Self::default();
         for delta in deltas {
             whole.push(delta);
@@ -274,15 +274,19 @@ impl Whole {
     }
 
     /// Returns the reason why the response ended. Several endpoints report `stop` for a tool call.
-    pub fn ending(&self) -> Stop {
+    pub fn stop_reason(&self) -> StopReason {
         let stop = self.stop.clone().unwrap_or_default();
-        if stop == Stop::End && self.calls().next().is_some() { Stop::Calls } else { stop }
+        if stop == StopReason::End && self.calls().next().is_some() {
+            StopReason::Calls
+        } else {
+            stop
+        }
     }
 
     /// Returns the response as it is recorded and passed to a scaffold. The usage is zero if none
     /// arrived. Items that only other formats have are stored in the fields that chat endpoints
     /// use.
-    pub fn answer(&self) -> Answer {
+    pub fn to_model_response(&self) -> ModelResponse {
         let (mut content, mut reasoning, mut refusal) =
             (String::new(), String::new(), String::new());
         let mut details = Vec::new();
@@ -293,7 +297,7 @@ impl Whole {
                     reasoning.push_str(&thought.text);
                     let signature = thought.signature.as_deref();
                     let text = Some(thought.text.as_str());
-                    details.extend(signature.map(|one| super::chat::detail(text, one)));
+                    details.extend(signature.map(|one| super::chat::reasoning_detail(text, one)));
                 }
                 Item::Refusal(text) => refusal.push_str(text),
                 Item::Call(_) => {}
@@ -311,9 +315,9 @@ impl Whole {
         if refused {
             extra.insert("refusal".into(), refusal.into());
         }
-        let ending = self.ending();
-        refused |= matches!(ending, Stop::Filter | Stop::Refusal);
-        let mut answer = Answer {
+        let ending = self.stop_reason();
+        refused |= matches!(ending, StopReason::Filter | StopReason::Refusal);
+        let mut answer = ModelResponse {
             content,
             tool_calls: self.calls().cloned().collect(),
             extra,
@@ -324,7 +328,7 @@ impl Whole {
             cost_usd: None,
         };
         // Record the native turn only if the fields above lose something.
-        let rebuilt = || crate::message::to_chat(&answer.message());
+        let rebuilt = || crate::message::to_chat(&answer.to_message());
         let native = self.native.as_ref().filter(|native| !native.items.is_empty());
         answer.native = native
             .filter(|native| native.api != Api::Chat || native.items.first() != Some(&rebuilt()))
@@ -336,7 +340,7 @@ impl Whole {
     /// output, or an announced call is missing.
     pub fn defect(&self) -> Option<String> {
         let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
-        if self.stop == Some(Stop::Calls) && !called {
+        if self.stop == Some(StopReason::Calls) && !called {
             return Some("the response announces a tool call but has none".into());
         }
         let written = |item: &Item| match item {
@@ -348,11 +352,15 @@ impl Whole {
             return None;
         }
         match self.stop.as_ref()? {
-            Stop::Filter | Stop::Refusal => return None,
-            Stop::Other(word) => {
+            StopReason::Filter | StopReason::Refusal => return None,
+            StopReason::Other(word) => {
                 return Some(format!("empty response that ended with {word:?}"));
             }
-            Stop::End | Stop::Calls | Stop::Sequence(_) | Stop::Length | Stop::Window => {}
+            StopReason::End
+            | StopReason::Calls
+            | StopReason::Sequence(_)
+            | StopReason::Length
+            | StopReason::Window => {}
         }
         let thought = self.items.iter().any(|item| match item {
             Item::Reasoning(thought) => !thought.text.is_empty() || thought.signature.is_some(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Applies the parameters of `model` to `body`. `limit_field` is the endpoint's name for the output
 /// limit in chat completions. Returns the fields that the format cannot express.
-pub fn lay(
+pub fn apply_parameters(
     api: Api,
     model: &ModelSpec,
     limit_field: &'static str,
@@ -34,7 +34,7 @@ pub fn lay(
         }
     }
     // The lower of the two limits applies, so that a side request with a small limit stays small.
-    let asked = at(body, place).and_then(|map| map.get(limit)).and_then(Value::as_u64);
+    let asked = object_at(body, place).and_then(|map| map.get(limit)).and_then(Value::as_u64);
     let most = match (model.max_output_tokens, asked) {
         (Some(most), Some(asked)) => Some(most.min(asked)),
         (most, _) => most,
@@ -50,19 +50,22 @@ pub fn lay(
         _ => {}
     }
     for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
-        inside(body, place).insert(field.into(), value);
+        ensure_object(body, place).insert(field.into(), value);
     }
     if let Some(effort) = &model.reasoning_effort {
         let effort = Value::from(effort.as_str());
         match api {
             Api::Chat => drop(body.insert("reasoning_effort".into(), effort)),
-            Api::Responses => drop(inside(body, Some("reasoning")).insert("effort".into(), effort)),
+            Api::Responses => {
+                drop(ensure_object(body, Some("reasoning")).insert("effort".into(), effort))
+            }
             Api::Messages => {
-                inside(body, Some("output_config")).insert("effort".into(), effort);
+                ensure_object(body, Some("output_config")).insert("effort".into(), effort);
             }
             Api::Gemini => {
-                let config = inside(body, place);
-                inside(config, Some("thinkingConfig")).insert("thinkingLevel".into(), effort);
+                let config = ensure_object(body, place);
+                ensure_object(config, Some("thinkingConfig"))
+                    .insert("thinkingLevel".into(), effort);
             }
         }
     }
@@ -70,7 +73,10 @@ pub fn lay(
     lost
 }
 
-fn at<'a>(body: &'a Map<String, Value>, place: Option<&str>) -> Option<&'a Map<String, Value>> {
+fn object_at<'a>(
+    body: &'a Map<String, Value>,
+    place: Option<&str>,
+) -> Option<&'a Map<String, Value>> {
     match place {
         None => Some(body),
         Some(name) => body.get(name)?.as_object(),
@@ -78,7 +84,10 @@ fn at<'a>(body: &'a Map<String, Value>, place: Option<&str>) -> Option<&'a Map<S
 }
 
 /// Returns the object at `place`. Creates it if it is missing.
-fn inside<'a>(body: &'a mut Map<String, Value>, place: Option<&str>) -> &'a mut Map<String, Value> {
+fn ensure_object<'a>(
+    body: &'a mut Map<String, Value>,
+    place: Option<&str>,
+) -> &'a mut Map<String, Value> {
     let Some(name) = place else { return body };
     let value = body.entry(name).or_insert_with(|| json!({}));
     if !value.is_object() {
@@ -96,31 +105,26 @@ mod tests {
     use proctor_types::{Api, ModelSpec};
     use serde_json::{Value, json};
 
-    use super::lay;
+    use super::apply_parameters;
 
-    fn with_parameters(
-        api: Api,
-        limit_field: &'static str,
-        model: Value,
-        mut body: Value,
-    ) -> Value {
+    fn apply_to_body(api: Api, limit_field: &'static str, model: Value, mut body: Value) -> Value {
         let mut spec = json!({"base_url": "http://h/v1", "name": "m"});
         spec.as_object_mut().expect("an object").extend(model.as_object().expect("one").clone());
         let model: ModelSpec = serde_json::from_value(spec).expect("a model");
-        lay(api, &model, limit_field, body.as_object_mut().expect("an object"));
+        apply_parameters(api, &model, limit_field, body.as_object_mut().expect("an object"));
         body
     }
 
     #[test]
-    fn lay_without_parameters_changes_nothing() {
+    fn apply_without_parameters_changes_nothing() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let body = json!({"temperature": 1, "max_tokens": 5, "x": {}});
-            assert_eq!(with_parameters(api, "max_tokens", json!({}), body.clone()), body);
+            assert_eq!(apply_to_body(api, "max_tokens", json!({}), body.clone()), body);
         }
     }
 
     #[test]
-    fn lay_translates_parameters_to_each_format() {
+    fn parameters_are_translated_to_each_format() {
         let arm = json!({"temperature": 0.5, "top_p": 0.9, "max_output_tokens": 100,
             "reasoning_effort": "low", "extra_body": {"k": 1}});
         for (api, body, wanted) in [
@@ -150,7 +154,7 @@ mod tests {
                     "thinkingConfig": {"thinkingLevel": "low"}}, "k": 1}),
             ),
         ] {
-            assert_eq!(with_parameters(api, "max_tokens", arm.clone(), body), wanted, "{api}");
+            assert_eq!(apply_to_body(api, "max_tokens", arm.clone(), body), wanted, "{api}");
         }
     }
 }

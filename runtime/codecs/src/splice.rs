@@ -12,7 +12,11 @@ use super::fields::Fields;
 /// top-level fields are rewritten. New fields are appended.
 ///
 /// Returns `None` if `bytes` is not a JSON object.
-pub fn onto(bytes: &[u8], old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Vec<u8>> {
+pub fn splice_fields(
+    bytes: &[u8],
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Option<Vec<u8>> {
     let removes = old.keys().any(|key| !new.contains_key(key));
     let spans = spans(bytes)?;
     // Parsers treat duplicate keys differently: a policy might check one value, and the provider
@@ -76,7 +80,7 @@ fn rewrite(
 fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let base = text.as_ptr() as usize;
-    let placed = Fields::of(text).ok()?;
+    let placed = Fields::parse(text).ok()?;
     let placed = placed.iter().map(|(key, value)| {
         // The value is borrowed from `text`, so its position can be computed from its address.
         let start = value.as_ptr() as usize - base;
@@ -89,7 +93,7 @@ fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::onto;
+    use super::splice_fields;
 
     fn object(value: Value) -> Map<String, Value> {
         value.as_object().cloned().expect("an object")
@@ -99,14 +103,14 @@ mod tests {
         let old = object(serde_json::from_str(text).expect("JSON"));
         let mut new = old.clone();
         change(&mut new);
-        let bytes = onto(text.as_bytes(), &old, &new).expect("an object");
+        let bytes = splice_fields(text.as_bytes(), &old, &new).expect("an object");
         let parsed: Value = serde_json::from_slice(&bytes).expect("JSON again");
         assert_eq!(object(parsed), new);
         String::from_utf8(bytes).expect("text")
     }
 
     #[test]
-    fn onto_rewrites_only_the_changed_value() {
+    fn splice_rewrites_only_the_changed_value() {
         let text = "{ \"model\" : \"a\",\n\t\"t\": 1.50e0, \"m\": [ {\"model\":\"\\u00e9\"} ] }\n";
         assert_eq!(spliced(text, |_| {}), text);
         let told = spliced(text, |new| {
@@ -121,20 +125,20 @@ mod tests {
     }
 
     #[test]
-    fn onto_removes_only_the_removed_field() {
+    fn splice_removes_only_the_removed_field() {
         let text = "{\"a\": 1.0, \"b\":  [ 2 ],\"c\":3}";
         let told = spliced(text, |new| drop(new.shift_remove("a")));
         assert_eq!(told, "{\"b\":[ 2 ],\"c\":3}");
     }
 
     #[test]
-    fn onto_keeps_one_of_duplicate_keys() {
+    fn splice_keeps_one_of_duplicate_keys() {
         assert_eq!(spliced("{\"a\": 1, \"a\": 2.0}", |_| {}), "{\"a\":2.0}");
     }
 
     #[test]
-    fn onto_rejects_non_objects() {
+    fn splice_rejects_non_objects() {
         let new = object(json!({"a": 1}));
-        assert_eq!(onto(b"[1]", &Map::new(), &new), None);
+        assert_eq!(splice_fields(b"[1]", &Map::new(), &new), None);
     }
 }

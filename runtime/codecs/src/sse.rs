@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 /// The line prefixes in an event stream.
-pub const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+pub const LINE_PREFIXES: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
 /// One event with its exact bytes, including the final blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +41,14 @@ impl Decoder {
             return None;
         };
         self.searched = 0;
-        Some(event(self.buffer.split_to(end).freeze()))
+        Some(parse_event(self.buffer.split_to(end).freeze()))
     }
 
     /// Returns the remainder at the end of the stream. Some servers omit the last blank line.
     pub fn rest(&mut self) -> Option<Event> {
         self.searched = 0;
         let rest = self.buffer.split().freeze();
-        (!rest.is_empty()).then(|| event(rest))
+        (!rest.is_empty()).then(|| parse_event(rest))
     }
 }
 
@@ -83,7 +83,7 @@ fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
 }
 
 /// Parses one event from its bytes.
-pub fn event(raw: Bytes) -> Event {
+pub fn parse_event(raw: Bytes) -> Event {
     let (mut name, mut data) = (String::new(), String::new());
     let text = String::from_utf8_lossy(&raw);
     // The first event may start with a byte order mark.
@@ -107,7 +107,7 @@ pub fn event(raw: Bytes) -> Event {
 
 impl Event {
     /// Whether the endpoint sent content. Comments and pings only keep the connection open.
-    pub fn is_progress(&self) -> bool {
+    pub fn has_content(&self) -> bool {
         !self.data.trim().is_empty() && self.name != "ping" && !is_ping(&self.data)
     }
 }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn is_progress_ignores_comments_and_pings() {
+    fn comments_and_pings_have_no_content() {
         for (text, progress) in [
             (": OPENROUTER PROCESSING\n\n", false),
             ("event: ping\ndata: {\"type\": \"ping\"}\n\n", false),
@@ -184,7 +184,7 @@ mod tests {
             ("data: {\"choices\":[]}\n\n", true),
             ("data: [DONE]\n\n", true),
         ] {
-            assert_eq!(super::event(text.into()).is_progress(), progress, "{text}");
+            assert_eq!(super::parse_event(text.into()).has_content(), progress, "{text}");
         }
     }
 }

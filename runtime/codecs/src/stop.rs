@@ -3,7 +3,7 @@
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-use super::neutral::Stop;
+use super::neutral::StopReason;
 
 /// Stop reasons in lower case, with `_` instead of hyphens and spaces.
 #[derive(Debug, Deserialize)]
@@ -20,7 +20,7 @@ struct Words {
 
 /// The class of a stop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StopWord {
+pub(super) enum StopClass {
     End,
     Calls,
     Length,
@@ -31,8 +31,8 @@ pub(super) enum StopWord {
     Unknown,
 }
 
-impl StopWord {
-    pub(super) fn of(word: &str) -> Self {
+impl StopClass {
+    pub(super) fn classify(word: &str) -> Self {
         static WORDS: ShippedTable<Words> =
             ShippedTable::new("stop-words.toml", include_str!("../../../configs/stop-words.toml"));
         let Ok(words) = WORDS.get() else { return Self::Unknown };
@@ -62,45 +62,45 @@ impl StopWord {
     /// Returns an error if the endpoint did not finish the response. `field` is the field that
     /// contains the stop reason.
     pub(super) fn reject_aborted(field: &str, word: Option<&str>) -> Result<(), String> {
-        match word.filter(|word| Self::of(word) == Self::Broken) {
+        match word.filter(|word| Self::classify(word) == Self::Broken) {
             Some(word) => Err(format!("the endpoint aborted the response: {field} {word:?}")),
             None => Ok(()),
         }
     }
 
-    pub(super) fn stop(self, word: &str) -> Stop {
+    pub(super) fn to_stop_reason(self, word: &str) -> StopReason {
         match self {
-            Self::End => Stop::End,
-            Self::Calls => Stop::Calls,
-            Self::Length => Stop::Length,
-            Self::Window => Stop::Window,
-            Self::Filter => Stop::Filter,
-            Self::Broken | Self::Unknown => Stop::Other(word.to_owned()),
+            Self::End => StopReason::End,
+            Self::Calls => StopReason::Calls,
+            Self::Length => StopReason::Length,
+            Self::Window => StopReason::Window,
+            Self::Filter => StopReason::Filter,
+            Self::Broken | Self::Unknown => StopReason::Other(word.to_owned()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::StopWord;
+    use super::StopClass;
 
     #[test]
-    fn of_classifies_the_words_of_all_endpoints() {
+    fn classify_knows_the_stop_words_of_all_endpoints() {
         for (word, class) in [
-            ("stop", StopWord::End),
-            ("eos", StopWord::End),
-            ("STOP", StopWord::End),
-            ("function_call", StopWord::Calls),
-            ("model_context_window_exceeded", StopWord::Window),
-            ("sensitive", StopWord::Filter),
-            ("PROHIBITED_CONTENT", StopWord::Filter),
-            ("network-error", StopWord::Broken),
-            ("MALFORMED_FUNCTION_CALL", StopWord::Broken),
-            ("upstream_failure", StopWord::Broken),
-            ("request_timeout", StopWord::Broken),
-            ("soliloquy", StopWord::Unknown),
+            ("stop", StopClass::End),
+            ("eos", StopClass::End),
+            ("STOP", StopClass::End),
+            ("function_call", StopClass::Calls),
+            ("model_context_window_exceeded", StopClass::Window),
+            ("sensitive", StopClass::Filter),
+            ("PROHIBITED_CONTENT", StopClass::Filter),
+            ("network-error", StopClass::Broken),
+            ("MALFORMED_FUNCTION_CALL", StopClass::Broken),
+            ("upstream_failure", StopClass::Broken),
+            ("request_timeout", StopClass::Broken),
+            ("soliloquy", StopClass::Unknown),
         ] {
-            assert_eq!(StopWord::of(word), class, "{word}");
+            assert_eq!(StopClass::classify(word), class, "{word}");
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Losses,
-    neutral::{Choice, Shape, Tool},
+    neutral::{ResponseFormat, Tool, ToolChoice},
 };
 
 /// Returns the functions in `tools`, each with its index. The provider's own tools, which have
@@ -14,7 +14,7 @@ pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(
     for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
         match tool["type"].as_str().unwrap_or(kind) {
             given if given == kind => functions.push((index, tool)),
-            other => losses.dropped(format!("tools[{index}] {other}")),
+            other => losses.add_dropped(format!("tools[{index}] {other}")),
         }
     }
     functions
@@ -37,9 +37,9 @@ impl Tool {
     }
 }
 
-impl Choice {
+impl ToolChoice {
     /// Parses OpenAI's word.
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn from_openai(word: &str) -> Option<Self> {
         match word {
             "auto" => Some(Self::Auto),
             "none" => Some(Self::Never),
@@ -49,7 +49,7 @@ impl Choice {
     }
 }
 
-impl Shape {
+impl ResponseFormat {
     /// Reads a form from OpenAI's type word and the value with the name and schema.
     pub fn read(kind: &str, given: &Value) -> Option<Self> {
         match kind {

@@ -15,7 +15,7 @@ use serde_json::Value;
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 /// The F1 score that FeatureBench's paper reports for its model, in percent.
-const PAPER: f64 = 84.94;
+const PAPER_F1_PERCENT: f64 = 84.94;
 
 #[derive(Default)]
 struct Tally {
@@ -51,7 +51,7 @@ impl Tally {
 }
 
 /// Whether a label matches an object: its name, or `Class.*`.
-fn means(label: &str, object: &str) -> bool {
+fn label_matches(label: &str, object: &str) -> bool {
     let Some(class) = label.strip_suffix('*') else { return label == object };
     object.strip_prefix(class).is_some_and(|method| {
         !method.contains('.') && (!method.starts_with('_') || method.starts_with("__"))
@@ -84,7 +84,7 @@ fn main() {
             let below = below.iter().map(|it| (it.as_str().unwrap(), None));
             let seen = candidates.iter().map(|it| (it["object"].as_str().unwrap(), Some(it)));
             for (object, candidate) in seen.chain(below) {
-                let is = labels.iter().any(|label| means(label, object));
+                let is = labels.iter().any(|label| label_matches(label, object));
                 let because = candidate.map(|it| &it["because"]);
                 let has = |what: &str| because.is_some_and(|it| it.get(what).is_some());
                 let said = candidate.is_some_and(|it| it["top"] == true);
@@ -116,5 +116,5 @@ fn main() {
     all.print("all reached functions");
     first.print("direct calls");
     direct.print("imported by name");
-    println!("FeatureBench's paper, with a model and its own labels: F1 {PAPER}");
+    println!("FeatureBench's paper, with a model and its own labels: F1 {PAPER_F1_PERCENT}");
 }

@@ -8,7 +8,7 @@ use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Task, path_component, plural, sha256_hex};
 
-use crate::{Frozen, RecipeError, draft, freeze};
+use crate::{FrozenTask, RecipeError, draft, freeze};
 
 /// Part of the cache key. Increase it if carving, the statement or freezing changes the result of a recipe.
 const BUILDER_VERSION: u32 = 1;
@@ -30,7 +30,7 @@ pub async fn build_cached(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Task, RecipeError> {
     let broken = |error: std::io::Error| RecipeError::Cache { why: error.to_string() };
-    let key = key(recipe, backend);
+    let key = cache_key(recipe, backend);
     let name = format!("{}-{}.json", path_component(&recipe.id), &key[..16]);
     let file = cache.join(name);
     if let Some(task) =
@@ -39,8 +39,8 @@ pub async fn build_cached(
         return Ok(task);
     }
     tell("not built on this machine yet; downloading the source and carving");
-    let draft = draft(recipe, sources).await?;
-    let Frozen { task, flaky, left_out } = freeze(draft, backend, sources, tell).await?;
+    let draft = draft_task(recipe, sources).await?;
+    let FrozenTask { task, flaky, left_out } = freeze(draft, backend, sources, tell).await?;
     tell(&format!(
         "{}, {}; excluded: {} flaky, {} for other reasons",
         plural(task.fail_to_pass.len(), "fail-to-pass test"),
@@ -60,11 +60,11 @@ pub async fn build_cached(
     Ok(task)
 }
 
-fn key(recipe: &Recipe, backend: &dyn Backend) -> String {
+fn cache_key(recipe: &Recipe, backend: &dyn Backend) -> String {
     let template = include_str!("../../../prompts/recipes/statement.md.j2");
     let recipe = serde_json::to_string(recipe).unwrap_or_default();
     let host = host_base::host_digest();
-    let preparation = format!("{PREPARATION}\0{}", backend.agent());
+    let preparation = format!("{PREPARATION}\0{}", backend.agent_digest());
     let all = format!("{BUILDER_VERSION}\0{recipe}\0{template}\0{host}\0{preparation}");
     sha256_hex(all.as_bytes())
 }

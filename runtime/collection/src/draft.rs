@@ -8,8 +8,8 @@ use proctor_types::{Environment, Source, TASK_SCHEMA, Task, TaskId, Timeouts};
 
 use crate::{
     Carving, RecipeError, carve,
-    statement::{Facts, render},
-    tests,
+    statement::{StatementMetadata, render},
+    test_files,
 };
 
 const WORKDIR: &str = "/testbed";
@@ -29,7 +29,7 @@ pub struct Draft {
 }
 
 /// Downloads the source, carves it and renders the statement.
-pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeError> {
+pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeError> {
     let source = Source::Pypi {
         pypi: recipe.package.clone(),
         version: recipe.version.clone(),
@@ -37,11 +37,11 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
     };
     let tree = sources.fetch(&source, Path::new(".")).await?;
     let carving = carve(&tree.folder, &recipe.carve)?;
-    let test_files = tests::files(&tree.folder, &recipe.tests)?;
+    let test_files = test_files::find_test_files(&tree.folder, &recipe.tests)?;
     let test_command: Vec<String> =
         ["/venv/bin/python", "-m", "pytest", "-q"].map(str::to_owned).to_vec();
     let statement = render(
-        &Facts {
+        &StatementMetadata {
             title: &recipe.title,
             package: &recipe.package,
             version: &recipe.version,
@@ -62,21 +62,21 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         statement,
         environment: Environment {
             base: Some("host".into()),
-            setup: setup(recipe),
+            setup: setup_commands(recipe),
             ..Environment::default()
         },
         source: Some(source),
         workdir: WORKDIR.into(),
         mask: Some(carving.mask()),
         hidden: recipe.hidden.clone(),
-        blocked_urls: blocked(recipe),
+        blocked_urls: recipe_blocked_urls(recipe),
         fail_to_pass: Vec::new(),
         pass_to_pass: Vec::new(),
         test_command,
         test_patch: None,
         timeouts,
         gold: None,
-        env: environment(recipe),
+        env: env_vars(recipe),
         user: None,
         platform: None,
         resources: None,
@@ -99,7 +99,7 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
 
 /// Returns the set-up commands. The first one checks the Python version: pip reports a wrong version only
 /// late in the installation, and for an arbitrary dependency.
-fn setup(recipe: &Recipe) -> Vec<String> {
+fn setup_commands(recipe: &Recipe) -> Vec<String> {
     let mut out = Vec::new();
     let lowest: Option<Vec<&str>> = recipe
         .requires_python
@@ -123,7 +123,7 @@ fn setup(recipe: &Recipe) -> Vec<String> {
 }
 
 /// Returns the environment variables. The package is imported from the work directory, never installed.
-fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
+fn env_vars(recipe: &Recipe) -> BTreeMap<String, String> {
     let path: Vec<String> = recipe
         .python_path
         .iter()
@@ -138,7 +138,7 @@ fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
 }
 
 /// Returns the recipe's blocked URLs plus those of its repository and releases, which contain the solution.
-fn blocked(recipe: &Recipe) -> Vec<String> {
+fn recipe_blocked_urls(recipe: &Recipe) -> Vec<String> {
     blocked_urls(&recipe.package, recipe.repo.as_deref(), recipe.blocked_urls.clone())
 }
 

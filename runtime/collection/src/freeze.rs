@@ -6,12 +6,12 @@ use std::{
 };
 
 use proctor_grade::{TestPlan, TestRun, find_leaks, run_tests};
-use proctor_patch::gold_of;
-use proctor_sandbox_api::{Backend, Prepared, ending_of, wire::RawPath};
+use proctor_patch::gold_patch;
+use proctor_sandbox_api::{Backend, PreparedEnvironment, describe_exit, wire::RawPath};
 use proctor_setup::{
-    ApplyError, LayerFindings, Preparation, Purpose, Ready, Sources, apply_patch, layer_spec,
+    ApplyError, LayerFindings, Preparation, Purpose, ReadySandbox, Sources, apply_patch, layer_spec,
 };
-use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_of, plural};
+use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_from_test_id, plural};
 
 use crate::{Draft, RecipeError};
 
@@ -27,7 +27,7 @@ pub struct LeftOut {
 
 /// A task with frozen test ids.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Frozen {
+pub struct FrozenTask {
     pub task: Task,
     /// Ids of tests whose results differ between runs of the same code.
     pub flaky: Vec<String>,
@@ -49,7 +49,7 @@ pub async fn freeze(
     backend: &dyn Backend,
     sources: &Sources,
     tell: &(dyn Fn(&str) + Send + Sync),
-) -> Result<Frozen, RecipeError> {
+) -> Result<FrozenTask, RecipeError> {
     let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
@@ -64,13 +64,13 @@ pub async fn freeze(
 /// # Errors
 /// See [`freeze`].
 pub(crate) async fn freeze_in(
-    place: (&dyn Backend, &Prepared, &LayerFindings),
+    place: (&dyn Backend, &PreparedEnvironment, &LayerFindings),
     draft: Draft,
     tell: &(dyn Fn(&str) + Send + Sync),
-) -> Result<Frozen, RecipeError> {
+) -> Result<FrozenTask, RecipeError> {
     let Draft { mut task, carving, test_files, leave_out, ids, feature } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
-    let gold = gold_of(&task)
+    let gold = gold_patch(&task)
         .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let plan = TestPlan {
@@ -87,15 +87,15 @@ pub(crate) async fn freeze_in(
         tell(&format!(
             "running the tests without and with the gold patch, round {round} of {RUNS}"
         ));
-        let without = run(place, &task, &plan, &[&mask]).await?;
+        let without = run_patched_tests(place, &task, &plan, &[&mask]).await?;
         masked.push(statuses_of(without, "masked")?);
-        let with = run(place, &task, &plan, &[&mask, &gold]).await?;
+        let with = run_patched_tests(place, &task, &plan, &[&mask, &gold]).await?;
         restored.push(statuses_of(with, "gold")?);
     }
-    let mut sorted = sort(&masked, &restored, &leave_out);
+    let mut sorted = classify_tests(&masked, &restored, &leave_out);
     // Drop failing tests in other files: the statement does not cover them. Their files are still hidden, because
     // they show how the feature is used.
-    let broken = sorted.retain_feature(feature.as_deref());
+    let broken = sorted.exclude_other_features(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
         let seen = format!(
@@ -106,31 +106,35 @@ pub(crate) async fn freeze_in(
         );
         return Err(RecipeError::NothingFails { carved: carved.join(", "), seen });
     }
-    let files: BTreeSet<String> =
-        sorted.fail_to_pass.iter().chain(&broken).map(|id| file_of(id).to_owned()).collect();
+    let files: BTreeSet<String> = sorted
+        .fail_to_pass
+        .iter()
+        .chain(&broken)
+        .map(|id| file_from_test_id(id).to_owned())
+        .collect();
     task.hidden.extend(files);
     task.hidden.sort();
     task.hidden.dedup();
     task.fail_to_pass = sorted.fail_to_pass;
     task.pass_to_pass = sorted.pass_to_pass;
-    Ok(Frozen { task, flaky: sorted.flaky, left_out: sorted.left_out })
+    Ok(FrozenTask { task, flaky: sorted.flaky, left_out: sorted.left_out })
 }
 
 /// Runs the tests once with the mask applied, in a fresh sandbox of an environment that was not scanned for
 /// leaks. Used as a preview before ids are frozen.
-pub(crate) async fn run_once(
+pub(crate) async fn run_masked_tests(
     backend: &dyn Backend,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     task: &Task,
     plan: &TestPlan,
 ) -> Result<TestRun, RecipeError> {
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
-    run((backend, environment, &LayerFindings::default()), task, plan, &[&mask]).await
+    run_patched_tests((backend, environment, &LayerFindings::default()), task, plan, &[&mask]).await
 }
 
 /// Applies patches in order in a fresh sandbox and runs the tests once.
-pub(crate) async fn run(
-    (backend, environment, findings): (&dyn Backend, &Prepared, &LayerFindings),
+pub(crate) async fn run_patched_tests(
+    (backend, environment, findings): (&dyn Backend, &PreparedEnvironment, &LayerFindings),
     task: &Task,
     plan: &TestPlan,
     patches: &[&[u8]],
@@ -145,7 +149,7 @@ pub(crate) async fn run(
         label: format!("freezing {}", task.id),
     };
     let workdir = RawPath::from(task.workdir.as_str());
-    let Ready { mut sandbox, hidden } = preparation.open(Purpose::Testing).await?;
+    let ReadySandbox { mut sandbox, hidden } = preparation.open(Purpose::Testing).await?;
     let work = async {
         let handle = sandbox.handle();
         for patch in patches {
@@ -174,27 +178,27 @@ pub(crate) fn statuses_of(run: TestRun, which: &'static str) -> Result<Statuses,
     let log = String::from_utf8_lossy(&run.log);
     let tail: Vec<&str> = log.lines().rev().take(5).collect();
     let tail: Vec<&str> = tail.into_iter().rev().collect();
-    let why = format!("{}; last lines: {}", ending_of(&run.exit), tail.join(" | "));
+    let why = format!("{}; last lines: {}", describe_exit(&run.exit), tail.join(" | "));
     Err(RecipeError::Incomplete { run: which, why })
 }
 
 pub(crate) type Statuses = BTreeMap<String, TestStatus>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SortedTests {
+pub(crate) struct ClassifiedTests {
     pub(crate) fail_to_pass: Vec<String>,
     pub(crate) pass_to_pass: Vec<String>,
     pub(crate) flaky: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-impl SortedTests {
+impl ClassifiedTests {
     /// Removes and returns the fail-to-pass ids that are not in the feature's own file.
-    fn retain_feature(&mut self, feature: Option<&str>) -> Vec<String> {
+    fn exclude_other_features(&mut self, feature: Option<&str>) -> Vec<String> {
         let Some(feature) = feature else { return Vec::new() };
         let ids = std::mem::take(&mut self.fail_to_pass);
         let (own, other): (Vec<String>, Vec<String>) =
-            ids.into_iter().partition(|id| file_of(id) == feature);
+            ids.into_iter().partition(|id| file_from_test_id(id) == feature);
         self.fail_to_pass = own;
         let why = "it fails without the feature, but is in another feature's file";
         self.left_out.extend(other.iter().map(|id| LeftOut { id: id.clone(), why }));
@@ -202,12 +206,12 @@ impl SortedTests {
     }
 }
 
-pub(crate) fn sort(
+pub(crate) fn classify_tests(
     masked: &[Statuses],
     restored: &[Statuses],
     leave_out: &[String],
-) -> SortedTests {
-    let mut out = SortedTests::default();
+) -> ClassifiedTests {
+    let mut out = ClassifiedTests::default();
     let ids: BTreeSet<&String> = masked.iter().chain(restored).flat_map(BTreeMap::keys).collect();
     for id in ids {
         let skip = |why| LeftOut { id: id.clone(), why };
@@ -244,18 +248,18 @@ mod tests {
 
     use super::*;
 
-    fn run(list: &[(&str, TestStatus)]) -> Statuses {
+    fn statuses(list: &[(&str, TestStatus)]) -> Statuses {
         list.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect()
     }
 
     #[test]
-    fn sort_keeps_only_tests_with_consistent_results() {
+    fn classify_tests_keeps_only_tests_with_consistent_results() {
         let masked = [
-            run(&[("t::a", Failed), ("t::b", Passed), ("t::c", Failed), ("t::s", Skipped)]),
-            run(&[("t::a", Error), ("t::b", Passed), ("t::c", Passed), ("t::s", Skipped)]),
+            statuses(&[("t::a", Failed), ("t::b", Passed), ("t::c", Failed), ("t::s", Skipped)]),
+            statuses(&[("t::a", Error), ("t::b", Passed), ("t::c", Passed), ("t::s", Skipped)]),
         ];
         let restored = [
-            run(&[
+            statuses(&[
                 ("t::a", Passed),
                 ("t::b", Passed),
                 ("t::c", Passed),
@@ -264,7 +268,7 @@ mod tests {
                 ("t::s", Skipped),
                 ("t::z\n", Passed),
             ]),
-            run(&[
+            statuses(&[
                 ("t::a", Passed),
                 ("t::b", Passed),
                 ("t::c", Passed),
@@ -272,7 +276,7 @@ mod tests {
                 ("t::s", Skipped),
             ]),
         ];
-        let sorted = sort(&masked, &restored, &["t::d".into()]);
+        let sorted = classify_tests(&masked, &restored, &["t::d".into()]);
         assert_eq!(sorted.fail_to_pass, ["t::a"]);
         assert_eq!(sorted.pass_to_pass, ["t::b"]);
         assert_eq!(sorted.flaky, ["t::c", "t::e"]);

@@ -15,21 +15,22 @@ mod error;
 mod freeze;
 mod pulls;
 mod statement;
-mod tests;
+mod test_files;
 
 use proctor_carve as carve;
 
 pub use build::build_cached;
 pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with};
 pub use collect::{
-    Answers, Attacked, Attacks, CollectError, CollectionContext, Complexity, Coverage, Facts,
-    LevelTwo, Model, Origin, Reject, Renewed, Report, Requirement, RequirementKind, Solvability,
-    SolvabilityCounts, Stages, TopsScore, Unused, collect, renew,
+    AttackSelection, AttackSummary, CachedModel, CollectError, CollectionContext, Complexity,
+    Coverage, LevelTwoResults, Model, Origin, Reject, RenewalResult, Report, Requirement,
+    RequirementKind, Solvability, SolvabilityCounts, Stages, TaskMetrics, TopsScore, UnusedItem,
+    collect, renew,
 };
-pub use draft::{Draft, draft};
+pub use draft::{Draft, draft_task};
 pub use error::RecipeError;
-pub use freeze::{Frozen, LeftOut, freeze};
+pub use freeze::{FrozenTask, LeftOut, freeze};
 pub use pulls::{
-    CloneCollection, ClonesReport, Extent, FailedClone, FastValidation, PullFacts, PullReject,
-    PullReport, Pulls, collect_pulls, join_clones,
+    CloneCollection, ClonesReport, CollectionGoal, FailedClone, FastValidation, PullReject,
+    PullReport, PullSearch, PullTaskMetrics, collect_pulls, join_clones,
 };

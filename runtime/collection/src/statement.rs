@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_datasets::fill;
+use proctor_datasets::render_template;
 use serde::Serialize;
 
 use crate::{Carving, Kind, Object, RecipeError};
@@ -11,7 +11,7 @@ const TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
 
 /// The template variables that do not come from the carving.
 #[derive(Serialize)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct StatementMetadata<'a> {
     pub(crate) title: &'a str,
     pub(crate) package: &'a str,
     pub(crate) version: &'a str,
@@ -20,9 +20,9 @@ pub(crate) struct Facts<'a> {
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct TemplateVariables<'a> {
     #[serde(flatten)]
-    facts: &'a Facts<'a>,
+    facts: &'a StatementMetadata<'a>,
     files: Vec<File<'a>>,
     exports: Vec<String>,
 }
@@ -30,22 +30,25 @@ struct Filling<'a> {
 #[derive(Serialize)]
 struct File<'a> {
     path: &'a str,
-    objects: Vec<Shown<'a>>,
+    objects: Vec<TemplateObject<'a>>,
 }
 
 /// An object as shown in a template.
 #[derive(Serialize)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct TemplateObject<'a> {
     path: &'a str,
     kind: &'static str,
     aliases: &'a [String],
     stub: &'a str,
 }
 
-pub(crate) fn render(facts: &Facts<'_>, carving: &Carving) -> Result<String, RecipeError> {
-    let mut files: BTreeMap<&str, Vec<Shown<'_>>> = BTreeMap::new();
+pub(crate) fn render(
+    facts: &StatementMetadata<'_>,
+    carving: &Carving,
+) -> Result<String, RecipeError> {
+    let mut files: BTreeMap<&str, Vec<TemplateObject<'_>>> = BTreeMap::new();
     for object in &carving.objects {
-        files.entry(&object.file).or_default().push(Shown::of(object));
+        files.entry(&object.file).or_default().push(TemplateObject::from_object(object));
     }
     let exports: Vec<String> = carving
         .files
@@ -55,12 +58,12 @@ pub(crate) fn render(facts: &Facts<'_>, carving: &Carving) -> Result<String, Rec
         .collect();
     let files: Vec<File<'_>> =
         files.into_iter().map(|(path, objects)| File { path, objects }).collect();
-    fill(TEMPLATE, Filling { facts, files, exports })
+    render_template(TEMPLATE, TemplateVariables { facts, files, exports })
         .map_err(|error| RecipeError::Statement { why: format!("{error:#}") })
 }
 
-impl<'a> Shown<'a> {
-    pub(crate) fn of(object: &'a Object) -> Self {
+impl<'a> TemplateObject<'a> {
+    pub(crate) fn from_object(object: &'a Object) -> Self {
         Self {
             path: &object.path,
             kind: match object.kind {
@@ -96,7 +99,7 @@ mod tests {
                 .map(|path| (path.to_owned(), (String::new(), String::new())))
                 .into(),
         };
-        let facts = Facts {
+        let facts = StatementMetadata {
             title: "Put f back",
             package: "p",
             version: "1.0",

@@ -14,7 +14,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::{UserError, keys::FILE, kind::Wrong, set, written::joined};
+use crate::{UserError, keys::TOP_LEVEL_KEYS, kind::KeyError, set, source::join_key};
 
 /// Key that gives the base.
 const BASE: &str = "base";
@@ -25,7 +25,7 @@ const ARMS: &str = "arms";
 /// The files that make up a configuration: the requested one, its base, the base's base, and so
 /// on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Files {
+pub(crate) struct SourceFiles {
     files: Vec<ConfigText>,
     /// For each merged arm, the files that contain it and its index in each.
     arms: Vec<Vec<(usize, usize)>>,
@@ -39,7 +39,7 @@ struct ConfigText {
 
 /// The location where a key was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourceLocation {
     /// Index of the file. The requested file is 0.
     pub(crate) file: usize,
     /// Offset in bytes.
@@ -47,13 +47,13 @@ pub(crate) struct Place {
     pub(crate) line: usize,
 }
 
-impl Files {
+impl SourceFiles {
     /// Reads a file and its bases, and merges them.
     ///
     /// # Errors
     /// A file cannot be read, is not TOML, or is its own base.
     pub(crate) fn read(path: &Path, sets: &[String]) -> Result<(Self, Table), UserError> {
-        let mut set_base = base_in(sets)?;
+        let mut set_base = base_from_sets(sets)?;
         let text = fs::read_to_string(path).map_err(|error| {
             UserError::new(format!("cannot read {}: {error}", path.display()))
                 .hint("pass a TOML file, such as configs/demo.toml")
@@ -61,14 +61,14 @@ impl Files {
         let mut file = ConfigText { path: path.to_owned(), text };
         let (mut files, mut tables, mut chain) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            let table = file.table()?;
+            let table = file.parse_table()?;
             let (base, is_set) = match set_base.take() {
                 Some(base) => (Some(base), true),
                 None => (table.get(BASE).cloned(), false),
             };
             chain.push(file.path.canonicalize().unwrap_or_else(|_| file.path.clone()));
             tables.push(table);
-            let next = base.map(|base| file.base(&base, is_set, &chain)).transpose()?;
+            let next = base.map(|base| file.read_base(&base, is_set, &chain)).transpose()?;
             files.push(file);
             match next {
                 Some(next) => file = next,
@@ -86,21 +86,25 @@ impl Files {
         self.files.get(file).map(|file| file.path.as_path())
     }
 
-    pub(crate) fn shown(&self, file: usize) -> String {
+    pub(crate) fn display_path(&self, file: usize) -> String {
         self.path(file).map(|path| path.display().to_string()).unwrap_or_default()
     }
 
     /// Returns the location of the longest part of a path that was written. The path refers to
     /// arms by their merged index.
-    pub(crate) fn place(&self, path: &[&str]) -> Option<Place> {
-        let mut best: Option<(usize, Place)> = None;
+    pub(crate) fn locate(&self, path: &[&str]) -> Option<SourceLocation> {
+        let mut best: Option<(usize, SourceLocation)> = None;
         for (number, file) in self.files.iter().enumerate() {
-            let Some(own) = self.within(number, path) else { continue };
+            let Some(own) = self.path_in_file(number, path) else { continue };
             let own: Vec<&str> = own.iter().map(String::as_str).collect();
             let Ok(tree) = DeTable::parse(&file.text) else { continue };
-            let Some(found) = offset(tree.get_ref(), &own) else { continue };
+            let Some(found) = find_offset(tree.get_ref(), &own) else { continue };
             if best.is_none_or(|(depth, _)| found.depth > depth) {
-                let place = Place { file: number, at: found.at, line: line(&file.text, found.at) };
+                let place = SourceLocation {
+                    file: number,
+                    at: found.at,
+                    line: line_number(&file.text, found.at),
+                };
                 best = Some((found.depth, place));
             }
             // Stop here: values in this file replace those of its bases.
@@ -113,7 +117,7 @@ impl Files {
 
     /// Translates a path to one file, where an arm may have another index. `None` if the file
     /// lacks the arm.
-    fn within(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
+    fn path_in_file(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
         let mut own: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         if let [ARMS, index, ..] = path
             && let Some(arm) = index.parse::<usize>().ok().and_then(|index| self.arms.get(index))
@@ -126,7 +130,7 @@ impl Files {
 }
 
 /// Returns the base given with `--set`, which replaces the file's own.
-fn base_in(sets: &[String]) -> Result<Option<Value>, UserError> {
+fn base_from_sets(sets: &[String]) -> Result<Option<Value>, UserError> {
     let is_base = |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE);
     let Some(set) = sets.iter().rev().find(is_base) else { return Ok(None) };
     let mut table = Table::new();
@@ -135,18 +139,18 @@ fn base_in(sets: &[String]) -> Result<Option<Value>, UserError> {
 }
 
 impl ConfigText {
-    fn table(&self) -> Result<Table, UserError> {
+    fn parse_table(&self) -> Result<Table, UserError> {
         let shown = self.path.display().to_string();
-        toml::from_str(&self.text).map_err(|error| not_toml(&shown, &self.text, &error))
+        toml::from_str(&self.text).map_err(|error| toml_error(&shown, &self.text, &error))
     }
 
     /// Reads the base of this file. `chain` contains the real paths of the files so far.
-    fn base(&self, base: &Value, is_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
+    fn read_base(&self, base: &Value, is_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
         let error = |what: String| {
             let place = match (is_set, DeTable::parse(&self.text)) {
-                (false, Ok(tree)) => match offset(tree.get_ref(), &[BASE]) {
+                (false, Ok(tree)) => match find_offset(tree.get_ref(), &[BASE]) {
                     Some(found) => {
-                        format!("{}:{}", self.path.display(), line(&self.text, found.at))
+                        format!("{}:{}", self.path.display(), line_number(&self.text, found.at))
                     }
                     None => self.path.display().to_string(),
                 },
@@ -155,9 +159,9 @@ impl ConfigText {
             };
             UserError::new(one_line(&format!("{place}: key `{BASE}`: {what}")))
         };
-        if let Some(key) = FILE.iter().find(|key| key.name == BASE) {
+        if let Some(key) = TOP_LEVEL_KEYS.iter().find(|key| key.name == BASE) {
             let checked = key.kind.check(key, base);
-            checked.map_err(|Wrong { what, hint }| error(what).hint(hint))?;
+            checked.map_err(|KeyError { what, hint }| error(what).hint(hint))?;
         }
         let name = base.as_str().unwrap_or_default();
         let path = self.find(Path::new(name), is_set);
@@ -264,7 +268,7 @@ fn merge_tables(below: &mut Table, above: Table) {
 }
 
 /// The longest part of a path that exists in a file.
-struct Offset {
+struct KeyOffset {
     /// Number of path parts.
     depth: usize,
     at: usize,
@@ -272,10 +276,10 @@ struct Offset {
     is_final: bool,
 }
 
-fn offset(table: &DeTable<'_>, path: &[&str]) -> Option<Offset> {
+fn find_offset(table: &DeTable<'_>, path: &[&str]) -> Option<KeyOffset> {
     let (first, rest) = path.split_first()?;
     let (name, value) = table.get_key_value(*first)?;
-    let mut found = Offset { depth: 1, at: name.span().start, is_final: false };
+    let mut found = KeyOffset { depth: 1, at: name.span().start, is_final: false };
     let mut value = value.get_ref();
     for part in rest {
         value = match value {
@@ -302,25 +306,25 @@ fn offset(table: &DeTable<'_>, path: &[&str]) -> Option<Offset> {
     Some(found)
 }
 
-fn line(text: &str, at: usize) -> usize {
+fn line_number(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 /// Reports only the position and the reason, because the parser's own message shows the line,
 /// which may contain a secret.
-fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
-    let line = error.span().map_or(1, |span| line(text, span.start));
+fn toml_error(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
+    let line = error.span().map_or(1, |span| line_number(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();
     let why = why.replace(", expected ", "; expected ");
     // If the syntax is valid, the error is about a number that no type can represent.
     let key = error.span().and_then(|span| {
         let tree = DeTable::parse(text).ok()?;
-        around(tree.get_ref(), span.start)
+        key_at_offset(tree.get_ref(), span.start)
     });
     match key {
         Some(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let what = format!("{shown}:{line}: key `{}`: number out of range", joined(&path));
+            let what = format!("{shown}:{line}: key `{}`: number out of range", join_key(&path));
             UserError::new(one_line(&what)).hint("use a number of at most 18 digits")
         }
         None => UserError::new(one_line(&format!("{shown}:{line}: invalid TOML: {why}")))
@@ -329,12 +333,12 @@ fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
 }
 
 /// Returns the key whose value contains a position.
-fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
-    fn within(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
+fn key_at_offset(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
+    fn key_in_value(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
         match value {
-            DeValue::Table(table) => around(table, at),
+            DeValue::Table(table) => key_at_offset(table, at),
             DeValue::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-                let below = within(item.get_ref(), at)?;
+                let below = key_in_value(item.get_ref(), at)?;
                 Some([vec![index.to_string()], below].concat())
             }),
             _ => None,
@@ -342,7 +346,7 @@ fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
     }
     table.iter().find_map(|(name, value)| {
         let name = name.get_ref().to_string();
-        match within(value.get_ref(), at) {
+        match key_in_value(value.get_ref(), at) {
             Some(below) => Some([vec![name], below].concat()),
             None => {
                 let plain = !value.get_ref().is_table() && value.span().contains(&at);
@@ -355,7 +359,7 @@ fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConfigFile, Written, read};
+    use crate::{ConfigFile, ConfigSource, read};
 
     struct Folder(tempfile::TempDir);
 
@@ -374,7 +378,7 @@ mod tests {
             self.0.path().join(name)
         }
 
-        fn read(&self, name: &str, sets: &[&str]) -> Result<(ConfigFile, Written), UserError> {
+        fn read(&self, name: &str, sets: &[&str]) -> Result<(ConfigFile, ConfigSource), UserError> {
             let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
             read(&self.path(name), &sets)
         }

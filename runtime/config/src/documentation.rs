@@ -1,19 +1,19 @@
 //! Documents the keys of a configuration for `docs/configuration.md`.
 
 use crate::{
-    keys::{Key, keys_of},
+    keys::{Key, keys_from_schema},
     kind::Kind,
-    schema::{generated_config_schema, written},
+    schema::{generated_config_schema, require_arms},
 };
 
 /// Returns the tables of keys in Markdown. Keys that an arm inherits are not repeated.
-pub fn documentation() -> String {
+pub fn keys_markdown() -> String {
     let mut out = String::new();
-    tables("", &keys_of(&written(generated_config_schema())), &mut out);
+    write_tables("", &keys_from_schema(&require_arms(generated_config_schema())), &mut out);
     out
 }
 
-fn tables(place: &str, keys: &[Key], out: &mut String) {
+fn write_tables(place: &str, keys: &[Key], out: &mut String) {
     let head = if place.is_empty() { "Top level".to_owned() } else { format!("`{place}`") };
     out.push_str(&format!(
         "**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"
@@ -25,8 +25,8 @@ fn tables(place: &str, keys: &[Key], out: &mut String) {
             Some(default) if !is_table => format!("`{default}`"),
             _ => String::new(),
         };
-        let (name, says) = (&key.name, escaped(&key.says));
-        out.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", values(key)));
+        let (name, says) = (&key.name, escape_bars(&key.says));
+        out.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", describe_values(key)));
     }
     out.push('\n');
     for key in keys {
@@ -39,15 +39,15 @@ fn tables(place: &str, keys: &[Key], out: &mut String) {
         match &key.kind {
             // Skip an arm's tables, which are the same as the top-level tables.
             Kind::Table(_) if place == "[[arms]]" => {}
-            Kind::Table(inner) => tables(&format!("[{path}]"), inner, out),
-            Kind::Named(inner) => tables(&format!("[{path}.NAME]"), inner, out),
-            Kind::Rows(inner) => tables(&format!("[[{path}]]"), inner, out),
+            Kind::Table(inner) => write_tables(&format!("[{path}]"), inner, out),
+            Kind::Named(inner) => write_tables(&format!("[{path}.NAME]"), inner, out),
+            Kind::Rows(inner) => write_tables(&format!("[[{path}]]"), inner, out),
             _ => {}
         }
     }
 }
 
-fn values(key: &Key) -> String {
+fn describe_values(key: &Key) -> String {
     match &key.kind {
         Kind::Text => "text".to_owned(),
         Kind::Address => "URL, or `script:FILE`".to_owned(),
@@ -68,6 +68,6 @@ fn values(key: &Key) -> String {
 }
 
 /// Escapes bars, because a bar would end the cell.
-fn escaped(text: &str) -> String {
+fn escape_bars(text: &str) -> String {
     text.replace('|', "\\|")
 }

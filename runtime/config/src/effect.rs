@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// Rejects keys that have no effect without another key.
-pub fn check_companions(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
-    if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
+pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
+    if file.grading.certificate.is_none() && written.contains(&["grading", "flaky"]) {
         let what = "has no effect without a `certificate` that lists unreliable tests";
         let hint = "add certificate = \"FILE\" (create it with `proctor tasks validate --repeat 3 \
                     --certificate FILE`), or remove the key";
@@ -37,30 +37,30 @@ pub fn check_companions(file: &ConfigFile, written: &Written) -> Result<(), User
 ///
 /// All arms are checked together, because a list at the top of the file may be meant for the only
 /// arm whose mode is not closed.
-pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+pub fn check_network(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
     // For each key, in arm order: why it has no effect, or `None` if it has an effect in some arm.
     let mut unused: BTreeMap<Vec<&str>, Option<NoEffect>> = BTreeMap::new();
     for (arm, index) in file.arms.iter().zip(&indices) {
         let network = &arm.network;
-        for (key, set) in settings(network) {
+        for (key, set) in network_settings(network) {
             if !set {
                 continue;
             }
-            let path = written.of_arm(index, "network", key);
-            let why = no_effect_in(network, key);
+            let path = written.arm_key_path(index, "network", key);
+            let why = no_effect_reason(network, key);
             let known = unused.entry(path).or_insert(why);
             if why.is_none() {
                 *known = None;
             }
         }
-        let named = written.has(&written.of_arm(index, "network", "allow"));
+        let named = written.contains(&written.arm_key_path(index, "network", "allow"));
         if network.mode == NetworkMode::Allow
             && !named
             && network.allow.is_empty()
             && !network.audit
         {
-            let mode = written.of_arm(index, "network", "mode");
+            let mode = written.arm_key_path(index, "network", "mode");
             return Err(written
                 .error(&mode, "mode `allow` without patterns in `allow` blocks everything")
                 .hint(
@@ -82,7 +82,7 @@ struct NoEffect {
 }
 
 /// Returns the keys other than the mode, and whether each is set to something.
-fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
+fn network_settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     [
         ("allow", !network.allow.is_empty()),
         ("deny", !network.deny.is_empty()),
@@ -92,7 +92,7 @@ fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     ]
 }
 
-fn no_effect_in(network: &NetworkPolicy, key: &str) -> Option<NoEffect> {
+fn no_effect_reason(network: &NetworkPolicy, key: &str) -> Option<NoEffect> {
     match (network.mode, key) {
         (NetworkMode::Closed, _) => Some(NoEffect {
             what: "has no effect, because `network.mode` is `closed`",

@@ -10,7 +10,7 @@ use crate::{
 /// Rejects a table that applies to no model of the configuration or sets no limit. A table for a
 /// model that no arm uses only causes a note, because it is harmless and `--model` creates such
 /// tables.
-pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+pub fn check_endpoints(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
     for (name, table) in &file.endpoints {
         let path = |key| ["endpoints", name.as_str(), key];
         let limits = [table.max_concurrent, table.requests_per_minute, table.tokens_per_minute];
@@ -21,16 +21,16 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
             ));
         }
         let there: Vec<&ModelSpec> =
-            file.models.values().filter(|model| table.is_at(model)).collect();
+            file.models.values().filter(|model| table.matches_url_of(model)).collect();
         if there.is_empty() {
             let known = file.models.values().map(|model| model.base_url.as_str());
             let error = written.error(&path("base_url"), "no model in [models] has this address");
-            return Err(match nearest(&table.base_url, known) {
+            return Err(match closest_name(&table.base_url, known) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error.hint("use the same `base_url` as the model"),
             });
         }
-        if !there.iter().any(|model| table.holds_for(model)) {
+        if !there.iter().any(|model| table.applies_to(model)) {
             let wrong = table.model.as_deref().unwrap_or_default();
             let names: Vec<&str> = there.iter().map(|model| model.name.as_str()).collect();
             let what = format!("no model at this address has the name `{wrong}`");
@@ -42,7 +42,7 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
                 |arm: &crate::ArmFile| arm.model.as_ref().and_then(|name| file.models.get(name));
             file.arms.iter().filter_map(of).any(|used| used == model)
         };
-        if !there.iter().any(|model| table.holds_for(model) && used(model)) {
+        if !there.iter().any(|model| table.applies_to(model) && used(model)) {
             eprintln!("note: [endpoints.{name}] applies to no model that an arm uses");
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    UserError, {Extent, Written, matrix, paths, walk},
+    UserError, {ConfigSource, Extent, matrix, paths, walk},
 };
 
 /// Keys of a run configuration. An unknown key is an error that suggests the nearest known key.
@@ -30,11 +30,11 @@ pub struct ConfigFile {
     #[schemars(example = vec!["tasks.jsonl"])]
     pub tasks: Vec<String>,
     /// Number of times that each arm runs each task.
-    #[serde(default = "one")]
+    #[serde(default = "default_attempts")]
     #[schemars(range(min = 1, max = 10_000), example = 1)]
     pub attempts: u32,
     /// Number of parallel trials. Not a factor.
-    #[serde(default = "two")]
+    #[serde(default = "default_jobs")]
     #[schemars(range(min = 1, max = 10_000), example = 2)]
     pub jobs: usize,
     /// Limits of each sandbox.
@@ -82,7 +82,7 @@ impl ConfigFile {
     ///
     /// # Errors
     /// A path is not UTF-8.
-    pub fn recorded(&self) -> Result<RecordedConfig, serde_json::Error> {
+    pub fn to_record(&self) -> Result<RecordedConfig, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(self)?)
     }
 
@@ -90,7 +90,7 @@ impl ConfigFile {
     ///
     /// # Errors
     /// A key is missing or unknown to this version.
-    pub fn of_record(config: &RecordedConfig) -> Result<Self, serde_json::Error> {
+    pub fn from_record(config: &RecordedConfig) -> Result<Self, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(config)?)
     }
 }
@@ -198,11 +198,11 @@ pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile
     }
 }
 
-fn one() -> u32 {
+fn default_attempts() -> u32 {
     1
 }
 
-fn two() -> usize {
+fn default_jobs() -> usize {
     2
 }
 
@@ -210,20 +210,20 @@ fn two() -> usize {
 const INHERITED: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
 
 /// Reads a file, applies the `--set` values, and checks every key as written.
-pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserError> {
-    let mut written = Written::read(path, sets)?;
+pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSource), UserError> {
+    let mut written = ConfigSource::read(path, sets)?;
     let mut table = written.table().clone();
     if table.contains_key("matrix") {
         // The matrix may create all arms.
         table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
     }
-    walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
+    check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
     let crossed =
-        matrix::cross(&mut table, &written).map_err(|problem| written.problem(&problem))?;
-    written.cross(crossed);
-    walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
-    inherit(&mut table);
-    let mut file = of_table(&table)
+        matrix::cross(&mut table, &written).map_err(|problem| written.problem_error(&problem))?;
+    written.set_matrix_origins(crossed);
+    check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
+    inherit_tables(&mut table);
+    let mut file = config_from_table(&table)
         .map_err(|why| UserError::new(one_line(&format!("{}: {why}", path.display()))))?;
     paths::resolve_paths(&mut file, path, &written);
     Ok((file, written))
@@ -231,14 +231,14 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
 
 /// Reads a table whose keys were already checked against the schema. An error here is a gap in
 /// that check, so it is reported with its key.
-pub fn of_table(table: &toml::Table) -> Result<ConfigFile, String> {
+pub fn config_from_table(table: &toml::Table) -> Result<ConfigFile, String> {
     let value = serde_json::to_value(table).map_err(|error| error.to_string())?;
     serde_path_to_error::deserialize(value)
         .map_err(|error| format!("key `{}`: {}", error.path(), error.inner()))
 }
 
 /// Merges each arm's tables over the file's top-level tables.
-fn inherit(table: &mut toml::Table) {
+fn inherit_tables(table: &mut toml::Table) {
     let top: Vec<_> = INHERITED
         .iter()
         .filter_map(|name| table.get(*name).map(|value| (*name, value.clone())))

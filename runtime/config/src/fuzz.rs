@@ -2,9 +2,9 @@
 
 use std::{fs, path::Path};
 
-use fuzz::{fuzz, told};
+use fuzz::{assert_error_text, fuzz};
 
-use crate::{Known, UserError, read, resolve};
+use crate::{KnownNames, UserError, read, resolve};
 
 #[test]
 fn configurations_resolve_or_fail_with_a_located_error() {
@@ -13,18 +13,19 @@ fn configurations_resolve_or_fail_with_a_located_error() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/configurations");
     fuzz(seeds, |bytes| {
         fs::write(&path, bytes).unwrap();
-        let Err(error) = resolved(&path) else { return true };
-        told(&error.what, "");
-        told(error.hint.as_deref().unwrap_or_default(), "");
+        let Err(error) = read_and_resolve(&path) else { return true };
+        assert_error_text(&error.what, "");
+        assert_error_text(error.hint.as_deref().unwrap_or_default(), "");
         assert!(error.what.contains("run.toml"), "an error without a location: {error}");
         false
     });
 }
 
-fn resolved(path: &Path) -> Result<(), UserError> {
-    let known = Known {
+fn read_and_resolve(path: &Path) -> Result<(), UserError> {
+    let known = KnownNames {
         scaffold: &|name| {
-            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+            proctor_scaffolds::builtin_scaffold(name)
+                .map_err(|error| UserError::new(error.to_string()))
         },
         scaffolds: proctor_scaffolds::names(),
         script: &|_| Ok(()),

@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::{
     kind::{Form, Kind},
-    schema::{config_schema, written},
+    schema::{config_schema, require_arms},
 };
 
 /// The top-level keys of a configuration file.
-pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&written(config_schema())));
+pub static TOP_LEVEL_KEYS: LazyLock<Vec<Key>> =
+    LazyLock::new(|| keys_from_schema(&require_arms(config_schema())));
 
 #[derive(Debug, Clone)]
 pub struct Key {
@@ -28,7 +29,7 @@ pub struct Key {
 
 impl Key {
     /// Returns a hint that shows how to write the key.
-    pub fn write(&self) -> String {
+    pub fn usage_hint(&self) -> String {
         let name = &self.name;
         match &self.kind {
             Kind::Table(keys) => {
@@ -42,11 +43,11 @@ impl Key {
                 format!("use a table, as in {name} = {example}")
             }
             Kind::Named(keys) => {
-                let keys = required(keys);
+                let keys = list_required(keys);
                 format!("use one table for each, as in [{name}.NAME] with {keys} below it")
             }
             Kind::Rows(keys) => {
-                format!("use [[{name}]] for each, with {} below it", required(keys))
+                format!("use [[{name}]] for each, with {} below it", list_required(keys))
             }
             Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
             _ => match &self.example {
@@ -58,13 +59,13 @@ impl Key {
 }
 
 /// Lists the required keys.
-fn required(keys: &[Key]) -> String {
+fn list_required(keys: &[Key]) -> String {
     let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
     names.collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns the keys of a table, in the order of its type's fields.
-pub(crate) fn keys_of(schema: &Value) -> Vec<Key> {
+pub(crate) fn keys_from_schema(schema: &Value) -> Vec<Key> {
     let needed = |name: &str| {
         schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
     };
@@ -72,16 +73,16 @@ pub(crate) fn keys_of(schema: &Value) -> Vec<Key> {
     properties
         .map(|(name, schema)| Key {
             name: name.clone(),
-            kind: kind_of(schema),
+            kind: kind_from_schema(schema),
             required: needed(name),
-            says: line(schema["description"].as_str().unwrap_or_default()),
-            default: schema.get("default").filter(|value| says_something(value)).map(toml),
-            example: schema["examples"].get(0).map(toml),
+            says: join_lines(schema["description"].as_str().unwrap_or_default()),
+            default: schema.get("default").filter(|value| has_content(value)).map(to_toml),
+            example: schema["examples"].get(0).map(to_toml),
         })
         .collect()
 }
 
-fn kind_of(schema: &Value) -> Kind {
+fn kind_from_schema(schema: &Value) -> Kind {
     let whole = |key: &str| schema[key].as_i64();
     let number = |key: &str| schema[key].as_f64();
     match schema["type"].as_str() {
@@ -103,7 +104,7 @@ fn kind_of(schema: &Value) -> Kind {
             number("maximum").unwrap_or(f64::MAX),
         ),
         Some("array") if schema["items"]["type"] == "object" => {
-            Kind::Rows(keys_of(&schema["items"]))
+            Kind::Rows(keys_from_schema(&schema["items"]))
         }
         Some("array") => Kind::Texts(match schema["x-form"].as_str() {
             Some("allow") => Form::Allow,
@@ -112,9 +113,9 @@ fn kind_of(schema: &Value) -> Kind {
             _ => Form::Any,
         }),
         _ if schema["additionalProperties"].get("properties").is_some() => {
-            Kind::Named(keys_of(&schema["additionalProperties"]))
+            Kind::Named(keys_from_schema(&schema["additionalProperties"]))
         }
-        _ if schema.get("properties").is_some() => Kind::Table(keys_of(schema)),
+        _ if schema.get("properties").is_some() => Kind::Table(keys_from_schema(schema)),
         _ => Kind::Free,
     }
 }
@@ -131,14 +132,14 @@ fn choices(schema: &Value) -> Vec<String> {
 }
 
 /// Joins paragraphs into one line.
-fn line(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a value differs from a missing key. An empty list or table does not.
-fn says_something(value: &Value) -> bool {
+fn has_content(value: &Value) -> bool {
     match value {
-        Value::Object(map) => map.values().any(says_something),
+        Value::Object(map) => map.values().any(has_content),
         Value::Array(items) => !items.is_empty(),
         Value::Null => false,
         Value::Bool(flag) => *flag,
@@ -147,18 +148,18 @@ fn says_something(value: &Value) -> bool {
 }
 
 /// Converts a JSON value to TOML.
-fn toml(value: &Value) -> String {
+fn to_toml(value: &Value) -> String {
     match value {
         Value::Object(map) => format!("{{ {} }}", fields(map)),
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", "))
+            format!("[{}]", items.iter().map(to_toml).collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
     }
 }
 
 fn fields(map: &Map<String, Value>) -> String {
-    let fields = map.iter().map(|(key, value)| format!("{key} = {}", toml(value)));
+    let fields = map.iter().map(|(key, value)| format!("{key} = {}", to_toml(value)));
     fields.collect::<Vec<_>>().join(", ")
 }
 
@@ -167,11 +168,11 @@ mod tests {
     use super::*;
 
     /// Collects every key with the path of its table.
-    fn all<'a>(keys: &'a [Key], place: &str, found: &mut Vec<(String, &'a Key)>) {
+    fn collect_keys<'a>(keys: &'a [Key], place: &str, found: &mut Vec<(String, &'a Key)>) {
         for key in keys {
             found.push((format!("{place}{}", key.name), key));
             if let Kind::Table(inner) | Kind::Named(inner) | Kind::Rows(inner) = &key.kind {
-                all(inner, &format!("{place}{}.", key.name), found);
+                collect_keys(inner, &format!("{place}{}.", key.name), found);
             }
         }
     }
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn every_key_has_a_description_and_a_hint() {
         let mut keys = Vec::new();
-        all(&FILE, "", &mut keys);
+        collect_keys(&TOP_LEVEL_KEYS, "", &mut keys);
         assert!(keys.len() > 80, "{}", keys.len());
         for (path, key) in keys {
             assert!(!key.says.is_empty(), "{path} has no description");
@@ -201,7 +202,7 @@ mod tests {
                 _ => {}
             }
             // Users copy the text between backticks verbatim.
-            for written in key.write().split('`').skip(1).step_by(2) {
+            for written in key.usage_hint().split('`').skip(1).step_by(2) {
                 let table: toml::Table = toml::from_str(written).expect(written);
                 assert_eq!(key.kind.check(key, &table[&key.name]), Ok(()), "{path}: {written}");
             }

@@ -1,7 +1,7 @@
 //! The allowed values of a configuration's keys, and the errors for invalid ones.
 
-use proctor_egress::{Exception, Pattern};
-pub(crate) use proctor_types::nearest;
+use proctor_egress::{AddressException, Pattern};
+pub(crate) use proctor_types::closest_name;
 use toml::Value;
 
 use crate::keys::Key;
@@ -52,9 +52,11 @@ impl Form {
     fn check(self, text: &str) -> Result<(), String> {
         let checked = match self {
             Self::Any => return Ok(()),
-            Self::Allow => Pattern::allow(text).map(drop).map_err(|error| error.to_string()),
-            Self::Deny => Pattern::deny(text).map(drop).map_err(|error| error.to_string()),
-            Self::Private => Exception::parse(text).map(drop).map_err(|error| error.to_string()),
+            Self::Allow => Pattern::parse_allow(text).map(drop).map_err(|error| error.to_string()),
+            Self::Deny => Pattern::parse_deny(text).map(drop).map_err(|error| error.to_string()),
+            Self::Private => {
+                AddressException::parse(text).map(drop).map_err(|error| error.to_string())
+            }
         };
         checked.map_err(|error| format!("{error} (docs/egress.md)"))
     }
@@ -62,12 +64,12 @@ impl Form {
 
 /// An error about a value, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct KeyError {
     pub what: String,
     pub hint: String,
 }
 
-impl Wrong {
+impl KeyError {
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hint: hint.into() }
     }
@@ -76,41 +78,43 @@ impl Wrong {
 impl Kind {
     /// Checks the value itself. The content of a table is checked by the code that walks through
     /// it.
-    pub fn check(&self, key: &Key, value: &Value) -> Result<(), Wrong> {
+    pub fn check(&self, key: &Key, value: &Value) -> Result<(), KeyError> {
         match (self, value) {
             (Self::Text, Value::String(text)) if text.trim().is_empty() => {
-                Err(Wrong::new("is empty", key.write()))
+                Err(KeyError::new("is empty", key.usage_hint()))
             }
-            (Self::Address, Value::String(text)) => address(text),
-            (Self::Variable, Value::String(text)) => variable(text),
-            (Self::Choice(known), Value::String(text)) => choice(known, text),
+            (Self::Address, Value::String(text)) => check_address(text),
+            (Self::Variable, Value::String(text)) => check_variable(text),
+            (Self::Choice(known), Value::String(text)) => check_choice(known, text),
             (Self::Count(least, most), Value::Integer(number)) => {
                 if (least..=most).contains(&number) {
                     return Ok(());
                 }
                 let hint =
-                    format!("must be a whole number from {least} to {most}; {}", key.write());
-                Err(Wrong::new(format!("{number} is out of range"), hint))
+                    format!("must be a whole number from {least} to {most}; {}", key.usage_hint());
+                Err(KeyError::new(format!("{number} is out of range"), hint))
             }
             (Self::Number(..) | Self::Above(_), Value::Integer(number)) => {
-                self.bounds(key, *number as f64)
+                self.check_bounds(key, *number as f64)
             }
-            (Self::Number(..) | Self::Above(_), Value::Float(number)) => self.bounds(key, *number),
+            (Self::Number(..) | Self::Above(_), Value::Float(number)) => {
+                self.check_bounds(key, *number)
+            }
             (Self::Texts(form), Value::Array(items)) => {
                 for item in items {
                     let Value::String(text) = item else {
-                        let what = format!("contains {}, not text", shape(item));
-                        return Err(Wrong::new(what, key.write()));
+                        let what = format!("contains {}, not text", describe_type(item));
+                        return Err(KeyError::new(what, key.usage_hint()));
                     };
-                    form.check(text).map_err(|why| Wrong::new(why, key.write()))?;
+                    form.check(text).map_err(|why| KeyError::new(why, key.usage_hint()))?;
                 }
                 Ok(())
             }
             (Self::Rows(_), Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_table()) {
                     Some(item) => {
-                        let what = format!("contains {}, not tables", shape(item));
-                        Err(Wrong::new(what, key.write()))
+                        let what = format!("contains {}, not tables", describe_type(item));
+                        Err(KeyError::new(what, key.usage_hint()))
                     }
                     None => Ok(()),
                 }
@@ -119,13 +123,13 @@ impl Kind {
             | (Self::Flag, Value::Boolean(_))
             | (Self::Table(_) | Self::Named(_) | Self::Free, Value::Table(_)) => Ok(()),
             _ => {
-                let what = format!("expected {}, found {}", self.shape(), shape(value));
-                Err(Wrong::new(what, self.hint(key)))
+                let what = format!("expected {}, found {}", self.type_name(), describe_type(value));
+                Err(KeyError::new(what, self.hint(key)))
             }
         }
     }
 
-    fn bounds(&self, key: &Key, number: f64) -> Result<(), Wrong> {
+    fn check_bounds(&self, key: &Key, number: f64) -> Result<(), KeyError> {
         let (fits, range) = match self {
             Self::Number(least, most) => {
                 ((*least..=*most).contains(&number), format!("from {least} to {most}"))
@@ -140,10 +144,10 @@ impl Kind {
             true => format!("{number} is out of range"),
             false => format!("{number} is not a finite number"),
         };
-        Err(Wrong::new(what, format!("must be a number {range}; {}", key.write())))
+        Err(KeyError::new(what, format!("must be a number {range}; {}", key.usage_hint())))
     }
 
-    fn shape(&self) -> &'static str {
+    fn type_name(&self) -> &'static str {
         match self {
             Self::Text | Self::Address | Self::Variable | Self::Choice(_) => "text",
             Self::Flag => "true or false",
@@ -157,14 +161,14 @@ impl Kind {
 
     fn hint(&self, key: &Key) -> String {
         match self {
-            Self::Choice(known) => format!("use {}", one_of(known)),
-            _ => key.write(),
+            Self::Choice(known) => format!("use {}", list_choices(known)),
+            _ => key.usage_hint(),
         }
     }
 }
 
 /// Describes a value in TOML's terms.
-pub(crate) fn shape(value: &Value) -> &'static str {
+pub(crate) fn describe_type(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "text",
         Value::Integer(_) => "a whole number",
@@ -176,27 +180,27 @@ pub(crate) fn shape(value: &Value) -> &'static str {
     }
 }
 
-fn one_of(known: &[String]) -> String {
+fn list_choices(known: &[String]) -> String {
     format!("one of `{}`", known.join("`, `"))
 }
 
-fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
+fn check_choice(known: &[String], text: &str) -> Result<(), KeyError> {
     if known.iter().any(|one| one == text) {
         return Ok(());
     }
-    let hint = match nearest(text, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`? Use {}", one_of(known)),
-        None => format!("use {}", one_of(known)),
+    let hint = match closest_name(text, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`? Use {}", list_choices(known)),
+        None => format!("use {}", list_choices(known)),
     };
     let shown: String = text.chars().take(40).collect();
-    Err(Wrong::new(format!("invalid value `{shown}`"), hint))
+    Err(KeyError::new(format!("invalid value `{shown}`"), hint))
 }
 
-fn address(text: &str) -> Result<(), Wrong> {
+fn check_address(text: &str) -> Result<(), KeyError> {
     const FORM: &str = "use https://HOST/v1, or script:FILE for a scripted model";
     let text = text.trim();
     if let Some(file) = text.strip_prefix("script:") {
-        let empty = Wrong::new("the script is missing", FORM);
+        let empty = KeyError::new("the script is missing", FORM);
         return if file.is_empty() { Err(empty) } else { Ok(()) };
     }
     let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
@@ -204,18 +208,18 @@ fn address(text: &str) -> Result<(), Wrong> {
     if authority.contains('@') || text.contains(['?', '#']) {
         let hint = "put the key into an environment variable, set `key_env` to its name, and use \
                     an address such as https://HOST/v1";
-        return Err(Wrong::new(
+        return Err(KeyError::new(
             "contains a user name, a password or a query (not shown here)",
             hint,
         ));
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-        _ => Err(Wrong::new("not an http(s) address", FORM)),
+        _ => Err(KeyError::new("not an http(s) address", FORM)),
     }
 }
 
-fn variable(text: &str) -> Result<(), Wrong> {
+fn check_variable(text: &str) -> Result<(), KeyError> {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let named = text.starts_with(first) && text.chars().all(|c| first(c) || c.is_ascii_digit());
     if named {
@@ -223,5 +227,5 @@ fn variable(text: &str) -> Result<(), Wrong> {
     }
     let hint = "set it to the variable's name, as in `key_env = \"MY_KEY\"`, and put the key into \
                 the environment: export MY_KEY=...";
-    Err(Wrong::new("not a variable name (not shown here: it may be a key)", hint))
+    Err(KeyError::new("not a variable name (not shown here: it may be a key)", hint))
 }

@@ -21,18 +21,20 @@ mod paths;
 mod resolve;
 mod schema;
 mod set;
+mod source;
 mod walk;
-mod written;
 
-pub use documentation::documentation;
-pub use file::{ArmFile, ConfigFile, of_table, plain_arm, plain_config, read};
-pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
-pub use proctor_types::{CacheFile, GradingFile, ResumeFile, SCRIPT, UserError, near};
-pub use resolve::{Known, REPLAY, RunConfig, resolve};
+pub use documentation::keys_markdown;
+pub use file::{ArmFile, ConfigFile, config_from_table, plain_arm, plain_config, read};
+pub use model::{VendorModel, find_model, set_model, vendor_model, vendors};
+pub use proctor_types::{
+    CacheFile, GradingFile, ResumeFile, SCRIPT_URL_PREFIX, UserError, similar_names,
+};
+pub use resolve::{KnownNames, REPLAY_KEY, RunConfig, resolve};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,
     task_schema,
 };
 pub use set::apply as set;
-pub use walk::{Extent, walk};
-pub use written::Written;
+pub use source::ConfigSource;
+pub use walk::{Extent, check_keys};

@@ -13,18 +13,18 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use crate::{kind::Wrong, walk::Problem, written::Written};
-use axes::{Axis, FactorKey, factor_key, flatten, listed, same};
-use names::Names;
+use crate::{kind::KeyError, source::ConfigSource, walk::Problem};
+use axes::{Axis, FactorKey, flatten, list_values, parse_factor_key, values_equal};
+use names::ValueLabels;
 
-pub(crate) use names::shown;
+pub(crate) use names::display_value;
 
 /// Maximum number of arms. A larger matrix must be a mistake.
-const MOST: usize = 10_000;
+const MAX_ARMS: usize = 10_000;
 
 /// The locations where the arms and models of a matrix were written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Crossed {
+pub(crate) struct MatrixOrigins {
     pub(crate) arms: Vec<ArmOrigin>,
     pub(crate) models: BTreeMap<String, ModelOrigin>,
 }
@@ -57,19 +57,21 @@ struct Choice {
 }
 
 /// Replaces the arms of a table with those that its matrix creates, and removes the matrix.
-pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Problem> {
-    let Some(Value::Table(matrix)) = table.remove("matrix") else { return Ok(Crossed::default()) };
-    let axes = axes::of(&matrix, written)?;
-    let includes = tables(&matrix, "include")?;
-    let excludes = tables(&matrix, "exclude")?;
+pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixOrigins, Problem> {
+    let Some(Value::Table(matrix)) = table.remove("matrix") else {
+        return Ok(MatrixOrigins::default());
+    };
+    let axes = axes::parse_axes(&matrix, written)?;
+    let includes = entry_tables(&matrix, "include")?;
+    let excludes = entry_tables(&matrix, "exclude")?;
     if axes.is_empty() && includes.is_empty() {
-        let wrong = Wrong::new(
+        let wrong = KeyError::new(
             "no factors to cross",
             "add a key with a list, as in scaffold = [\"tools\", \"bash\"]",
         );
         return Err(Problem { path: vec!["matrix".into()], wrong });
     }
-    let names = Names::of(&axes);
+    let names = ValueLabels::for_axes(&axes);
     let combinations = combinations(&axes, &names)?;
     let bases: Vec<(Option<usize>, Table)> = match table.get("arms").and_then(Value::as_array) {
         Some(arms) if !arms.is_empty() => {
@@ -85,23 +87,23 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
         .collect::<Result<Vec<_>, _>>()?;
     let mut used = vec![false; excludes.len()];
     let mut builder =
-        MatrixBuilder { top: table.clone(), crossed: Crossed::default(), arms: Vec::new() };
+        MatrixBuilder { top: table.clone(), crossed: MatrixOrigins::default(), arms: Vec::new() };
     for (index, base) in &bases {
         for choices in &combinations {
             let Some(choices) = relevant_choices(choices, base, &axes) else { continue };
             let mut out = false;
             for (exclude, used) in excludes.iter().zip(&mut used) {
-                if exclude.holds(base, &choices, &builder.top) {
+                if exclude.matches(base, &choices, &builder.top) {
                     (*used, out) = (true, true);
                 }
             }
             if !out {
                 let named = base.get("name").and_then(Value::as_str);
-                builder.arm(*index, base, &choices, names.of_arm(named, &choices))?;
+                builder.add_arm(*index, base, &choices, names.arm_name(named, &choices))?;
             }
         }
         for (number, include) in includes.iter().enumerate() {
-            let (mut choices, own) = included(number, include)?;
+            let (mut choices, own) = read_include(number, include)?;
             // Sort the choices, so that the arm's name lists them in the usual order.
             choices.sort_by_key(|choice| {
                 axes.iter().position(|axis| axis.place == choice.place).unwrap_or(usize::MAX)
@@ -110,16 +112,17 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
             let name = match (own, named, bases.len()) {
                 (Some(own), Some(named), 2..) => format!("{named}/{own}"),
                 (Some(own), ..) => own,
-                (None, ..) => names.of_arm(named, &choices),
+                (None, ..) => names.arm_name(named, &choices),
             };
-            builder.arm(*index, base, &choices, name)?;
+            builder.add_arm(*index, base, &choices, name)?;
         }
     }
     if let Some(index) = used.iter().position(|used| !used) {
-        return Err(excludes[index].unused(&axes));
+        return Err(excludes[index].unused_error(&axes));
     }
     if builder.arms.is_empty() {
-        let wrong = Wrong::new("excludes every arm", "narrow one of the [[matrix.exclude]] tables");
+        let wrong =
+            KeyError::new("excludes every arm", "narrow one of the [[matrix.exclude]] tables");
         return Err(Problem { path: vec!["matrix".into(), "exclude".into()], wrong });
     }
     table.insert("arms".into(), Value::Array(builder.arms));
@@ -130,10 +133,10 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
 }
 
 /// Returns the tables of `[[matrix.include]]` or `[[matrix.exclude]]`.
-fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
+fn entry_tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
     let wrong = || Problem {
         path: vec!["matrix".into(), name.into()],
-        wrong: Wrong::new(
+        wrong: KeyError::new(
             "not a list of tables",
             format!("use [[matrix.{name}]] for each, with its keys below it"),
         ),
@@ -148,11 +151,11 @@ fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
 }
 
 /// Returns every combination. The last axis changes fastest.
-fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Problem> {
+fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, Problem> {
     let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
-    if count.is_none_or(|count| count > MOST) {
-        let wrong = Wrong::new(
-            format!("creates more than {MOST} arms from a single one"),
+    if count.is_none_or(|count| count > MAX_ARMS) {
+        let wrong = KeyError::new(
+            format!("creates more than {MAX_ARMS} arms from a single one"),
             "cross fewer values, or list combinations as [[matrix.include]]",
         );
         return Err(Problem { path: vec!["matrix".into()], wrong });
@@ -189,7 +192,7 @@ fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<V
     for (choice, axis) in choices.iter().zip(axes) {
         match &choice.place {
             FactorKey::Model { of: Some(model), .. } if asked != Some(model) => {
-                if !axis.values.first().is_some_and(|first| same(first, &choice.value)) {
+                if !axis.values.first().is_some_and(|first| values_equal(first, &choice.value)) {
                     return None;
                 }
             }
@@ -200,7 +203,7 @@ fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<V
 }
 
 /// Returns the choices of one `[[matrix.include]]` table, and its name if it has one.
-fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), Problem> {
+fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), Problem> {
     let (mut choices, mut name) = (Vec::new(), None);
     let at = vec!["matrix".to_owned(), "include".to_owned(), index.to_string()];
     for (path, value) in flatten(include) {
@@ -209,14 +212,14 @@ fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String
             let Value::String(text) = value else {
                 return Err(Problem {
                     path: at,
-                    wrong: Wrong::new("not text", "write name = \"...\""),
+                    wrong: KeyError::new("not text", "write name = \"...\""),
                 });
             };
             name = Some(text);
             continue;
         }
-        let place = factor_key(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
-        let label = Some(names::shown(&value));
+        let place = parse_factor_key(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
+        let label = Some(names::display_value(&value));
         choices.push(Choice { place, value, at, label });
     }
     Ok((choices, name))
@@ -233,7 +236,7 @@ impl Exclude {
     fn read(index: usize, table: &Table) -> Result<Self, Problem> {
         let at = vec!["matrix".to_owned(), "exclude".to_owned(), index.to_string()];
         if table.is_empty() {
-            let wrong = Wrong::new(
+            let wrong = KeyError::new(
                 "excludes everything",
                 "list the values of a combination, as in scaffold = \"bash\"",
             );
@@ -244,7 +247,7 @@ impl Exclude {
             // `name` is the only key of an arm that is not a matrix factor.
             let place = match path == ["name"] {
                 true => None,
-                false => Some(factor_key(&path).map_err(|wrong| Problem {
+                false => Some(parse_factor_key(&path).map_err(|wrong| Problem {
                     path: [at.clone(), path.clone()].concat(),
                     wrong,
                 })?),
@@ -258,38 +261,39 @@ impl Exclude {
         Ok(Self { at, keys })
     }
 
-    fn holds(&self, base: &Table, choices: &[Choice], top: &Table) -> bool {
+    fn matches(&self, base: &Table, choices: &[Choice], top: &Table) -> bool {
         self.keys.iter().all(|(_, place, values)| {
             let found = match place {
                 None => base.get("name").cloned(),
-                Some(place) => derived::value(place, base, choices, top),
+                Some(place) => derived::factor_value(place, base, choices, top),
             };
-            found.is_some_and(|found| values.iter().any(|value| same(value, &found)))
+            found.is_some_and(|found| values.iter().any(|value| values_equal(value, &found)))
         })
     }
 
     /// Returns the error if no combination matches, which is usually caused by a mistyped value.
-    fn unused(&self, axes: &[Axis]) -> Problem {
+    fn unused_error(&self, axes: &[Axis]) -> Problem {
         let of = |place: &Option<FactorKey>| {
             axes.iter().find(|axis| Some(&axis.place) == place.as_ref())
         };
         let strange = self.keys.iter().find_map(|(path, place, values)| {
             let axis = of(place)?;
-            let value =
-                values.iter().find(|value| !axis.values.iter().any(|one| same(one, value)))?;
+            let value = values
+                .iter()
+                .find(|value| !axis.values.iter().any(|one| values_equal(one, value)))?;
             Some((path, value, axis))
         });
         match strange {
             Some((path, value, axis)) => Problem {
                 path: [self.at.clone(), path.clone()].concat(),
-                wrong: Wrong::new(
-                    format!("no combination has the value `{}`", names::shown(value)),
-                    format!("the matrix crosses {}", listed(&axis.values)),
+                wrong: KeyError::new(
+                    format!("no combination has the value `{}`", names::display_value(value)),
+                    format!("the matrix crosses {}", list_values(&axis.values)),
                 ),
             },
             None => Problem {
                 path: self.at.clone(),
-                wrong: Wrong::new("no combination has all of these values", "fix or remove it"),
+                wrong: KeyError::new("no combination has all of these values", "fix or remove it"),
             },
         }
     }
@@ -298,12 +302,12 @@ impl Exclude {
 /// Builds the arms and models of a matrix.
 struct MatrixBuilder {
     top: Table,
-    crossed: Crossed,
+    crossed: MatrixOrigins,
     arms: Vec<Value>,
 }
 
 impl MatrixBuilder {
-    fn arm(
+    fn add_arm(
         &mut self,
         index: Option<usize>,
         base: &Table,
@@ -323,7 +327,7 @@ impl MatrixBuilder {
             }
         }
         if !sampling.is_empty() {
-            derived::model(&mut self.top, &mut self.crossed, &mut arm, &sampling)?;
+            derived::derive_model(&mut self.top, &mut self.crossed, &mut arm, &sampling)?;
         }
         arm.insert("name".into(), name.clone().into());
         self.arms.push(arm.into());

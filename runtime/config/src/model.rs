@@ -8,7 +8,7 @@ use proctor_types::{Api, ModelSpec, Price, ShippedTable};
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::{ConfigFile, Extent, UserError, Written, kind::nearest, walk};
+use crate::{ConfigFile, ConfigSource, Extent, UserError, kind::closest_name, walk};
 
 static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
     ShippedTable::new("endpoints.toml", include_str!("../../../configs/endpoints.toml"));
@@ -33,7 +33,7 @@ struct Endpoint {
 
 impl Endpoint {
     /// Whether the name looks like one of the vendor's own models.
-    fn has(&self, model: &str) -> bool {
+    fn has_model(&self, model: &str) -> bool {
         self.models.iter().any(|prefix| model.starts_with(prefix.as_str()))
     }
 }
@@ -57,9 +57,9 @@ pub fn vendors() -> Result<Vec<&'static str>, UserError> {
 }
 
 /// Sets one model for every arm: a model of the configuration, or `NAME` of a known vendor.
-pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
+pub fn set_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     if !file.models.contains_key(name) {
-        file.models.insert(name.to_owned(), at_vendor(name)?);
+        file.models.insert(name.to_owned(), vendor_spec(name)?);
     }
     for arm in file.arms.iter_mut().filter(|arm| arm.model.is_some()) {
         if let Some(old) = arm.model.replace(name.to_owned()) {
@@ -71,20 +71,20 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
 
 /// Returns the model for a command that has no run. `name` is a table of `[models]` in the file, or
 /// `VENDOR/NAME` of a known vendor. The file's other tables are ignored.
-pub fn model_of(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
-    let Some(path) = file else { return at_vendor(name) };
-    let written = Written::read(path, &[])?;
+pub fn find_model(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
+    let Some(path) = file else { return vendor_spec(name) };
+    let written = ConfigSource::read(path, &[])?;
     let found = written.table().get("models").and_then(|models| models.get(name)).cloned();
-    let Some(found) = found else { return at_vendor(name) };
+    let Some(found) = found else { return vendor_spec(name) };
     let models = toml::Table::from_iter([(name.to_owned(), found.clone())]);
     let table = toml::Table::from_iter([("models".to_owned(), toml::Value::Table(models))]);
-    walk(&table, Extent::Part).map_err(|problem| written.problem(&problem))?;
+    check_keys(&table, Extent::Part).map_err(|problem| written.problem_error(&problem))?;
     found
         .try_into()
         .map_err(|error| UserError::new(format!("{}: models.{name}: {error}", path.display())))
 }
 
-pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
+pub(crate) fn vendor_spec(name: &str) -> Result<ModelSpec, UserError> {
     vendor_model(name).map(|found| found.spec)
 }
 
@@ -101,10 +101,10 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
         };
         Some((endpoints.iter().find(is_named)?.1, model.trim()))
     });
-    let Some((endpoint, model)) = found else { return Err(unknown(name, endpoints)) };
+    let Some((endpoint, model)) = found else { return Err(unknown_model_error(name, endpoints)) };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     // On a local server, the same weights have a different price and context window.
-    let listed = prices.find(model).filter(|_| !endpoint.local);
+    let listed = prices.find_model(model).filter(|_| !endpoint.local);
     let spec = ModelSpec {
         base_url: endpoint.base_url.clone(),
         name: model.to_owned(),
@@ -126,13 +126,15 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     Ok(VendorModel { spec, agents: &endpoint.agents, is_local: endpoint.local })
 }
 
-fn unknown(name: &str, endpoints: &BTreeMap<String, Endpoint>) -> UserError {
+fn unknown_model_error(name: &str, endpoints: &BTreeMap<String, Endpoint>) -> UserError {
     let known: Vec<_> = endpoints.keys().map(String::as_str).collect();
     let near = match name.split_once('/') {
-        Some((vendor, model)) => nearest(vendor, known.iter().copied()).map(|near| (near, model)),
+        Some((vendor, model)) => {
+            closest_name(vendor, known.iter().copied()).map(|near| (near, model))
+        }
         None => endpoints
             .iter()
-            .find(|(_, one)| one.has(name))
+            .find(|(_, one)| one.has_model(name))
             .map(|(vendor, _)| (vendor.as_str(), name)),
     };
     let near = near.filter(|(_, model)| !model.trim().is_empty());
@@ -163,13 +165,16 @@ mod tests {
             ("openai/gpt-5.1", Api::Chat, "api.openai.com", "OPENAI_API_KEY"),
             ("openrouter/a/b", Api::Chat, "openrouter.ai", "OPENROUTER_API_KEY"),
         ] {
-            let spec = at_vendor(name).unwrap();
+            let spec = vendor_spec(name).unwrap();
             assert_eq!(spec.api, api, "{name}");
             assert!(spec.base_url.contains(host), "{name}: {}", spec.base_url);
             assert_eq!(spec.key_env.as_deref(), Some(key), "{name}");
         }
-        assert_eq!(at_vendor("openrouter/a/b").unwrap().name, "a/b");
-        assert_eq!(at_vendor("anthropic/claude-sonnet-4-5").unwrap().context_window, Some(200_000));
+        assert_eq!(vendor_spec("openrouter/a/b").unwrap().name, "a/b");
+        assert_eq!(
+            vendor_spec("anthropic/claude-sonnet-4-5").unwrap().context_window,
+            Some(200_000)
+        );
     }
 
     #[test]
@@ -198,9 +203,9 @@ mod tests {
         let text = include_str!("../../../configs/models.toml");
         let prices: toml::Table = toml::from_str(text).unwrap();
         for name in prices["models"].as_table().unwrap().keys() {
-            let vendors = endpoints.values().filter(|one| one.has(name)).count();
+            let vendors = endpoints.values().filter(|one| one.has_model(name)).count();
             assert_eq!(vendors, 1, "{name}");
-            let error = at_vendor(name).unwrap_err();
+            let error = vendor_spec(name).unwrap_err();
             let hint = error.hint.unwrap();
             assert!(
                 hint.starts_with("did you mean `") && hint.contains(&format!("/{name}`?")),
@@ -215,10 +220,10 @@ mod tests {
 
     #[test]
     fn unknown_vendor_suggests_the_nearest() {
-        let hint = at_vendor("opena/gpt-5.1").unwrap_err().hint.unwrap();
+        let hint = vendor_spec("opena/gpt-5.1").unwrap_err().hint.unwrap();
         assert!(hint.starts_with("did you mean `openai/gpt-5.1`?"), "{hint}");
         for name in ["openai/", "openai/ ", "gpt", ""] {
-            let hint = at_vendor(name).unwrap_err().hint.unwrap();
+            let hint = vendor_spec(name).unwrap_err().hint.unwrap();
             assert!(!hint.contains("did you mean") && hint.contains("openrouter"), "{hint}");
         }
     }

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use proctor_gateway::{PriceTable, check_settings};
 use proctor_tokens::Encoding;
-use proctor_types::{Budget, ModelSpec, is_day, sha256_hex};
+use proctor_types::{Budget, ModelSpec, is_iso_date, sha256_hex};
 
 use crate::{
     UserError,
-    {ConfigFile, SCRIPT, written::Written},
+    {ConfigFile, SCRIPT_URL_PREFIX, written::Written},
 };
 
 /// Rejects model settings that its wire format cannot express or that are not allowed. For models
 /// that arms use, also rejects an unreadable script, and a cost limit without a price.
-pub fn check(
+pub fn check_models(
     file: &ConfigFile,
-    written: &Written,
+    written: &ConfigSource,
     script: &dyn Fn(&Path) -> Result<(), String>,
 ) -> Result<(), UserError> {
     for (name, model) in &file.models {
@@ -24,7 +24,7 @@ pub fn check(
             let path = [&["models", name.as_str()], &wrong.key[..]].concat();
             written.error(&path, wrong.what).hint(wrong.hint)
         })?;
-        if let Some(cutoff) = model.cutoff.as_deref().filter(|cutoff| !is_day(cutoff)) {
+        if let Some(cutoff) = model.cutoff.as_deref().filter(|cutoff| !is_iso_date(cutoff)) {
             let what = format!("{cutoff:?} is not a date");
             return Err(written
                 .error(&["models", name, "cutoff"], what)
@@ -36,7 +36,7 @@ pub fn check(
         let used = arm.model.as_ref().and_then(|name| file.models.get_key_value(name));
         let Some((name, model)) = used else { continue };
         check_script(name, model, written, script)?;
-        if model.price.is_none() && prices.price(&model.name).is_none() {
+        if model.price.is_none() && prices.listed_price(&model.name).is_none() {
             check_unpriced(name, &arm.budget, &index.to_string(), written)?;
         }
     }
@@ -61,7 +61,7 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
                 the current folder), or `cl100k_base`";
     let bytes = std::fs::read(&file.path)
         .map_err(|error| (format!("cannot read {shown}: {error}"), hint.to_owned()))?;
-    proctor_tokens::Tokenizer::read(&bytes).map_err(|why| {
+    proctor_tokens::Tokenizer::parse(&bytes).map_err(|why| {
         (format!("{shown}: {why}"), "remove the key to count tokens with o200k_base".into())
     })?;
     file.sha256 = sha256_hex(&bytes);
@@ -71,16 +71,16 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
 /// Returns the built-in encoding with this name. To use a file with such a name, write its
 /// directory: `./cl100k_base`.
 pub fn builtin_encoding(name: &Path) -> Option<Encoding> {
-    name.to_str().and_then(Encoding::named)
+    name.to_str().and_then(Encoding::from_name)
 }
 
 fn check_script(
     name: &str,
     model: &ModelSpec,
-    written: &Written,
+    written: &ConfigSource,
     script: &dyn Fn(&Path) -> Result<(), String>,
 ) -> Result<(), UserError> {
-    let Some(file) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
+    let Some(file) = model.base_url.strip_prefix(SCRIPT_URL_PREFIX) else { return Ok(()) };
     script(Path::new(file)).map_err(|error| {
         written.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
             "set it to the path of a script (docs/fake-llm.md), relative to the configuration or the current folder",
@@ -93,12 +93,12 @@ fn check_unpriced(
     name: &str,
     budget: &Budget,
     index: &str,
-    written: &Written,
+    written: &ConfigSource,
 ) -> Result<(), UserError> {
     let of_arm = ["arms", index, "budget", "arm", "cost_usd"];
-    let own = if written.has(&of_arm) { 0 } else { 2 };
+    let own = if written.contains(&of_arm) { 0 } else { 2 };
     let limits = [
-        (budget.cost_usd, written.of_arm(index, "budget", "cost_usd")),
+        (budget.cost_usd, written.arm_key_path(index, "budget", "cost_usd")),
         (budget.arm.and_then(|shared| shared.cost_usd), of_arm[own..].to_vec()),
         (budget.run.and_then(|shared| shared.cost_usd), vec!["budget", "run", "cost_usd"]),
     ];

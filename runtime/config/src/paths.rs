@@ -7,42 +7,42 @@
 
 use std::path::{Path, PathBuf};
 
-use proctor_types::SCRIPT;
+use proctor_types::SCRIPT_URL_PREFIX;
 use serde_json::Value;
 
-use crate::{ConfigFile, Written, models};
+use crate::{ConfigFile, ConfigSource, models};
 
 /// File name suffixes of a scaffold that is given as a manifest file.
-const MANIFESTS: [&str; 1] = [".toml"];
+const MANIFEST_SUFFIXES: [&str; 1] = [".toml"];
 
 /// Scaffolds whose `program` setting is a file or directory (`docs/host.md`).
-const PROGRAMS: [&str; 3] = ["acp", "mcp", "process"];
+const PROGRAM_SCAFFOLDS: [&str; 3] = ["acp", "mcp", "process"];
 
 /// Prefix of a scaffold that is a Python function: `python:FILE.py:FUNCTION` (`docs/python.md`).
-pub const PYTHON: &str = "python:";
+pub const PYTHON_PREFIX: &str = "python:";
 
 /// Dataset options whose values are files or directories.
-const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
+const PATH_OPTIONS: [&str; 4] = ["ids", "repos", "setup", "shape"];
 
 /// The directories in which the paths of a configuration are looked up.
-struct Places<'a> {
+struct PathResolver<'a> {
     /// The requested configuration file.
     config: &'a Path,
     here: PathBuf,
-    written: &'a Written,
+    written: &'a ConfigSource,
 }
 
 /// Makes every path of a configuration absolute if it exists. Other paths stay as written, so that
 /// the code that needs them can report them.
-pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &Written) {
+pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &ConfigSource) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let places = Places { config, here, written };
+    let places = PathResolver { config, here, written };
 
     for pattern in &mut file.tasks {
-        *pattern = places.dataset(&["tasks"], pattern);
+        *pattern = places.resolve_dataset(&["tasks"], pattern);
     }
     for (name, model) in &mut file.models {
-        places.script(&["models", name, "base_url"], &mut model.base_url);
+        places.resolve_script(&["models", name, "base_url"], &mut model.base_url);
         if let Some(file) = &mut model.tokenizer
             && models::builtin_encoding(&file.path).is_none()
         {
@@ -50,14 +50,14 @@ pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &Written) {
         }
     }
     for (name, table) in &mut file.endpoints {
-        places.script(&["endpoints", name, "base_url"], &mut table.base_url);
+        places.resolve_script(&["endpoints", name, "base_url"], &mut table.base_url);
     }
     if let Some(certificate) = &mut file.grading.certificate {
         *certificate = places.find(&["grading", "certificate"], certificate);
     }
     for (index, arm) in file.arms.iter_mut().enumerate() {
         let index = index.to_string();
-        if MANIFESTS.iter().any(|end| arm.scaffold.ends_with(end)) {
+        if MANIFEST_SUFFIXES.iter().any(|end| arm.scaffold.ends_with(end)) {
             let found = places.find(&["arms", &index, "scaffold"], Path::new(&arm.scaffold));
             arm.scaffold = found.to_string_lossy().into_owned();
         }
@@ -65,10 +65,10 @@ pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &Written) {
             *prompts = places.find(&["arms", &index, "prompts"], prompts);
         }
         if let Some((file, function)) =
-            arm.scaffold.strip_prefix(PYTHON).and_then(|rest| rest.rsplit_once(':'))
+            arm.scaffold.strip_prefix(PYTHON_PREFIX).and_then(|rest| rest.rsplit_once(':'))
         {
             let found = places.find(&["arms", &index, "scaffold"], Path::new(file));
-            arm.scaffold = format!("{PYTHON}{}:{function}", found.display());
+            arm.scaffold = format!("{PYTHON_PREFIX}{}:{function}", found.display());
         }
         if let Some(interpreter) = &mut arm.interpreter
             // A bare name is looked up in `PATH`.
@@ -76,8 +76,8 @@ pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &Written) {
         {
             *interpreter = places.find(&["arms", &index, "interpreter"], interpreter);
         }
-        let is_program = PROGRAMS.contains(&arm.scaffold.as_str());
-        if (is_program || arm.scaffold.starts_with(PYTHON))
+        let is_program = PROGRAM_SCAFFOLDS.contains(&arm.scaffold.as_str());
+        if (is_program || arm.scaffold.starts_with(PYTHON_PREFIX))
             && let Some(Value::String(program)) = arm.settings.get_mut("program")
         {
             let found = places.find(&["arms", &index, "settings", "program"], Path::new(program));
@@ -87,41 +87,41 @@ pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &Written) {
             *replay = places.find(&["arms", &index, "replay"], replay);
         }
         if let Some(ca_file) = &mut arm.network.ca_file {
-            *ca_file = places.find(&written.of_arm(&index, "network", "ca_file"), ca_file);
+            *ca_file = places.find(&written.arm_key_path(&index, "network", "ca_file"), ca_file);
         }
     }
 }
 
-impl Places<'_> {
+impl PathResolver<'_> {
     /// Returns the directories to look in, in order.
-    fn folders(&self, key: &[&str]) -> Vec<PathBuf> {
-        let file = self.written.file_of(key);
+    fn search_dirs(&self, key: &[&str]) -> Vec<PathBuf> {
+        let file = self.written.source_file(key);
         let is_set = file.is_none();
-        let mut folders = beside(file.unwrap_or(self.config));
+        let mut folders = config_dirs(file.unwrap_or(self.config));
         folders.insert(if is_set { 0 } else { folders.len() }, self.here.clone());
         folders
     }
 
     fn find(&self, key: &[&str], path: &Path) -> PathBuf {
-        let mut places = self.folders(key).into_iter().map(|folder| folder.join(path));
+        let mut places = self.search_dirs(key).into_iter().map(|folder| folder.join(path));
         places.find(|place| place.exists()).unwrap_or_else(|| path.to_owned())
     }
 
-    fn script(&self, key: &[&str], base_url: &mut String) {
-        if let Some(script) = base_url.strip_prefix(SCRIPT) {
+    fn resolve_script(&self, key: &[&str], base_url: &mut String) {
+        if let Some(script) = base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             let found = self.find(key, Path::new(script));
-            *base_url = format!("{SCRIPT}{}", found.display());
+            *base_url = format!("{SCRIPT_URL_PREFIX}{}", found.display());
         }
     }
 
     /// Resolves a file, a directory or a glob with its options. A hub dataset stays as it is,
     /// except for its options.
-    fn dataset(&self, key: &[&str], pattern: &str) -> String {
+    fn resolve_dataset(&self, key: &[&str], pattern: &str) -> String {
         if pattern.starts_with("hf://") {
-            return self.with_options(key, pattern);
+            return self.resolve_options(key, pattern);
         }
         // A file may have any name, including one that looks like a glob.
-        let folders = self.folders(key);
+        let folders = self.search_dirs(key);
         if folders.iter().any(|folder| folder.join(pattern).is_file()) {
             return self.find(key, Path::new(pattern)).to_string_lossy().into_owned();
         }
@@ -131,7 +131,7 @@ impl Places<'_> {
         let place = match there {
             // The directory is a path, not a pattern, so escape its brackets and stars.
             Some(folder) if place.contains(['*', '?', '[']) => {
-                let folder = glob_escaped(&folder.to_string_lossy());
+                let folder = escape_glob(&folder.to_string_lossy());
                 Path::new(&folder).join(place).to_string_lossy().into_owned()
             }
             Some(folder) => folder.join(place).to_string_lossy().into_owned(),
@@ -139,14 +139,14 @@ impl Places<'_> {
         };
         match options {
             "" => place,
-            options => self.with_options(key, &format!("{place}#{options}")),
+            options => self.resolve_options(key, &format!("{place}#{options}")),
         }
     }
 
-    fn with_options(&self, key: &[&str], address: &str) -> String {
+    fn resolve_options(&self, key: &[&str], address: &str) -> String {
         let Some((place, options)) = address.split_once('#') else { return address.to_owned() };
         let placed = options.split('&').map(|option| match option.split_once('=') {
-            Some((name, value)) if FILES.contains(&name) => {
+            Some((name, value)) if PATH_OPTIONS.contains(&name) => {
                 format!("{name}={}", self.find(key, Path::new(value)).display())
             }
             _ => option.to_owned(),
@@ -157,7 +157,7 @@ impl Places<'_> {
 
 /// Returns the directory of a file. If the file is a link, also returns the directory of its
 /// target.
-fn beside(file: &Path) -> Vec<PathBuf> {
+fn config_dirs(file: &Path) -> Vec<PathBuf> {
     let folder = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         std::path::absolute(folder.unwrap_or(Path::new("."))).ok()
@@ -176,7 +176,7 @@ fn before_wildcard(pattern: &Path) -> PathBuf {
     pattern.components().take_while(plain).collect()
 }
 
-fn glob_escaped(text: &str) -> String {
+fn escape_glob(text: &str) -> String {
     text.chars().fold(String::new(), |mut out, c| {
         match c {
             '*' | '?' | '[' | ']' => out.extend(['[', c, ']']),

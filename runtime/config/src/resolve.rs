@@ -8,7 +8,7 @@ use std::{
 
 use proctor_scaffold_api::{Scaffold, notices::notices};
 use proctor_types::{
-    Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, RepositorySettings, clock_moment,
+    Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, RepositorySettings, parse_clock_time,
     sha256_hex,
 };
 use serde_json::{Map, Value, json};
@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     UserError,
     {
-        ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, model::at_vendor,
-        models, paths::PYTHON, walk,
+        ArmFile, ConfigFile, ConfigSource, Extent, effect, endpoints, kind::nearest,
+        model::at_vendor, models, paths::PYTHON, walk,
     },
 };
 
@@ -30,7 +30,11 @@ pub struct RunConfig {
 impl ConfigFile {
     /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. Used
     /// before arms are resolved, if names or models change.
-    pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
+    pub fn with_arms(
+        self,
+        written: &ConfigSource,
+        keeps: &dyn Fn(&str) -> bool,
+    ) -> (Self, ConfigSource) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
         let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
         let written = written.with_arms(&kept);
@@ -42,7 +46,11 @@ impl ConfigFile {
 
 impl RunConfig {
     /// Keeps only the arms whose name `keeps` selects, and the locations of their keys.
-    pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
+    pub fn with_arms(
+        self,
+        written: &ConfigSource,
+        keeps: &dyn Fn(&str) -> bool,
+    ) -> (Self, ConfigSource) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
         let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
         let written = written.with_arms(&kept);
@@ -54,11 +62,11 @@ impl RunConfig {
 }
 
 /// `Ok(None)` if no scaffold has the name; `Err` if one does but is unusable.
-type Found = Result<Option<Arc<dyn Scaffold>>, UserError>;
+type ScaffoldLookup = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
 /// The names that a configuration may use, as provided by the program.
-pub struct Known<'a> {
-    pub scaffold: &'a dyn Fn(&str) -> Found,
+pub struct KnownNames<'a> {
+    pub scaffold: &'a dyn Fn(&str) -> ScaffoldLookup,
     pub scaffolds: &'a [&'a str],
     /// Returns an error if a scripted model's file cannot be read.
     pub script: &'a dyn Fn(&Path) -> Result<(), String>,
@@ -68,8 +76,8 @@ pub struct Known<'a> {
 /// as written.
 pub fn resolve(
     file: ConfigFile,
-    written: &Written,
-    known: &Known<'_>,
+    written: &ConfigSource,
+    known: &KnownNames<'_>,
 ) -> Result<RunConfig, UserError> {
     if file.arms.is_empty() {
         return Err(written
@@ -81,11 +89,11 @@ pub fn resolve(
         // file.
         let table =
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
-        walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
+        check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
     }
     effect::check_companions(&file, written)?;
-    endpoints::check(&file, written)?;
-    models::check(&file, written, known.script)?;
+    endpoints::check_endpoints(&file, written)?;
+    models::check_models(&file, written, known.script)?;
     if let Some(certificate) = &file.grading.certificate
         && let Err(error) = std::fs::File::open(certificate)
     {
@@ -107,7 +115,8 @@ pub fn resolve(
                 .hint("give each arm a unique name"));
         }
         let found = (known.scaffold)(&arm.scaffold);
-        let Some(found) = found.map_err(|error| written.about(&own("scaffold"), error))? else {
+        let Some(found) = found.map_err(|error| written.locate_error(&own("scaffold"), error))?
+        else {
             let what = format!("unknown scaffold `{}`", arm.scaffold);
             let hint = format!("scaffolds: {}", known.scaffolds.join(", "));
             return Err(written.error(&own("scaffold"), what).hint(hint));
@@ -125,7 +134,7 @@ pub fn resolve(
             }
             (None, false) => None,
             (Some(name), true) => {
-                let mut model = model_named(&file.models, name)
+                let mut model = lookup_model(&file.models, name)
                     .map_err(|(what, hint)| written.error(&own("model"), what).hint(hint))?;
                 let sampling = found.sampling();
                 model.temperature = model.temperature.or(sampling.temperature);
@@ -154,11 +163,11 @@ pub fn resolve(
         }
         check_network(arm, written, &index)?;
         if let Some(clock) =
-            arm.sandbox.clock.as_ref().filter(|clock| clock_moment(clock).is_none())
+            arm.sandbox.clock.as_ref().filter(|clock| parse_clock_time(clock).is_none())
         {
             let what = format!("{clock:?} is not a time between 1971 and 2199");
             return Err(written
-                .error(&written.of_arm(&index, "sandbox", "clock"), what)
+                .error(&written.arm_key_path(&index, "sandbox", "clock"), what)
                 .hint("write it as \"2024-05-01T00:00:00Z\""));
         }
         if arm.budget.run != file.budget.run {
@@ -170,7 +179,7 @@ pub fn resolve(
             (loop_only_limit(&arm.budget), found.model_endpoint(&arm.settings))
         {
             let what = format!("cannot be enforced for the scaffold `{}`", arm.scaffold);
-            let hint = match arm.scaffold.starts_with(PYTHON) {
+            let hint = match arm.scaffold.starts_with(PYTHON_PREFIX) {
                 true => {
                     "add `endpoint = false` to [arms.settings] if the agent only uses \
                      `session.ask`, or remove the key"
@@ -180,13 +189,15 @@ pub fn resolve(
                      tools; remove the key for this arm"
                 }
             };
-            return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(hint));
+            return Err(written
+                .error(&written.arm_key_path(&index, "budget", key), what)
+                .hint(hint));
         }
         let shipped = found.factors();
         let found = match &arm.prompts {
             None => found,
             Some(folder) => found
-                .prompted(folder)
+                .with_prompts(folder)
                 .map_err(|wrong| written.error(&own("prompts"), wrong.what).hint(wrong.hint))?,
         };
         let mut prompts = found.factors();
@@ -215,9 +226,9 @@ pub fn resolve(
             leak_check: arm.leak_check,
             statement: arm.statement,
             prompts,
-            settings: settings(arm, found.as_ref(), written, &index)?,
+            settings: arm_settings(arm, found.as_ref(), written, &index)?,
         }
-        .identified();
+        .with_computed_id();
         if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
             let what = format!("has the same factors as the arm `{other}`");
             return Err(written
@@ -232,37 +243,39 @@ pub fn resolve(
 
 /// Key of the arm setting that identifies the trajectory to replay by its content hash. The path
 /// is not a factor.
-pub const REPLAY: &str = "replay";
+pub const REPLAY_KEY: &str = "replay";
 
 /// Key of an arm's interpreter, and of the setting from which a `python:` scaffold reads it.
-const INTERPRETER: &str = "interpreter";
+const INTERPRETER_KEY: &str = "interpreter";
 
 /// Returns the scaffold's settings.
-fn settings(
+fn arm_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
-    written: &Written,
+    written: &ConfigSource,
     index: &str,
 ) -> Result<Value, UserError> {
     let mut given = arm.settings.clone();
     if let Some(interpreter) = &arm.interpreter {
-        if !arm.scaffold.starts_with(PYTHON) {
+        if !arm.scaffold.starts_with(PYTHON_PREFIX) {
             let what =
                 format!("has no effect: the scaffold `{}` does not run Python", arm.scaffold);
-            return Err(written.error(&["arms", index, INTERPRETER], what).hint("remove the key"));
+            return Err(written
+                .error(&["arms", index, INTERPRETER_KEY], what)
+                .hint("remove the key"));
         }
-        given.insert(INTERPRETER.to_owned(), interpreter.to_string_lossy().into());
+        given.insert(INTERPRETER_KEY.to_owned(), interpreter.to_string_lossy().into());
     }
-    let settings = scaffold.settings(&given).map_err(|wrong| {
+    let settings = scaffold.resolve_settings(&given).map_err(|wrong| {
         // An arm's `interpreter` key is next to `settings`, whose keys belong to the scaffold.
-        let is_own = !(wrong.key == INTERPRETER && arm.interpreter.is_some());
+        let is_own = !(wrong.key == INTERPRETER_KEY && arm.interpreter.is_some());
         let path: Vec<&str> = match is_own {
             true => vec!["arms", index, "settings", wrong.key.as_str()],
-            false => vec!["arms", index, INTERPRETER],
+            false => vec!["arms", index, INTERPRETER_KEY],
         };
         written.error(&path, wrong.what).hint(wrong.hint)
     })?;
-    let settings = with_repository_settings(arm, scaffold, settings).map_err(|(what, hint)| {
+    let settings = add_repository_settings(arm, scaffold, settings).map_err(|(what, hint)| {
         written.error(&["arms", index, RepositorySettings::KEY], what).hint(hint)
     })?;
     let Some(file) = &arm.replay else { return Ok(settings.into()) };
@@ -270,12 +283,12 @@ fn settings(
         let what = format!("cannot read {}: {error}", file.display());
         written.error(&["arms", index, "replay"], what).hint("set it to a trial's trajectory.jsonl")
     })?;
-    Ok(json!({ REPLAY: sha256_hex(&bytes) }))
+    Ok(json!({ REPLAY_KEY: sha256_hex(&bytes) }))
 }
 
 /// Adds `repository_settings` unless it is the default. That makes it a factor, while older arms
 /// keep their IDs.
-fn with_repository_settings(
+fn add_repository_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
     mut settings: Map<String, Value>,
@@ -306,9 +319,9 @@ fn loop_only_limit(budget: &Budget) -> Option<&'static str> {
 }
 
 /// Checks the files and the policy as a whole. Patterns were already checked as written.
-fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), UserError> {
-    let of = |key| written.of_arm(index, "network", key);
-    proctor_egress::Policy::of_arm(&arm.network).map_err(|why| {
+fn check_network(arm: &ArmFile, written: &ConfigSource, index: &str) -> Result<(), UserError> {
+    let of = |key| written.arm_key_path(index, "network", key);
+    proctor_egress::Policy::for_arm(&arm.network).map_err(|why| {
         written.error(&["arms", index, "network"], why).hint("see docs/egress.md for the syntax")
     })?;
     if let Some(file) = &arm.network.ca_file {
@@ -327,7 +340,7 @@ fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), Us
 
 /// Returns the model, or an error and a hint. A model without a table comes from a known vendor,
 /// unless a table has a similar name: a typing error must not send requests elsewhere.
-fn model_named(
+fn lookup_model(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
 ) -> Result<ModelSpec, (String, String)> {
@@ -335,10 +348,10 @@ fn model_named(
         return Ok(found.clone());
     }
     let what = format!("unknown model `{name}`");
-    if let Some(near) = nearest(name, models.keys().map(String::as_str)) {
+    if let Some(near) = closest_name(name, models.keys().map(String::as_str)) {
         return Err((what, format!("did you mean `{near}`?")));
     }
-    at_vendor(name).map_err(|error| (what, error.hint.unwrap_or_default()))
+    vendor_spec(name).map_err(|error| (what, error.hint.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -349,14 +362,14 @@ mod tests {
     use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
     use serde_json::{Map, Value, json};
 
-    use super::{Known, resolve};
+    use super::{KnownNames, resolve};
     use crate::{UserError, read};
 
     /// A command-line client in the sandbox, which calls the model through its proxy.
-    struct Client;
+    struct SandboxedClient;
 
     #[async_trait]
-    impl Scaffold for Client {
+    impl Scaffold for SandboxedClient {
         fn name(&self) -> &'static str {
             "client"
         }
@@ -384,7 +397,7 @@ mod tests {
 
     /// Resolves a configuration with these lines and two arms: one of the client, and one of a
     /// loop in Proctor.
-    fn resolved(lines: &str, of_client: &str) -> Result<Vec<String>, UserError> {
+    fn resolve_arms(lines: &str, of_client: &str) -> Result<Vec<String>, UserError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "tasks = []\n{lines}\n\
@@ -396,14 +409,13 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let (config, written) = read(file.path(), &[])?;
         let lookup = |name: &str| match name {
-            "client" => Ok(Some(Arc::new(Client) as Arc<dyn Scaffold>)),
+            "client" => Ok(Some(Arc::new(SandboxedClient) as Arc<dyn Scaffold>)),
             "broken" => Err(UserError::new("broken/task.md.j2: syntax error").hint("correct it")),
-            other => {
-                proctor_scaffolds::builtin(other).map_err(|error| UserError::new(error.to_string()))
-            }
+            other => proctor_scaffolds::builtin_scaffold(other)
+                .map_err(|error| UserError::new(error.to_string())),
         };
         let known =
-            Known { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
+            KnownNames { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
         let resolved = resolve(config, &written, &known)?;
         let told = |arm: proctor_types::Arm| match arm.settings["repository_settings"].as_str() {
             Some(said) => format!("{} {said}", arm.name),
@@ -415,13 +427,13 @@ mod tests {
     /// The default is not part of any arm, so that the arms of older runs keep their IDs.
     #[test]
     fn repository_settings_are_a_factor_only_if_set() {
-        let ignored = resolved("", "repository_settings = 'ignore'").unwrap();
-        assert_eq!(ignored, resolved("", "").unwrap());
-        assert_eq!(resolved("", "repository_settings = 'use'").unwrap(), ["loop", "cli use"]);
-        let typo = resolved("", "repository_settings = 'yes'").unwrap_err().to_string();
+        let ignored = resolve_arms("", "repository_settings = 'ignore'").unwrap();
+        assert_eq!(ignored, resolve_arms("", "").unwrap());
+        assert_eq!(resolve_arms("", "repository_settings = 'use'").unwrap(), ["loop", "cli use"]);
+        let typo = resolve_arms("", "repository_settings = 'yes'").unwrap_err().to_string();
         assert!(typo.contains("arms.1.repository_settings"), "{typo}");
         let arm = "[[arms]]\nname = 'c'\nscaffold = 'noop'\nrepository_settings = 'use'";
-        let error = resolved("", arm).unwrap_err().to_string();
+        let error = resolve_arms("", arm).unwrap_err().to_string();
         assert!(error.contains("arms.2.repository_settings"), "{error}");
         assert!(error.contains("does not read settings from the task's repository"), "{error}");
     }
@@ -440,9 +452,10 @@ mod tests {
         std::fs::write(file.path(), format!("tasks = []\n{}", arms.concat())).unwrap();
         let (config, written) = read(file.path(), &[]).unwrap();
         let lookup = |name: &str| {
-            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+            proctor_scaffolds::builtin_scaffold(name)
+                .map_err(|error| UserError::new(error.to_string()))
         };
-        let known = Known { scaffold: &lookup, scaffolds: &[], script: &|_| Ok(()) };
+        let known = KnownNames { scaffold: &lookup, scaffolds: &[], script: &|_| Ok(()) };
         let all = resolve(config, &written, &known).unwrap();
         let (some, written) = all.with_arms(&written, &|name| name != "a");
         let names = |arms: Vec<&str>| arms == ["b", "c"];
@@ -457,7 +470,7 @@ mod tests {
     #[test]
     fn unloadable_scaffold_is_reported_with_its_reason() {
         let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
-        let error = resolved("", arm).unwrap_err().to_string();
+        let error = resolve_arms("", arm).unwrap_err().to_string();
         assert!(error.contains("broken/task.md.j2: syntax error"), "{error}");
         assert!(error.contains("arms") && error.contains("hint: correct it"), "{error}");
     }
@@ -474,8 +487,11 @@ mod tests {
             let top = format!("[budget]\nsteps = 5\n{line}");
             let own = format!("budget = {{ steps = 5, {line} }}");
             for (error, path) in [
-                (resolved(&top, "").unwrap_err(), format!("key `budget.{key}`")),
-                (resolved("", &own).unwrap_err(), format!("key `arms.1.budget.{key}` (arm `cli`)")),
+                (resolve_arms(&top, "").unwrap_err(), format!("key `budget.{key}`")),
+                (
+                    resolve_arms("", &own).unwrap_err(),
+                    format!("key `arms.1.budget.{key}` (arm `cli`)"),
+                ),
             ] {
                 assert!(error.what.contains(&path), "{path}: {}", error.what);
                 assert!(error.what.contains("cannot be enforced for the scaffold `client`"));
@@ -484,10 +500,10 @@ mod tests {
             // The client's own arm may override the top-level table.
             if key != "tool_seconds" {
                 let other = "budget = { disclosure = 'announced', ending = 'hard' }";
-                assert_eq!(resolved(&top, other).unwrap(), ["loop", "cli"]);
+                assert_eq!(resolve_arms(&top, other).unwrap(), ["loop", "cli"]);
             }
         }
         let kept = "[budget]\nsteps = 5\ncost_usd = 1\nwall_seconds = 9\ndisclosure = 'announced'";
-        assert_eq!(resolved(kept, "").unwrap(), ["loop", "cli"]);
+        assert_eq!(resolve_arms(kept, "").unwrap(), ["loop", "cli"]);
     }
 }

@@ -17,7 +17,7 @@ pub fn config_schema() -> Value {
 }
 
 /// Returns the schema of a configuration, with the keys that are required without a matrix.
-pub(crate) fn written(mut schema: Value) -> Value {
+pub(crate) fn require_arms(mut schema: Value) -> Value {
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.push("arms".into());
     }
@@ -70,7 +70,7 @@ pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         // Inline subschemas, so that editors and the table of keys need not follow references.
         settings.inline_subschemas = true;
-        settings.transforms.push(Box::new(WithoutNull));
+        settings.transforms.push(Box::new(RemoveNull));
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".into(), title.into());
@@ -80,18 +80,18 @@ pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
 /// Removes `null` from schemas, because TOML has no null and tasks omit missing values. A key that
 /// is not required is optional.
 #[derive(Debug, Clone)]
-struct WithoutNull;
+struct RemoveNull;
 
-impl Transform for WithoutNull {
+impl Transform for RemoveNull {
     fn transform(&mut self, schema: &mut Schema) {
         if let Some(object) = schema.as_object_mut() {
-            plain(object);
+            simplify_schema(object);
         }
         schemars::transform::transform_subschemas(self, schema);
     }
 }
 
-fn plain(schema: &mut Map<String, Value>) {
+fn simplify_schema(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {
         kinds.retain(|kind| kind != "null");
         if let [only] = &kinds[..] {

@@ -10,7 +10,7 @@ pub fn apply(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserErro
         return Err(UserError::new(format!("--set {set:?} has no `=`"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };
-    let parts_of = split(key);
+    let parts_of = split_key(key);
     let Some((last, path)) = parts_of.split_last().filter(|(last, _)| !last.is_empty()) else {
         return Err(UserError::new(format!("--set {set:?} has no key"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
@@ -46,7 +46,7 @@ pub fn apply(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserErro
     Ok(parts_of)
 }
 
-fn split(key: &str) -> Vec<String> {
+fn split_key(key: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut quoted = false;
     for c in key.trim().chars() {

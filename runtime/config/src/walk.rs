@@ -3,15 +3,15 @@
 use toml::{Table, Value};
 
 use crate::{
-    keys::{FILE, Key},
-    kind::{Kind, Wrong, nearest},
+    keys::{Key, TOP_LEVEL_KEYS},
+    kind::{KeyError, Kind, closest_name},
 };
 
 /// The first error and the key that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub path: Vec<String>,
-    pub wrong: Wrong,
+    pub wrong: KeyError,
 }
 
 /// Whether required keys must be present.
@@ -23,11 +23,11 @@ pub enum Extent {
 }
 
 /// Checks every key and value, in the order of the tables in the file.
-pub fn walk(table: &Table, extent: Extent) -> Result<(), Problem> {
-    table_of(table, &FILE, &mut Vec::new(), extent)
+pub fn check_keys(table: &Table, extent: Extent) -> Result<(), Problem> {
+    check_table(table, &TOP_LEVEL_KEYS, &mut Vec::new(), extent)
 }
 
-fn table_of(
+fn check_table(
     table: &Table,
     keys: &[Key],
     path: &mut Vec<String>,
@@ -36,10 +36,10 @@ fn table_of(
     for (name, value) in table {
         path.push(name.clone());
         let Some(key) = keys.iter().find(|key| key.name == *name) else {
-            return Err(Problem { wrong: unknown(name, keys), path: path.clone() });
+            return Err(Problem { wrong: unknown_key_error(name, keys), path: path.clone() });
         };
         key.kind.check(key, value).map_err(|wrong| Problem { path: path.clone(), wrong })?;
-        inner(&key.kind, value, path, extent)?;
+        check_content(&key.kind, value, path, extent)?;
         path.pop();
     }
     if extent == Extent::Part {
@@ -48,32 +48,32 @@ fn table_of(
     match keys.iter().find(|key| key.required && !table.contains_key(&key.name)) {
         Some(missing) => {
             path.push(missing.name.clone());
-            let wrong = Wrong::new("is missing", missing.write());
+            let wrong = KeyError::new("is missing", missing.usage_hint());
             Err(Problem { path: path.clone(), wrong })
         }
         None => Ok(()),
     }
 }
 
-fn inner(
+fn check_content(
     kind: &Kind,
     value: &Value,
     path: &mut Vec<String>,
     extent: Extent,
 ) -> Result<(), Problem> {
     match (kind, value) {
-        (Kind::Table(keys), Value::Table(table)) => table_of(table, keys, path, extent),
+        (Kind::Table(keys), Value::Table(table)) => check_table(table, keys, path, extent),
         (Kind::Named(keys), Value::Table(tables)) => {
             for (name, value) in tables {
                 path.push(name.clone());
                 let Value::Table(table) = value else {
-                    let wrong = Wrong::new(
+                    let wrong = KeyError::new(
                         "not a table",
                         format!("use [{}] with its keys below it", path.join(".")),
                     );
                     return Err(Problem { path: path.clone(), wrong });
                 };
-                table_of(table, keys, path, extent)?;
+                check_table(table, keys, path, extent)?;
                 path.pop();
             }
             Ok(())
@@ -81,7 +81,7 @@ fn inner(
         (Kind::Rows(keys), Value::Array(items)) => {
             for (index, table) in items.iter().filter_map(Value::as_table).enumerate() {
                 path.push(index.to_string());
-                table_of(table, keys, path, extent)?;
+                check_table(table, keys, path, extent)?;
                 path.pop();
             }
             Ok(())
@@ -95,13 +95,13 @@ const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
 
 /// Returns the error for an unknown key. If the key was renamed or belongs to another table, the
 /// error says so. Otherwise it suggests the closest key of this table.
-pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
+pub(crate) fn unknown_key_error(name: &str, keys: &[Key]) -> KeyError {
     let what = "unknown key";
     let names = || keys.iter().map(|key| key.name.as_str());
     if let Some((_, now)) =
         RENAMED.iter().find(|(old, now)| *old == name && names().any(|key| key == *now))
     {
-        return Wrong::new(
+        return KeyError::new(
             format!("renamed to `{now}`"),
             format!("use `{now}` instead; its keys have not changed"),
         );
@@ -110,11 +110,11 @@ pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
     let known = format!("known keys: {}", known.join(", "));
     let homes = tables_with_key(name);
     if !homes.is_empty() {
-        return Wrong::new(what, format!("it belongs to {}; {known}", homes.join(" or ")));
+        return KeyError::new(what, format!("it belongs to {}; {known}", homes.join(" or ")));
     }
-    match nearest(name, names()) {
-        Some(near) => Wrong::new(what, format!("did you mean `{near}`? {known}")),
-        None => Wrong::new(what, known),
+    match closest_name(name, names()) {
+        Some(near) => KeyError::new(what, format!("did you mean `{near}`? {known}")),
+        None => KeyError::new(what, known),
     }
 }
 
@@ -137,6 +137,6 @@ fn tables_with_key(name: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    find(name, &FILE, "", &mut found);
+    find(name, &TOP_LEVEL_KEYS, "", &mut found);
     found
 }

@@ -9,7 +9,7 @@ use std::{
 
 use pretty_assertions::assert_eq;
 use proctor_config::{
-    config_schema, documentation, generated_config_schema, generated_task_schema,
+    config_schema, generated_config_schema, generated_task_schema, keys_markdown,
 };
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn is_current(path: &str, text: &str) {
+fn assert_current(path: &str, text: &str) {
     let file = repository().join(path);
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, text).unwrap();
@@ -27,14 +27,14 @@ fn is_current(path: &str, text: &str) {
     assert_eq!(there, text, "{path} is out of date: {hint}");
 }
 
-fn printed(schema: &Value) -> String {
+fn to_pretty_json(schema: &Value) -> String {
     serde_json::to_string_pretty(schema).unwrap() + "\n"
 }
 
 #[test]
 fn schemas_are_current() {
-    is_current("configs/schema.json", &printed(&generated_config_schema()));
-    is_current("configs/task-schema.json", &printed(&generated_task_schema()));
+    assert_current("configs/schema.json", &to_pretty_json(&generated_config_schema()));
+    assert_current("configs/task-schema.json", &to_pretty_json(&generated_task_schema()));
 }
 
 #[test]
@@ -45,14 +45,14 @@ fn documentation_is_current() {
     let there = fs::read_to_string(repository().join(path)).unwrap();
     let (before, rest) = there.split_once(BEGIN).expect("the marker before the keys");
     let (_, after) = rest.split_once(END).expect("the marker after the keys");
-    is_current(path, &format!("{before}{BEGIN}\n{}{END}{after}", documentation()));
+    assert_current(path, &format!("{before}{BEGIN}\n{}{END}{after}", keys_markdown()));
 }
 
 /// Editors know only the schema, so it must accept and reject the same keys as Proctor: every
 /// table has a closed set of keys.
 #[test]
 fn schema_is_closed_and_has_no_null() {
-    fn look(schema: &Value, place: &str) {
+    fn check_closed(schema: &Value, place: &str) {
         match schema {
             Value::Object(map) => {
                 if map.contains_key("properties") {
@@ -63,15 +63,15 @@ fn schema_is_closed_and_has_no_null() {
                     );
                 }
                 for (key, value) in map {
-                    look(value, &format!("{place}/{key}"));
+                    check_closed(value, &format!("{place}/{key}"));
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| look(item, place)),
+            Value::Array(items) => items.iter().for_each(|item| check_closed(item, place)),
             Value::String(text) => assert!(text != "null", "{place}"),
             _ => {}
         }
     }
-    look(&config_schema(), "");
+    check_closed(&config_schema(), "");
     // Arms are either written or created by a matrix.
     let schema = config_schema();
     assert_eq!(schema["required"], serde_json::json!(["tasks"]));

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{DatasetError, bad::nearest};
+use crate::{DatasetError, errors::nearest};
 
 /// The prefix of a Hugging Face Hub address.
 const HUB: &str = "hf://";
@@ -11,12 +11,12 @@ const HUB: &str = "hf://";
 /// A dataset address as given by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub place: Where,
+    pub place: DatasetLocation,
     pub options: Options,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Where {
+pub(crate) enum DatasetLocation {
     /// A file, a directory or a glob.
     Disk(String),
     Hub(HubName),
@@ -51,14 +51,14 @@ const KEYS: [&str; 9] =
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
         let (place, options) = text.split_once('#').unwrap_or((text, ""));
-        let mut options = Options::parse(options).map_err(|why| bad(text, why))?;
+        let mut options = Options::parse(options).map_err(|why| bad_address(text, why))?;
         let Some(rest) = place.strip_prefix(HUB) else {
-            return Ok(Self { place: Where::Disk(place.to_owned()), options });
+            return Ok(Self { place: DatasetLocation::Disk(place.to_owned()), options });
         };
         let mut parts = rest.splitn(3, '/');
         let (owner, name, split) = (parts.next(), parts.next(), parts.next());
         let (Some(owner), Some(name)) = (owner.filter(is_name), name) else {
-            return Err(bad(
+            return Err(bad_address(
                 text,
                 "expected hf://owner/name or hf://owner/name@revision/split".into(),
             ));
@@ -68,7 +68,7 @@ impl Address {
             None => (name, None),
         };
         if !is_name(&name) || revision.as_deref().is_some_and(|revision| !is_name(&revision)) {
-            return Err(bad(
+            return Err(bad_address(
                 text,
                 "names and revisions may contain only letters, digits, and `.-_`".into(),
             ));
@@ -77,7 +77,7 @@ impl Address {
             options.split = Some(split.to_owned());
         }
         let name = format!("{owner}/{name}");
-        Ok(Self { place: Where::Hub(HubName { name, revision }), options })
+        Ok(Self { place: DatasetLocation::Hub(HubName { name, revision }), options })
     }
 }
 
@@ -86,7 +86,10 @@ impl Address {
     /// with exactly this name exists, the address has no options.
     pub(crate) fn parse_at(text: &str, base_dir: &Path) -> Result<Self, DatasetError> {
         if base_dir.join(text).is_file() {
-            return Ok(Self { place: Where::Disk(text.to_owned()), options: Options::default() });
+            return Ok(Self {
+                place: DatasetLocation::Disk(text.to_owned()),
+                options: Options::default(),
+            });
         }
         let mut address = Self::parse(text)?;
         for path in [&mut address.options.ids, &mut address.options.repos].into_iter().flatten() {
@@ -94,7 +97,7 @@ impl Address {
         }
         if let Some(setup) = &mut address.options.setup {
             let file = base_dir.join(setup.concat());
-            let why = |error| bad(text, format!("`setup={}`: {error}", file.display()));
+            let why = |error| bad_address(text, format!("`setup={}`: {error}", file.display()));
             let lines = std::fs::read_to_string(&file).map_err(why)?;
             *setup = lines
                 .lines()
@@ -104,7 +107,7 @@ impl Address {
                 .collect();
         }
         if let Some(repos) = &mut address.options.repos {
-            let why = |error| bad(text, format!("`repos={}`: {error}", repos.display()));
+            let why = |error| bad_address(text, format!("`repos={}`: {error}", repos.display()));
             *repos = repos.canonicalize().map_err(why)?;
         }
         Ok(address)
@@ -162,7 +165,7 @@ fn is_name(text: &&str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-fn bad(text: &str, why: String) -> DatasetError {
+fn bad_address(text: &str, why: String) -> DatasetError {
     DatasetError::BadAddress { address: text.to_owned(), why }
 }
 
@@ -176,9 +179,9 @@ mod tests {
         let full = read("hf://SWE-bench/SWE-bench_Lite@v1.0/dev#hints=true");
         let name =
             HubName { name: "SWE-bench/SWE-bench_Lite".into(), revision: Some("v1.0".into()) };
-        assert_eq!(full.place, Where::Hub(name));
+        assert_eq!(full.place, DatasetLocation::Hub(name));
         assert_eq!((full.options.split.as_deref(), full.options.hints), (Some("dev"), true));
-        assert_eq!(read("data/*.parquet").place, Where::Disk("data/*.parquet".into()));
+        assert_eq!(read("data/*.parquet").place, DatasetLocation::Disk("data/*.parquet".into()));
     }
 
     #[test]

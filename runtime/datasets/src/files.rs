@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     DatasetError,
     address::Options,
-    choose::{Choice, choose},
+    split_files::{Choice, choose_split},
 };
 
 /// Returns the files of a file name, a directory or a glob, and their split if known.
@@ -22,7 +22,7 @@ pub(crate) fn expand(
         return Ok((vec![plain], options.split.clone()));
     }
     if plain.is_dir() {
-        return folder(&plain, options, usual);
+        return find_files_in_folder(&plain, options, usual);
     }
     if !pattern.contains(['*', '?', '[']) {
         return Err(no_match());
@@ -38,7 +38,7 @@ pub(crate) fn expand(
 }
 
 /// Returns the files of a directory in the hub's layout.
-fn folder(
+fn find_files_in_folder(
     folder: &Path,
     options: &Options,
     usual: Option<&str>,
@@ -54,7 +54,7 @@ fn folder(
         .filter(|path| path.is_file())
         .filter_map(|path| Some(path.strip_prefix(&root).ok()?.to_str()?.to_owned()))
         .collect();
-    match choose(&paths, options.split.as_deref(), usual) {
+    match choose_split(&paths, options.split.as_deref(), usual) {
         Choice::Files { split, files } => {
             Ok((files.iter().map(|file| folder.join(file)).collect(), split))
         }

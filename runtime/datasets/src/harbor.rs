@@ -7,12 +7,12 @@ use std::{
 };
 
 use proctor_harbor::{
-    Config, DATASET, Finding, Folder, Mistake, Read, SOLVE, TASK, TEST, lint, read_config,
-    read_manifest,
+    Config, DATASET_FILE, Diagnostic, Finding, Folder, ParsedConfig, SOLVE_SCRIPT, TASK_FILE,
+    TEST_SCRIPT, lint, read_config, read_manifest,
 };
 use proctor_types::{
-    Environment, Harbor, HarborNetwork, HarborSeparate, HarborVerifier, LEAST_CPUS,
-    LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, Need, Resources, Source, TASK_SCHEMA, Task, TaskId,
+    Environment, Harbor, HarborNetwork, HarborSeparate, HarborVerifier, MAX_CPUS, MAX_SIZE_MB,
+    MIN_CPUS, MIN_MEMORY_MB, ResourceAmount, Resources, Source, TASK_SCHEMA, Task, TaskId,
     Timeouts, sha256_hex,
 };
 use serde_json::Value;
@@ -23,7 +23,7 @@ use crate::{BadRow, DatasetError};
 pub(crate) const SHAPE: &str = "harbor";
 
 /// Maximum depth of the search for tasks.
-const DEPTH: usize = 3;
+const MAX_SEARCH_DEPTH: usize = 3;
 
 /// Time limit of an agent's command if the task has no time limit for the agent.
 const COMMAND_SECONDS: f64 = 3600.0;
@@ -33,7 +33,7 @@ const ENVIRONMENT: &str = "environment";
 
 /// What a pattern refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum HarborSource {
     /// A task folder, or a folder that looks like one.
     Task(PathBuf),
     /// A `dataset.toml`.
@@ -48,16 +48,16 @@ pub(crate) struct HarborTask {
 
 /// Returns the Harbor folders and files that a pattern refers to, if any. `forced`: the address
 /// says that it is Harbor.
-pub(crate) fn places(
+pub(crate) fn find_sources(
     pattern: &str,
     base_dir: &Path,
     forced: bool,
-) -> Result<Option<Vec<Place>>, DatasetError> {
+) -> Result<Option<Vec<HarborSource>>, DatasetError> {
     let plain = base_dir.join(pattern);
     let found = if plain.exists() {
-        of_path(&plain)
+        sources_at_path(&plain)
     } else if pattern.contains(['*', '?', '[']) {
-        of_glob(pattern, base_dir)
+        sources_matching_glob(pattern, base_dir)
     } else {
         Vec::new()
     };
@@ -72,35 +72,35 @@ pub(crate) fn places(
     Ok(None)
 }
 
-fn of_path(path: &Path) -> Vec<Place> {
+fn sources_at_path(path: &Path) -> Vec<HarborSource> {
     if path.is_file() {
         let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
         return match path.file_name().and_then(|name| name.to_str()) {
-            Some(TASK) if is_task(&parent) => vec![Place::Task(parent)],
-            Some(DATASET) if is_dataset(path) => vec![Place::Dataset(path.to_owned())],
+            Some(TASK_FILE) if is_task(&parent) => vec![HarborSource::Task(parent)],
+            Some(DATASET_FILE) if is_dataset(path) => vec![HarborSource::Dataset(path.to_owned())],
             _ => Vec::new(),
         };
     }
-    let dataset = path.join(DATASET);
+    let dataset = path.join(DATASET_FILE);
     if is_dataset(&dataset) {
-        return vec![Place::Dataset(dataset)];
+        return vec![HarborSource::Dataset(dataset)];
     }
-    let folders = folders(path, DEPTH);
+    let folders = find_task_folders(path, MAX_SEARCH_DEPTH);
     match folders.iter().any(|folder| is_task(folder)) {
-        true => folders.into_iter().map(Place::Task).collect(),
+        true => folders.into_iter().map(HarborSource::Task).collect(),
         false => Vec::new(),
     }
 }
 
 /// Returns the Harbor tasks and datasets that a glob matches. Data files are left to the other shapes.
-fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
+fn sources_matching_glob(pattern: &str, base_dir: &Path) -> Vec<HarborSource> {
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };
     let mut places = Vec::new();
     for path in paths.filter_map(Result::ok) {
         let named = |name: &str| path.file_name().is_some_and(|own| own == name);
-        let found = of_path(&path);
-        if found.is_empty() && path.is_file() && !named(TASK) && !named(DATASET) {
+        let found = sources_at_path(&path);
+        if found.is_empty() && path.is_file() && !named(TASK_FILE) && !named(DATASET_FILE) {
             return Vec::new();
         }
         for place in found {
@@ -113,9 +113,10 @@ fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
 }
 
 /// Returns the task folders at or below a folder, sorted, including folders that only look like one.
-fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
+fn find_task_folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     let has = |name: &str| path.join(name).exists();
-    if is_task(path) || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK))
+    if is_task(path)
+        || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK_FILE))
     {
         return vec![path.to_owned()];
     }
@@ -130,12 +131,12 @@ fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     below.sort();
-    below.iter().flat_map(|folder| folders(folder, depth - 1)).collect()
+    below.iter().flat_map(|folder| find_task_folders(folder, depth - 1)).collect()
 }
 
 /// Whether a folder's `task.toml` is a Harbor task, not a native task or recipe.
 fn is_task(folder: &Path) -> bool {
-    let file = folder.join(TASK);
+    let file = folder.join(TASK_FILE);
     let Ok(bytes) = fs::read(&file) else { return false };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -164,10 +165,10 @@ fn is_dataset(file: &Path) -> bool {
 ///
 /// # Errors
 /// Lists everything that is invalid or unsupported.
-pub(crate) fn task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
-    let file = path.join(TASK);
-    let bad = |mistake: Mistake| bad_row(&file, mistake);
-    let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
+pub(crate) fn load_task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
+    let file = path.join(TASK_FILE);
+    let bad = |mistake: Diagnostic| bad_row(&file, mistake);
+    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, what })];
     let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
     let bytes = fs::read(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -181,22 +182,22 @@ pub(crate) fn task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
         Ok(read) => read,
         Err(mistakes) => {
             wrong.extend(mistakes.into_iter().map(bad));
-            Read::default()
+            ParsedConfig::default()
         }
     };
-    let Read { config, warnings } = read;
+    let ParsedConfig { config, warnings } = read;
     let mut complain = |name: &str, what: String| {
-        wrong.push(bad_row(&path.join(name), Mistake { key: None, line: None, what }));
+        wrong.push(bad_row(&path.join(name), Diagnostic { key: None, line: None, what }));
     };
-    let statement = statement(&folder).unwrap_or_else(|(name, what)| {
+    let statement = read_statement(&folder).unwrap_or_else(|(name, what)| {
         complain(name, what);
         String::new()
     });
-    for (name, what) in files_of(&folder, &config) {
+    for (name, what) in check_files(&folder, &config) {
         complain(&name, what);
     }
     let resources = resources(&config).unwrap_or_else(|what| {
-        complain(TASK, what);
+        complain(TASK_FILE, what);
         None
     });
     let digest = folder.digest().unwrap_or_else(|why| {
@@ -220,7 +221,7 @@ fn build_task(
     config: Config,
     folder: &Folder,
 ) -> Task {
-    let separate = separate(&config, folder);
+    let separate = separate_verifier(&config, folder);
     let Config { agent, verifier, environment, solution_env, labels, verifier_environment, .. } =
         config;
     // If Harbor does not build the image, it copies the folder's files into the work directory.
@@ -245,7 +246,7 @@ fn build_task(
             network: of_verifier,
             separate,
         },
-        solution: folder.has(&format!("solution/{SOLVE}")).then_some(solution_env),
+        solution: folder.has(&format!("solution/{SOLVE_SCRIPT}")).then_some(solution_env),
     };
     Task {
         schema_version: TASK_SCHEMA,
@@ -266,7 +267,7 @@ fn build_task(
         blocked_urls: Vec::new(),
         fail_to_pass: Vec::new(),
         pass_to_pass: Vec::new(),
-        test_command: vec![format!("/tests/{TEST}")],
+        test_command: vec![format!("/tests/{TEST_SCRIPT}")],
         test_results: None,
         test_patch: None,
         timeouts: Timeouts {
@@ -294,7 +295,7 @@ fn build_task(
 
 /// Returns where a separate verifier runs: in an image with the tests, or in a fresh copy of the
 /// task's environment.
-fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
+fn separate_verifier(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
     if !config.separate {
         return None;
     }
@@ -315,7 +316,7 @@ fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
 }
 
 /// Returns the prompt without its leading canary lines.
-fn statement(folder: &Folder) -> Result<String, (&'static str, String)> {
+fn read_statement(folder: &Folder) -> Result<String, (&'static str, String)> {
     const NAME: &str = "instruction.md";
     let bytes = fs::read(folder.root().join(NAME)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => (NAME, "is missing".to_owned()),
@@ -351,7 +352,7 @@ fn without_canary(text: &str) -> &str {
 }
 
 /// Lists missing files of a folder, and files that require unsupported features.
-fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
+fn check_files(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));
     match proctor_harbor::Rules::get() {
@@ -378,8 +379,10 @@ fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
         let what = "needs several services (Docker Compose), which Proctor does not support";
         complain("tests/docker-compose.yaml", what.into());
     }
-    for (inputs, script, needed) in [("tests", TEST, !bundled), ("solution", SOLVE, false)] {
-        if let Err(why) = folder.check_inside(inputs) {
+    for (inputs, script, needed) in
+        [("tests", TEST_SCRIPT, !bundled), ("solution", SOLVE_SCRIPT, false)]
+    {
+        if let Err(why) = folder.check_links(inputs) {
             complain(inputs, why);
             continue;
         }
@@ -396,16 +399,19 @@ fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
 
 fn resources(config: &Config) -> Result<Option<Resources>, String> {
     let (cpus, memory) = (config.environment.cpus, config.environment.memory_mb);
-    if let Some(cpus) = cpus.filter(|cpus| !(LEAST_CPUS..=MOST_CPUS).contains(cpus)) {
+    if let Some(cpus) = cpus.filter(|cpus| !(MIN_CPUS..=MAX_CPUS).contains(cpus)) {
         return Err(format!(
-            "environment.cpus is {cpus}, but must be from {LEAST_CPUS} to {MOST_CPUS}"
+            "environment.cpus is {cpus}, but must be from {MIN_CPUS} to {MAX_CPUS}"
         ));
     }
-    if let Some(memory) = memory.filter(|memory| !(LEAST_MEMORY_MB..=MOST_MB).contains(memory)) {
-        let within = format!("it must be from {LEAST_MEMORY_MB} to {MOST_MB}");
+    if let Some(memory) = memory.filter(|memory| !(MIN_MEMORY_MB..=MAX_SIZE_MB).contains(memory)) {
+        let within = format!("it must be from {MIN_MEMORY_MB} to {MAX_SIZE_MB}");
         return Err(format!("environment.memory_mb is {memory}; {within}"));
     }
-    let resources = Resources { cpus: cpus.map(Need::Plain), memory_mb: memory.map(Need::Plain) };
+    let resources = Resources {
+        cpus: cpus.map(ResourceAmount::Plain),
+        memory_mb: memory.map(ResourceAmount::Plain),
+    };
     Ok((cpus.is_some() || memory.is_some()).then_some(resources))
 }
 
@@ -420,9 +426,9 @@ pub fn lint_folder(folder: &Path) -> Result<Vec<Finding>, String> {
 
 /// Returns the task folders of a dataset, in the order of the file. An invalid entry does not
 /// affect the others.
-pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
-    let bad = |mistake: Mistake| BadRow { folder: false, ..bad_row(file, mistake) };
-    let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
+pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
+    let bad = |mistake: Diagnostic| BadRow { folder: false, ..bad_row(file, mistake) };
+    let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, what })];
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => return (Vec::new(), whole(format!("cannot be read: {error}"))),
@@ -451,7 +457,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
             }
         }
     }
-    let known: BTreeMap<String, PathBuf> = folders(&parent, DEPTH)
+    let known: BTreeMap<String, PathBuf> = find_task_folders(&parent, MAX_SEARCH_DEPTH)
         .into_iter()
         .filter_map(|folder| Some((name_of(&folder)?, folder)))
         .collect();
@@ -459,7 +465,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     for task in &manifest.tasks {
         let short = task.name.rsplit('/').next().unwrap_or(&task.name);
         let at = |what: String| {
-            let mistake = Mistake { key: None, line: task.line, what };
+            let mistake = Diagnostic { key: None, line: task.line, what };
             BadRow { id: Some(task.name.clone()), ..bad_row(file, mistake) }
         };
         let Some(folder) = known.get(&task.name).or_else(|| known.get(short)) else {
@@ -485,7 +491,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
 
 /// Returns the task's name from its file, or else the folder name.
 fn name_of(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join(TASK)).ok()?;
+    let text = fs::read_to_string(folder.join(TASK_FILE)).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let value: Option<Value> = toml::from_str(text).ok();
     let named = value.as_ref().and_then(|value| value.get("task")?.get("name")?.as_str());
@@ -495,8 +501,8 @@ fn name_of(folder: &Path) -> Option<String> {
     }
 }
 
-fn bad_row(file: &Path, mistake: Mistake) -> BadRow {
-    let Mistake { key, line, what } = mistake;
+fn bad_row(file: &Path, mistake: Diagnostic) -> BadRow {
+    let Diagnostic { key, line, what } = mistake;
     BadRow { file: file.to_owned(), line, row: None, field: key, id: None, what, folder: true }
 }
 

@@ -15,10 +15,10 @@ use crate::DatasetError;
 /// # Errors
 /// The file is not a list, or an id has no task. A benchmark with fewer tasks would be a different
 /// benchmark.
-pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
+pub(crate) fn select_by_ids(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
     let fault = |why: String| DatasetError::Ids { file: file.to_path_buf(), why };
     let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
-    let ids = read(&text).map_err(fault)?;
+    let ids = parse_ids(&text).map_err(fault)?;
     let mut known: BTreeMap<String, Task> =
         tasks.into_iter().map(|task| (task.id.to_string(), task)).collect();
     let mut missing = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, Dataset
 }
 
 /// Reads a JSON list, or one id per line.
-fn read(text: &str) -> Result<Vec<String>, String> {
+fn parse_ids(text: &str) -> Result<Vec<String>, String> {
     if !text.trim_start().starts_with('[') {
         let lines = text.lines().map(str::trim);
         return Ok(lines.filter(|line| !line.is_empty()).map(str::to_owned).collect());

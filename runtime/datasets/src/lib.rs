@@ -1,8 +1,7 @@
 //! Loads the rows of dataset files as [`proctor_types::Task`]s, and reports invalid ones.
 
 mod address;
-mod bad;
-mod choose;
+mod errors;
 mod files;
 mod harbor;
 mod hub;
@@ -15,6 +14,7 @@ mod recipe;
 mod row;
 mod rules;
 mod shapes;
+mod split_files;
 mod splits;
 mod stats;
 mod template;
@@ -22,18 +22,21 @@ mod template;
 /// FEA-Bench's representation of a pull request, for code that creates such rows.
 pub mod fea_bench {
     pub use crate::shapes::fea_bench::{
-        Added, Commit, Parts, Repository, Said, Span, added, new_spans, said, split,
+        AddedComponent, Commit, PullTexts, Repository, Span, SplitDiff, added_components,
+        build_texts, new_spans, split_diff,
     };
 }
 
-pub use bad::{BadRow, DatasetError};
+pub use errors::{BadRow, DatasetError};
 pub use harbor::lint_folder;
 pub use hub::Hub;
-pub use load::{Keep, Loaded, Origin, RowFiles, load, load_keeping, load_with};
+pub use load::{
+    LoadedDataset, Origin, RowFiles, RowRetention, load, load_with_hub, load_with_retention,
+};
 pub use predictions::{Attempts, Prediction, Predictions, read_predictions};
 /// A finding of [`lint_folder`].
 pub use proctor_harbor::Finding as LintFinding;
 pub use recipe::{Recipe, RecipeFile};
 pub use row::parse_task;
 pub use stats::{DatasetStats, GoldStats, ReadSource, TaskStats};
-pub use template::fill;
+pub use template::render_template;

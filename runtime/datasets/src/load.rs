@@ -9,7 +9,7 @@ use proctor_types::{Task, TaskId};
 
 use crate::{
     BadRow, DatasetError, Hub, RecipeFile,
-    address::{Address, Where},
+    address::{Address, DatasetLocation},
     loader::Loader,
 };
 
@@ -30,7 +30,7 @@ impl Origin {
 
 /// Everything that the patterns loaded, in the order of patterns and rows.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct LoadedDataset {
     pub tasks: Vec<Task>,
     pub recipes: Vec<RecipeFile>,
     /// Entries that are neither valid tasks nor valid recipes. The caller decides whether to
@@ -39,7 +39,7 @@ pub struct Loaded {
     /// Warnings with their location, such as unknown keys in Harbor folders.
     pub warnings: Vec<String>,
     pub origins: BTreeMap<TaskId, Origin>,
-    /// The source files in rows, with [`Keep::Files`].
+    /// The source files in rows, with [`RowRetention::Files`].
     pub files: BTreeMap<TaskId, RowFiles>,
 }
 
@@ -49,14 +49,14 @@ pub type RowFiles = BTreeMap<String, Option<String>>;
 
 /// Which parts of a row to keep besides its task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Keep {
+pub enum RowRetention {
     #[default]
     Tasks,
     /// Also keep the row's source files, which may take hundreds of megabytes.
     Files,
 }
 
-impl Loaded {
+impl LoadedDataset {
     /// The directory for resolving a task's relative paths.
     pub fn base_dir(&self, task: &TaskId) -> Option<PathBuf> {
         self.origins.get(task).map(Origin::base_dir)
@@ -67,14 +67,14 @@ impl Loaded {
 ///
 /// # Errors
 /// A whole pattern is unusable: no match, an unreadable file, an unknown file type, or a hub
-/// address, which needs [`load_with`]. Every error inside a file is a [`BadRow`].
-pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError> {
+/// address, which needs [`load_with_hub`]. Every error inside a file is a [`BadRow`].
+pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, DatasetError> {
     let mut loader = Loader::new(base_dir);
     for pattern in patterns {
         let address = Address::parse_at(pattern, base_dir)?;
         match &address.place {
-            Where::Disk(_) => loader.disk(&address)?,
-            Where::Hub(name) => {
+            DatasetLocation::Disk(_) => loader.load_from_disk(&address)?,
+            DatasetLocation::Hub(name) => {
                 let why = "cannot be downloaded here".to_owned();
                 return Err(DatasetError::Hub { name: name.name.clone(), why });
             }
@@ -87,31 +87,31 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError
 ///
 /// # Errors
 /// See [`load`]. Also fails if the hub's rows are unavailable.
-pub async fn load_with(
+pub async fn load_with_hub(
     patterns: &[String],
     base_dir: &Path,
     hub: &Hub,
-) -> Result<Loaded, DatasetError> {
-    load_keeping(patterns, base_dir, hub, Keep::Tasks).await
+) -> Result<LoadedDataset, DatasetError> {
+    load_with_retention(patterns, base_dir, hub, RowRetention::Tasks).await
 }
 
-/// Like [`load_with`], but can keep more of the rows than their tasks.
+/// Like [`load_with_hub`], but can keep more of the rows than their tasks.
 ///
 /// # Errors
-/// See [`load_with`].
-pub async fn load_keeping(
+/// See [`load_with_hub`].
+pub async fn load_with_retention(
     patterns: &[String],
     base_dir: &Path,
     hub: &Hub,
-    keep: Keep,
-) -> Result<Loaded, DatasetError> {
+    keep: RowRetention,
+) -> Result<LoadedDataset, DatasetError> {
     let mut loader = Loader::new(base_dir);
     loader.keep = keep;
     for pattern in patterns {
         let address = Address::parse_at(pattern, base_dir)?;
         match &address.place {
-            Where::Disk(_) => loader.disk(&address)?,
-            Where::Hub(name) => loader.hub(&address, name, hub).await?,
+            DatasetLocation::Disk(_) => loader.load_from_disk(&address)?,
+            DatasetLocation::Hub(name) => loader.load_from_hub(&address, name, hub).await?,
         }
     }
     Ok(loader.loaded)

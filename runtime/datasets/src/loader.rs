@@ -10,11 +10,11 @@ use proctor_types::Task;
 use serde_json::Value;
 
 use crate::{
-    BadRow, DatasetError, Hub, Keep, Loaded, Origin, RecipeFile, RowFiles,
-    address::{Address, HubName, Options, Where},
-    bad::Complaint,
+    BadRow, DatasetError, Hub, LoadedDataset, Origin, RecipeFile, RowFiles, RowRetention,
+    address::{Address, DatasetLocation, HubName, Options},
+    errors::RowError,
     files,
-    harbor::{self, Place},
+    harbor::{self, HarborSource},
     ids,
     read::{self, RawRow, RowLocation},
     recipe::{self, Recipe},
@@ -31,52 +31,52 @@ struct RowSource<'a> {
     shape: Option<Shape>,
 }
 
-/// Reads files into a [`Loaded`].
+/// Reads files into a [`LoadedDataset`].
 pub(crate) struct Loader<'a> {
     base_dir: &'a Path,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedDataset,
     /// The location where each id was first seen.
     ids: BTreeMap<String, String>,
     done: Vec<(PathBuf, Options)>,
-    pub(crate) keep: Keep,
+    pub(crate) keep: RowRetention,
 }
 
 impl<'a> Loader<'a> {
     pub(crate) fn new(base_dir: &'a Path) -> Self {
         Self {
             base_dir,
-            loaded: Loaded::default(),
+            loaded: LoadedDataset::default(),
             ids: BTreeMap::new(),
             done: Vec::new(),
-            keep: Keep::default(),
+            keep: RowRetention::default(),
         }
     }
 
-    pub(crate) fn disk(&mut self, address: &Address) -> Result<(), DatasetError> {
-        let Where::Disk(pattern) = &address.place else { return Ok(()) };
+    pub(crate) fn load_from_disk(&mut self, address: &Address) -> Result<(), DatasetError> {
+        let DatasetLocation::Disk(pattern) = &address.place else { return Ok(()) };
         let options = &address.options;
         let forced = options.shape.as_deref() == Some(harbor::SHAPE);
         if (forced || options.shape.is_none())
-            && let Some(places) = harbor::places(pattern, self.base_dir, forced)?
+            && let Some(places) = harbor::find_sources(pattern, self.base_dir, forced)?
         {
-            return self.harbor(pattern, places, options);
+            return self.load_harbor_sources(pattern, places, options);
         }
-        let shape = self.forced(options)?;
+        let shape = self.requested_shape(options)?;
         let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
         let (files, split) = files::expand(pattern, self.base_dir, options, usual.as_deref())?;
         let provenance = Provenance { split, ..Provenance::default() };
-        self.set(RowSource { files, options, provenance, shape })
+        self.load_row_source(RowSource { files, options, provenance, shape })
     }
 
-    pub(crate) async fn hub(
+    pub(crate) async fn load_from_hub(
         &mut self,
         address: &Address,
         name: &HubName,
         hub: &Hub,
     ) -> Result<(), DatasetError> {
         let options = &address.options;
-        let known = shapes::of_hub(&name.name)?;
-        let shape = match self.forced(options)? {
+        let known = shapes::shape_for_hub(&name.name)?;
+        let shape = match self.requested_shape(options)? {
             Some(shape) => Some(shape),
             None => known.cloned(),
         };
@@ -92,18 +92,18 @@ impl<'a> Loader<'a> {
             revision: Some(fetched.commit),
             key: None,
         };
-        self.set(RowSource { files: fetched.files, options, provenance, shape })
+        self.load_row_source(RowSource { files: fetched.files, options, provenance, shape })
     }
 
-    fn forced(&self, options: &Options) -> Result<Option<Shape>, DatasetError> {
-        options.shape.as_deref().map(|name| shapes::named(name, self.base_dir)).transpose()
+    fn requested_shape(&self, options: &Options) -> Result<Option<Shape>, DatasetError> {
+        options.shape.as_deref().map(|name| shapes::load_shape(name, self.base_dir)).transpose()
     }
 
     /// Loads Harbor folders. An invalid one does not affect the others.
-    fn harbor(
+    fn load_harbor_sources(
         &mut self,
         pattern: &str,
-        places: Vec<Place>,
+        places: Vec<HarborSource>,
         options: &Options,
     ) -> Result<(), DatasetError> {
         let plain = Options {
@@ -118,9 +118,9 @@ impl<'a> Loader<'a> {
         let before = (self.loaded.tasks.len(), self.loaded.bad.len());
         for place in places {
             let folders = match place {
-                Place::Task(folder) => vec![folder],
-                Place::Dataset(file) => {
-                    let (folders, bad) = harbor::dataset(&file);
+                HarborSource::Task(folder) => vec![folder],
+                HarborSource::Dataset(file) => {
+                    let (folders, bad) = harbor::load_dataset(&file);
                     self.loaded.bad.extend(bad);
                     folders
                 }
@@ -129,16 +129,16 @@ impl<'a> Loader<'a> {
                 let spelt = folder.canonicalize().unwrap_or_else(|_| folder.clone());
                 let key = (spelt, options.clone());
                 if !self.done.contains(&key) {
-                    self.harbor_folder(&folder);
+                    self.load_harbor_folder(&folder);
                     self.done.push(key);
                 }
             }
         }
-        self.narrow(options, before)
+        self.keep_requested_tasks(options, before)
     }
 
-    fn harbor_folder(&mut self, folder: &Path) {
-        let made = match harbor::task(folder) {
+    fn load_harbor_folder(&mut self, folder: &Path) {
+        let made = match harbor::load_task(folder) {
             Ok(made) => made,
             Err(bad) => {
                 self.loaded.bad.extend(bad);
@@ -148,35 +148,40 @@ impl<'a> Loader<'a> {
         self.loaded.warnings.extend(made.warnings);
         let id = made.task.id.to_string();
         let bad = self.loaded.bad.len();
-        self.add(&folder.join(proctor_harbor::TASK), None, ("task.name", Some(id)), Ok(made.task));
+        self.add_task(
+            &folder.join(proctor_harbor::TASK_FILE),
+            None,
+            ("task.name", Some(id)),
+            Ok(made.task),
+        );
         for row in self.loaded.bad.iter_mut().skip(bad) {
             row.folder = true;
         }
     }
 
-    fn set(&mut self, set: RowSource<'_>) -> Result<(), DatasetError> {
+    fn load_row_source(&mut self, set: RowSource<'_>) -> Result<(), DatasetError> {
         let before = (self.loaded.tasks.len(), self.loaded.bad.len());
         for file in &set.files {
             // Two patterns may spell the same file differently. Don't load its rows twice.
             let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
             let key = (spelt, set.options.clone());
             if !self.done.contains(&key) {
-                self.file(file, &set)?;
+                self.load_file(file, &set)?;
                 self.done.push(key);
             }
         }
-        self.narrow(set.options, before)
+        self.keep_requested_tasks(set.options, before)
     }
 
     /// Keeps only the requested tasks among those added since `before`.
-    fn narrow(
+    fn keep_requested_tasks(
         &mut self,
         options: &Options,
         (before, bad_before): (usize, usize),
     ) -> Result<(), DatasetError> {
         if let Some(ids) = &options.ids {
             let tasks = self.loaded.tasks.split_off(before);
-            self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
+            self.loaded.tasks.extend(ids::select_by_ids(tasks, ids)?);
             // All requested tasks are valid, so errors in other tasks do not matter.
             let others = self.loaded.bad.split_off(bad_before);
             self.loaded
@@ -186,15 +191,15 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn file(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
+    fn load_file(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
         if read::kind(file) == "toml" {
-            return self.toml(file, set);
+            return self.load_toml(file, set);
         }
-        let mut splits = Splits::of(set.options.split.clone());
+        let mut splits = Splits::new(set.options.split.clone());
         let mut failed = None;
-        read::rows(file, &mut |row| {
+        read::read_rows(file, &mut |row| {
             if failed.is_none()
-                && let Err(error) = self.row(file, row, set, &mut splits)
+                && let Err(error) = self.load_row(file, row, set, &mut splits)
             {
                 failed = Some(error);
             }
@@ -202,7 +207,7 @@ impl<'a> Loader<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn row(
+    fn load_row(
         &mut self,
         file: &Path,
         row: RawRow,
@@ -226,7 +231,7 @@ impl<'a> Loader<'a> {
                     revision: set.provenance.revision.clone(),
                     key: row.key,
                 };
-                self.value(file, Some(row.place), value, set, &provenance)?;
+                self.load_value(file, Some(row.place), value, set, &provenance)?;
             }
             Err(complaint) => {
                 self.loaded.bad.push(BadRow::new(file, Some(row.place), row.key, complaint));
@@ -236,7 +241,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a row in the native format or in a benchmark's format.
-    fn value(
+    fn load_value(
         &mut self,
         file: &Path,
         place: Option<RowLocation>,
@@ -259,8 +264,8 @@ impl<'a> Loader<'a> {
                     || provenance.key.is_some()
                     || value.as_object().is_some_and(fits)));
         let files = match self.keep {
-            Keep::Files => value.get("files").and_then(files_of_row),
-            Keep::Tasks => None,
+            RowRetention::Files => value.get("files").and_then(row_source_files),
+            RowRetention::Tasks => None,
         };
         let made = match value {
             Value::Object(row) if foreign => {
@@ -277,21 +282,21 @@ impl<'a> Loader<'a> {
                     .map_err(|complaint| vec![complaint])
                     .and_then(|shape| shapes::build(row, shape, set.options, provenance))
             }
-            value => row::task(value),
+            value => row::task_from_value(value),
         };
         if let (Ok(task), Some(files)) = (&made, files) {
             self.loaded.files.entry(task.id.clone()).or_insert(files);
         }
-        self.add(file, place, (field, id), made);
+        self.add_task(file, place, (field, id), made);
         Ok(())
     }
 
-    fn add(
+    fn add_task(
         &mut self,
         file: &Path,
         place: Option<RowLocation>,
         (field, id): (&str, Option<String>),
-        made: Result<Task, Vec<Complaint>>,
+        made: Result<Task, Vec<RowError>>,
     ) {
         let number = match place {
             Some(RowLocation::Line(number) | RowLocation::Row(number)) => number,
@@ -309,7 +314,7 @@ impl<'a> Loader<'a> {
         };
         if let Some(first) = self.ids.get(task.id.as_str()) {
             let what = format!("is already used in {first}");
-            self.loaded.bad.push(BadRow::new(file, place, id, Complaint::at(field, what)));
+            self.loaded.bad.push(BadRow::new(file, place, id, RowError::in_field(field, what)));
             return;
         }
         self.ids.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
@@ -318,11 +323,11 @@ impl<'a> Loader<'a> {
         self.loaded.tasks.push(task);
     }
 
-    fn toml(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
+    fn load_toml(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
         let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
         let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
         let Ok(text) = String::from_utf8(bytes) else {
-            self.loaded.bad.push(BadRow::new(file, None, None, Complaint::whole("is not UTF-8")));
+            self.loaded.bad.push(BadRow::new(file, None, None, RowError::in_row("is not UTF-8")));
             return Ok(());
         };
         let value: Value = match toml::from_str(&text) {
@@ -333,19 +338,19 @@ impl<'a> Loader<'a> {
                 });
                 let what = format!("invalid TOML: {}", error.message());
                 let place = line.map(RowLocation::Line);
-                self.loaded.bad.push(BadRow::new(file, place, None, Complaint::whole(what)));
+                self.loaded.bad.push(BadRow::new(file, place, None, RowError::in_row(what)));
                 return Ok(());
             }
         };
         if value.get("recipe").is_some() {
-            self.recipe(file, value);
+            self.load_recipe(file, value);
             return Ok(());
         }
-        self.value(file, Some(RowLocation::Line(1)), value, set, &Provenance::default())
+        self.load_value(file, Some(RowLocation::Line(1)), value, set, &Provenance::default())
     }
 
     /// Loads a file that contains only `[recipe]`.
-    fn recipe(&mut self, file: &Path, mut value: Value) {
+    fn load_recipe(&mut self, file: &Path, mut value: Value) {
         let Self { loaded, ids, .. } = self;
         let mut refuse = |id: Option<String>, complaint| {
             loaded.bad.push(BadRow::new(file, None, id, complaint));
@@ -354,11 +359,11 @@ impl<'a> Loader<'a> {
         let inner = table.remove("recipe").unwrap_or_default();
         if let Some(key) = table.keys().next() {
             let what = "is not allowed next to `[recipe]`; remove it";
-            refuse(None, Complaint::at(key.as_str(), what));
+            refuse(None, RowError::in_field(key.as_str(), what));
             return;
         }
         let id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
-        let recipe: Recipe = match row::read(inner) {
+        let recipe: Recipe = match row::deserialize_value(inner) {
             Ok(recipe) => recipe,
             Err(mut complaint) => {
                 complaint.field = complaint.field.map(|field| format!("recipe.{field}"));
@@ -370,7 +375,7 @@ impl<'a> Loader<'a> {
         if !complaints.is_empty() {
             complaints.into_iter().for_each(|complaint| refuse(id.clone(), complaint));
         } else if let Some(first) = ids.get(&recipe.id) {
-            refuse(id, Complaint::at("recipe.id", format!("is already used in {first}")));
+            refuse(id, RowError::in_field("recipe.id", format!("is already used in {first}")));
         } else {
             ids.insert(recipe.id.clone(), file.display().to_string());
             loaded.recipes.push(RecipeFile { file: file.to_path_buf(), recipe });
@@ -380,7 +385,7 @@ impl<'a> Loader<'a> {
 
 /// Returns the source files of a row in either of FEA-Bench's forms: an object by path, or a list
 /// of `{file, content}`.
-fn files_of_row(value: &Value) -> Option<RowFiles> {
+fn row_source_files(value: &Value) -> Option<RowFiles> {
     let content = |value: &Value| value.as_str().map(str::to_owned);
     match value {
         Value::Object(map) => {
@@ -405,12 +410,12 @@ mod tests {
 
     #[test]
     fn row_files_are_read_in_both_forms() {
-        let map = files_of_row(&json!({"a.py": "x = 1\n", "b.py": null})).unwrap();
+        let map = row_source_files(&json!({"a.py": "x = 1\n", "b.py": null})).unwrap();
         let list =
             json!([{"file": "a.py", "content": "x = 1\n"}, {"file": "b.py", "content": null}]);
-        assert_eq!(files_of_row(&list), Some(map.clone()));
+        assert_eq!(row_source_files(&list), Some(map.clone()));
         assert_eq!(map["a.py"].as_deref(), Some("x = 1\n"));
         assert_eq!(map["b.py"], None);
-        assert_eq!(files_of_row(&json!([{"content": "x"}])), None);
+        assert_eq!(row_source_files(&json!([{"content": "x"}])), None);
     }
 }

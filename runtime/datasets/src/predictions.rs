@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     BadRow, DatasetError,
-    bad::Complaint,
+    errors::RowError,
     read::{self, RawRow},
     shapes,
 };
@@ -43,7 +43,7 @@ pub struct Prediction {
 
 impl Predictions {
     /// Returns the highest attempt number.
-    pub fn attempts(&self) -> u32 {
+    pub fn max_attempt(&self) -> u32 {
         let all = self.makers.values().flat_map(|attempts| attempts.keys());
         all.map(|(_, attempt)| *attempt).max().unwrap_or(1)
     }
@@ -58,7 +58,7 @@ const DEFAULT_MODEL: &str = "predictions";
 /// The whole file is unusable. Errors in entries are in [`Predictions::bad`].
 pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
     let mut reader = Reader { file: file.to_path_buf(), out: Predictions::default() };
-    read::json_or_lines(file, &mut |row| reader.row(row))?;
+    read::read_json_rows(file, &mut |row| reader.add_row(row))?;
     let mut out = reader.out;
     if out.makers.is_empty() && out.bad.is_empty() {
         let why = "contains no predictions".to_owned();
@@ -74,12 +74,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn row(&mut self, row: RawRow) {
+    fn add_row(&mut self, row: RawRow) {
         let (place, key) = (row.place, row.key);
         let value = match row.value {
             Ok(Value::Object(object)) if key.is_none() && is_keyed(&object) => {
                 for (id, value) in object {
-                    self.row(RawRow { place, split: None, key: Some(id), value: Ok(value) });
+                    self.add_row(RawRow { place, split: None, key: Some(id), value: Ok(value) });
                 }
                 return;
             }
@@ -87,13 +87,13 @@ impl Reader {
         };
         let named = |value: &Value| value.get("instance_id")?.as_str().map(str::to_owned);
         let id = value.as_ref().ok().and_then(named).or_else(|| key.clone());
-        let taken = value.and_then(|value| entry(value, key));
+        let taken = value.and_then(|value| parse_entry(value, key));
         let done = taken.and_then(|(maker, at, prediction)| {
             let attempts = self.out.makers.entry(maker).or_default();
             if attempts.contains_key(&at) {
                 let (id, attempt) = at;
                 let what = format!("duplicate prediction for {id}, attempt {attempt}; keep one");
-                return Err(Complaint::at("instance_id", what));
+                return Err(RowError::in_field("instance_id", what));
             }
             attempts.insert(at, prediction);
             Ok(())
@@ -114,9 +114,9 @@ fn is_keyed(object: &serde_json::Map<String, Value>) -> bool {
 
 type Entry = (String, (String, u32), Prediction);
 
-fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
+fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError> {
     let Some(object) = value.as_object_mut() else {
-        return Err(Complaint::whole("is not an object with `instance_id` and `model_patch`"));
+        return Err(RowError::in_row("is not an object with `instance_id` and `model_patch`"));
     };
     let text =
         |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -125,10 +125,10 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
         None | Some(Value::Null | Value::String(_)) => key,
         Some(value) => {
             let what = format!("is {}, not text", shapes::kind(value));
-            return Err(Complaint::at("instance_id", what));
+            return Err(RowError::in_field("instance_id", what));
         }
     };
-    let id = id.ok_or_else(|| Complaint::at("instance_id", "is missing"))?;
+    let id = id.ok_or_else(|| RowError::in_field("instance_id", "is missing"))?;
     let maker = match (text("model_name_or_path"), text("agent"), text("model")) {
         (Some(name), ..) => name.to_owned(),
         (None, Some(agent), Some(model)) => format!("{agent}/{model}"),
@@ -141,32 +141,38 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
             .and_then(|attempt| u32::try_from(attempt).ok())
             .filter(|attempt| *attempt > 0)
             .ok_or_else(|| {
-                Complaint::at("n_attempt", format!("is {value}, but attempts are counted from 1"))
+                RowError::in_field(
+                    "n_attempt",
+                    format!("is {value}, but attempts are counted from 1"),
+                )
             })?,
     };
     let failed = (object.get("success") == Some(&Value::Bool(false)))
         .then(|| text("error").unwrap_or("the attempt failed").to_owned());
-    let patch = patch(object, failed.is_some())?;
+    let patch = take_patch(object, failed.is_some())?;
     let numbered = object.get("n_attempt").is_some_and(|value| !value.is_null());
     Ok((maker, (id, attempt), Prediction { patch, failed, numbered }))
 }
 
 /// Returns the patch; null means empty. A missing key is an error, unless the attempt is marked as
 /// failed.
-fn patch(object: &mut serde_json::Map<String, Value>, failed: bool) -> Result<String, Complaint> {
+fn take_patch(
+    object: &mut serde_json::Map<String, Value>,
+    failed: bool,
+) -> Result<String, RowError> {
     let inner = object.get("test_result").and_then(|result| result.get("git_patch")).cloned();
     match object.remove("model_patch").or(inner) {
         Some(Value::String(patch)) => Ok(patch),
         Some(Value::Null) => Ok(String::new()),
         None if failed => Ok(String::new()),
-        Some(_) => Err(Complaint::at(
+        Some(_) => Err(RowError::in_field(
             "model_patch",
             "is not text; use \"\" or null for an empty prediction",
         )),
         None => {
             let near = object.keys().find(|key| key.contains("patch") || key.contains("diff"));
             let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            Err(Complaint::at("model_patch", format!("is missing{hint}")))
+            Err(RowError::in_field("model_patch", format!("is missing{hint}")))
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Parses one row from JSON to a task. Errors name the field.
 
-use proctor_types::{TASK_SCHEMA, Task, plain_words};
+use proctor_types::{TASK_SCHEMA, Task, rewrite_library_errors};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    bad::{Complaint, nearest},
+    errors::{RowError, nearest},
     rules,
 };
 
@@ -26,24 +26,24 @@ const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
 pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| vec![(None, format!("not JSON: {error}"))])?;
-    task(value)
+    task_from_value(value)
         .map_err(|all| all.into_iter().map(|complaint| (complaint.field, complaint.what)).collect())
 }
 
-pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
+pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
     let Some(object) = value.as_object() else {
-        return Err(vec![Complaint::whole("a task must be a JSON object")]);
+        return Err(vec![RowError::in_row("a task must be a JSON object")]);
     };
     match object.get("schema_version").map(|version| (version, version.as_u64())) {
         Some((_, Some(version))) if version == u64::from(TASK_SCHEMA) => {}
         Some((version, _)) => {
-            return Err(vec![Complaint::at(
+            return Err(vec![RowError::in_field(
                 "schema_version",
                 format!("is {version}, but this version of Proctor reads {TASK_SCHEMA}"),
             )]);
         }
         None => {
-            return Err(vec![Complaint::at(
+            return Err(vec![RowError::in_field(
                 "schema_version",
                 format!("is missing; add `\"schema_version\": {TASK_SCHEMA}`"),
             )]);
@@ -59,35 +59,35 @@ pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
             object.insert("workdir".to_owned(), Value::String(String::new()));
         }
     }
-    let task: Task = read(value).map_err(|complaint| vec![complaint])?;
+    let task: Task = deserialize_value(value).map_err(|complaint| vec![complaint])?;
     let complaints = rules::check(&task);
     if complaints.is_empty() { Ok(task) } else { Err(complaints) }
 }
 
 /// Deserializes a value. An error has the path of the field and, for an unknown key, the most
 /// similar known key.
-pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
+pub(crate) fn deserialize_value<T: DeserializeOwned>(value: Value) -> Result<T, RowError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
-        if let Some(key) = quoted(&message, "unknown field `") {
+        if let Some(key) = quoted_key(&message, "unknown field `") {
             let known = known_keys(&message);
             return unknown_key(&field_path(&path, key), key, &known);
         }
-        if let Some(key) = quoted(&message, "missing field `") {
-            return Complaint::at(field_path(&path, key), "is missing");
+        if let Some(key) = quoted_key(&message, "missing field `") {
+            return RowError::in_field(field_path(&path, key), "is missing");
         }
-        let message = plain_words(&message);
-        if path == "." { Complaint::whole(message) } else { Complaint::at(path, message) }
+        let message = rewrite_library_errors(&message);
+        if path == "." { RowError::in_row(message) } else { RowError::in_field(path, message) }
     })
 }
 
-fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
+fn unknown_key(path: &str, key: &str, known: &[&str]) -> RowError {
     let hint = match nearest(key, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", known.join(", ")),
     };
-    Complaint::at(path, format!("is an unknown key; {hint}"))
+    RowError::in_field(path, format!("is an unknown key; {hint}"))
 }
 
 /// Returns the full path of a field. `serde_path_to_error` includes an unknown field in the path,
@@ -102,7 +102,7 @@ fn field_path(path: &str, key: &str) -> String {
     }
 }
 
-fn quoted<'a>(message: &'a str, before: &str) -> Option<&'a str> {
+fn quoted_key<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     let rest = message.strip_prefix(before)?;
     rest.split_once('`').map(|(key, _)| key)
 }
@@ -113,9 +113,9 @@ fn known_keys(message: &str) -> Vec<&str> {
     list.split('`').skip(1).step_by(2).collect()
 }
 
-fn check_source(source: &Value) -> Result<(), Complaint> {
+fn check_source(source: &Value) -> Result<(), RowError> {
     let Some(object) = source.as_object() else {
-        return Err(Complaint::at(
+        return Err(RowError::in_field(
             "source",
             "must be an object: {\"path\": ...}, {\"pypi\": ...}, ...",
         ));
@@ -124,7 +124,10 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
     let (form, needed, known) = match (forms.next(), forms.next()) {
         (Some(form), None) => form,
         (Some((one, ..)), Some((two, ..))) => {
-            return Err(Complaint::at("source", format!("has both `{one}` and `{two}`; keep one")));
+            return Err(RowError::in_field(
+                "source",
+                format!("has both `{one}` and `{two}`; keep one"),
+            ));
         }
         (None, _) => {
             let hint = object
@@ -134,7 +137,7 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
                         .map(|near| format!("did you mean `{near}` instead of `{key}`?"))
                 })
                 .unwrap_or_else(|| "use one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(Complaint::at("source", format!("is not a source type; {hint}")));
+            return Err(RowError::in_field("source", format!("is not a source type; {hint}")));
         }
     };
     for (key, value) in object {
@@ -142,12 +145,12 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
             return Err(unknown_key(&format!("source.{key}"), key, known));
         }
         if !value.is_string() {
-            return Err(Complaint::at(format!("source.{key}"), "must be text"));
+            return Err(RowError::in_field(format!("source.{key}"), "must be text"));
         }
     }
     match needed.iter().find(|key| !object.contains_key(**key)) {
         Some(key) => {
-            Err(Complaint::at(format!("source.{key}"), format!("is required with `{form}`")))
+            Err(RowError::in_field(format!("source.{key}"), format!("is required with `{form}`")))
         }
         None => Ok(()),
     }

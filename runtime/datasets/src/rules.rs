@@ -5,19 +5,19 @@ use std::{collections::BTreeSet, ops::RangeInclusive};
 use proctor_official::OfficialPolicy;
 use proctor_patch::Patch;
 use proctor_types::{
-    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, TestResults,
-    clock_moment,
+    MAX_CPUS, MAX_SECONDS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB, ResourceAmount, Source, Task,
+    TestResults, parse_clock_time,
 };
 use serde_json::Value;
 
-use crate::bad::{Complaint, nearest};
+use crate::errors::{RowError, nearest};
 
 /// The prefix of a row's fields in a task.
 pub(crate) const DETAILS: &str = "benchmark.details.";
 
-pub(crate) fn check(task: &Task) -> Vec<Complaint> {
+pub(crate) fn check(task: &Task) -> Vec<RowError> {
     let mut out = Vec::new();
-    let mut complain = |field: &str, what: String| out.push(Complaint::at(field, what));
+    let mut complain = |field: &str, what: String| out.push(RowError::in_field(field, what));
     if task.id.as_str().trim().is_empty() {
         complain("id", "is empty".into());
     }
@@ -48,11 +48,11 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     }
     // An empty path means the image's work directory.
     let of_image = task.workdir.is_empty() && environment.base.is_none();
-    if let Some(what) = absolute(&task.workdir).err().filter(|_| !of_image) {
+    if let Some(what) = check_absolute_path(&task.workdir).err().filter(|_| !of_image) {
         complain("workdir", what);
     }
     for path in &task.hidden {
-        if let Err(what) = inside(path) {
+        if let Err(what) = check_relative_path(path) {
             complain("hidden", format!("{path:?} {what}"));
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     }
     check_ids(task, &mut complain);
     // An unknown benchmark is reported at planning time, because some commands only show tasks.
-    if let Ok(Some(policy)) = OfficialPolicy::of(task)
+    if let Ok(Some(policy)) = OfficialPolicy::for_task(task)
         && let Err((key, error)) = policy.check_named_parser(task)
     {
         let named = task.details().and_then(|details| key.of(details));
@@ -86,8 +86,8 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         ("timeouts.command_seconds", task.timeouts.command_seconds),
         ("timeouts.grade_seconds", task.timeouts.grade_seconds),
     ] {
-        if !(seconds > 0.0 && seconds <= MOST_SECONDS) {
-            let within = format!("it must be above 0 and up to {MOST_SECONDS} seconds");
+        if !(seconds > 0.0 && seconds <= MAX_SECONDS) {
+            let within = format!("it must be above 0 and up to {MAX_SECONDS} seconds");
             complain(field, format!("is {seconds}, but {within}"));
         }
     }
@@ -106,12 +106,12 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     // A missing gold or mask patch is not an error, because benchmarks do not publish all
     // solutions. Features that need one (an arm with `gold`, a validation) reject the task.
     if let Some(resources) = &task.resources {
-        let (cpus, memory) = (LEAST_CPUS..=MOST_CPUS, LEAST_MEMORY_MB..=MOST_MB);
-        check_need(resources.cpus, cpus, "resources.cpus", &mut complain);
-        check_need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
+        let (cpus, memory) = (MIN_CPUS..=MAX_CPUS, MIN_MEMORY_MB..=MAX_SIZE_MB);
+        check_resource_bounds(resources.cpus, cpus, "resources.cpus", &mut complain);
+        check_resource_bounds(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
     }
     if let Some(clock) = &task.clock
-        && clock_moment(clock).is_none()
+        && parse_clock_time(clock).is_none()
     {
         let what = "is not a time between 1971 and 2199, such as 2024-05-01T00:00:00Z";
         complain("clock", format!("{clock:?} {what}"));
@@ -145,7 +145,7 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                 continue;
             }
             // Test ids from reports can be any text, like test names.
-            if task.report().is_some() {
+            if task.test_report().is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
                 } else if !seen.insert(id) {
@@ -157,7 +157,7 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
             // anything.
             match id.split_once("::") {
                 Some((file, name)) if !name.is_empty() => {
-                    if let Err(what) = inside(file) {
+                    if let Err(what) = check_relative_path(file) {
                         complain(field, format!("{id:?}: its file {what}"));
                     }
                 }
@@ -174,13 +174,13 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
 }
 
 fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
-    if task.report().is_some() && task.from_scratch.is_some() {
+    if task.test_report().is_some() && task.from_scratch.is_some() {
         let what = "cannot be used with `from_scratch`, which only pytest can grade";
         complain("test_results", what.into());
     }
     let Some(TestResults { format, path: Some(path) }) = &task.test_results else { return };
     let field = "test_results.path";
-    if task.report().is_none() {
+    if task.test_report().is_none() {
         complain(
             field,
             format!("has no effect with {format}, which reports to Proctor directly; remove it"),
@@ -188,8 +188,8 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
         return;
     }
     let checked = match path.starts_with('/') {
-        true => absolute(path),
-        false => inside(path),
+        true => check_absolute_path(path),
+        false => check_relative_path(path),
     };
     if let Err(what) = checked {
         complain(field, format!("{path:?}: {what}"));
@@ -216,7 +216,7 @@ fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
         } else if !names.insert(name) {
             complain(&format!("cheats[{at}].name"), format!("duplicate {name:?}"));
         }
-        match Patch::read(cheat.patch.as_bytes()).touched() {
+        match Patch::parse(cheat.patch.as_bytes()).touched_paths() {
             Ok(paths) if paths.is_empty() => {
                 complain(&format!("cheats[{at}].patch"), "is empty, so it changes no file".into());
             }
@@ -249,16 +249,16 @@ fn is_hex(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-fn absolute(path: &str) -> Result<(), String> {
+fn check_absolute_path(path: &str) -> Result<(), String> {
     let parts = path.strip_prefix('/').ok_or_else(|| format!("{path:?} is not absolute"))?;
     if parts.is_empty() {
         return Err("is the root of the sandbox; use a folder below it".into());
     }
-    inside(parts).map_err(|what| format!("{path:?} {what}"))
+    check_relative_path(parts).map_err(|what| format!("{path:?} {what}"))
 }
 
 /// Checks that a path stays inside its directory.
-pub(crate) fn inside(path: &str) -> Result<(), String> {
+pub(crate) fn check_relative_path(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("is empty".into());
     }
@@ -275,8 +275,8 @@ pub(crate) fn inside(path: &str) -> Result<(), String> {
 }
 
 /// Checks that both bounds are in range, and that the minimum is not above the maximum.
-fn check_need<T: Copy + PartialOrd + std::fmt::Display>(
-    need: Option<Need<T>>,
+fn check_resource_bounds<T: Copy + PartialOrd + std::fmt::Display>(
+    need: Option<ResourceAmount<T>>,
     within: RangeInclusive<T>,
     field: &str,
     complain: &mut impl FnMut(&str, String),

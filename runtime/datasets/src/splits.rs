@@ -1,4 +1,4 @@
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 /// Selects the rows of one split in a file that contains several.
 pub(crate) struct Splits {
@@ -8,12 +8,12 @@ pub(crate) struct Splits {
 }
 
 impl Splits {
-    pub(crate) fn of(wanted: Option<String>) -> Self {
+    pub(crate) fn new(wanted: Option<String>) -> Self {
         Self { wanted, seen: None, told: false }
     }
 
     /// Whether to use the rows of a split. If no split was requested, a second split is ambiguous.
-    pub(crate) fn includes(&mut self, split: &str) -> Result<bool, Complaint> {
+    pub(crate) fn includes(&mut self, split: &str) -> Result<bool, RowError> {
         if let Some(wanted) = &self.wanted {
             return Ok(wanted == split);
         }
@@ -25,6 +25,6 @@ impl Splits {
         let what = format!(
             "has several splits, such as {first} and {split}; choose one, as in `#split={first}`"
         );
-        if told { Ok(false) } else { Err(Complaint::whole(what)) }
+        if told { Ok(false) } else { Err(RowError::in_row(what)) }
     }
 }

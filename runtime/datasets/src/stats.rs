@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::{
-    Change, Current, FilePatch, Hunk, MODE_FILE, Patch, RawPath, Side, gold_of, is_binary,
+    Change, CurrentFile, FilePatch, Hunk, MODE_FILE, Patch, RawPath, Side, gold_patch, is_binary,
 };
 use proctor_types::Task;
 use serde::Serialize;
 
-use crate::shapes::fea_bench::{Added, definitions, new_spans};
+use crate::shapes::fea_bench::{AddedComponent, definitions, new_spans};
 
 /// Returns a source file's content before any patch; `None` if there is no such file.
 pub type ReadSource<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
@@ -59,14 +59,14 @@ pub struct GoldStats {
 impl TaskStats {
     /// Computes the statistics of a task. Without `source`, only the diff is used, and the line
     /// counts of files are unknown.
-    pub fn of(task: &Task, source: Option<ReadSource<'_>>) -> Self {
+    pub fn from_task(task: &Task, source: Option<ReadSource<'_>>) -> Self {
         let files = |details: &proctor_types::Details| details.matching.text() == Some("files");
         Self {
             task: task.id.to_string(),
             repo: task.repo.clone(),
             date: task.date().map(str::to_owned),
             statement_words: task.statement.split_whitespace().count(),
-            gold: gold(task, source),
+            gold: gold_stats(task, source),
             fail_to_pass: task.fail_to_pass.len(),
             tests: task.fail_to_pass.len() + task.pass_to_pass.len(),
             tests_are_files: task.details().is_some_and(files),
@@ -77,27 +77,27 @@ impl TaskStats {
 /// Files by path. `None` for a file that does not exist.
 type Files = BTreeMap<RawPath, Option<Vec<u8>>>;
 
-fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
+fn gold_stats(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
     if task.from_scratch.is_some() {
         return None;
     }
-    let gold = gold_of(task).ok()??;
-    let patch = Patch::read(&gold);
+    let gold = gold_patch(task).ok()??;
+    let patch = Patch::parse(&gold);
     let read = |path: &RawPath| source.and_then(|read| read(&path.to_string()));
     // The solution starts from the masked source.
     let masked = match &task.mask {
-        Some(mask) => source.and_then(|_| resolved(&Patch::read(mask.as_bytes()), &read)),
+        Some(mask) => source.and_then(|_| files_after_patch(&Patch::parse(mask.as_bytes()), &read)),
         None => source.map(|_| Files::new()),
     };
     let before = |path: &RawPath| match masked.as_ref().and_then(|masked| masked.get(path)) {
         Some(state) => state.clone(),
         None => read(path),
     };
-    let after = masked.as_ref().and_then(|_| resolved(&patch, &before));
-    let (added, removed) = patch.added_and_removed();
+    let after = masked.as_ref().and_then(|_| files_after_patch(&patch, &before));
+    let (added, removed) = patch.added_and_removed_lines();
     let mut out = GoldStats {
         lines: added + removed,
-        files: patch.names().len(),
+        files: patch.paths().len(),
         oracle_lines: Some(0),
         added_lines: Some(0),
         ..GoldStats::default()
@@ -115,14 +115,14 @@ fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
             }
             (Some(_), None) => None,
         };
-        let lines = states.as_ref().map(|(old, _)| old.as_ref().map_or(0, |old| lines_of(old)));
+        let lines = states.as_ref().map(|(old, _)| old.as_ref().map_or(0, |old| count_lines(old)));
         out.oracle_lines = out.oracle_lines.zip(lines).map(|(sum, more)| sum + more);
-        if file.name().as_bytes().ends_with(b".py") {
+        if file.path().as_bytes().ends_with(b".py") {
             let measured = states.and_then(|(old, new)| {
                 let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-                PythonFile::of_texts(file, old.map(text).as_deref(), &text(new))
+                DefinitionChanges::from_texts(file, old.map(text).as_deref(), &text(new))
             });
-            out.take(measured.unwrap_or_else(|| PythonFile::of_diff(file)));
+            out.add_file(measured.unwrap_or_else(|| DefinitionChanges::from_diff(file)));
         }
     }
     // A row's own components are used as given, because its prompts were made from them.
@@ -139,7 +139,7 @@ fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
 }
 
 impl GoldStats {
-    fn take(&mut self, file: PythonFile) {
+    fn add_file(&mut self, file: DefinitionChanges) {
         self.functions += file.functions.len();
         self.classes += file.classes.len();
         self.functions_added += file.functions_added;
@@ -150,9 +150,10 @@ impl GoldStats {
 }
 
 /// Returns the files that a patch changes, after the change. `None` if the patch does not apply.
-fn resolved(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<Files> {
-    let current = |path: &RawPath| read(path).map(|bytes| Current::File { bytes, mode: MODE_FILE });
-    let changes = patch.resolve_parts(&current).ok()?.changes;
+fn files_after_patch(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<Files> {
+    let current =
+        |path: &RawPath| read(path).map(|bytes| CurrentFile::File { bytes, mode: MODE_FILE });
+    let changes = patch.resolve_lenient(&current).ok()?.changes;
     let files = changes.into_iter().map(|change| match change {
         Change::Write { path, bytes, .. } => (path, Some(bytes)),
         Change::Symlink { path, target } => (path, Some(target.0)),
@@ -167,7 +168,7 @@ fn new_text(file: &FilePatch) -> Vec<u8> {
     lines.filter(|line| line.side != Side::Old).flat_map(|line| line.bytes.clone()).collect()
 }
 
-fn lines_of(bytes: &[u8]) -> usize {
+fn count_lines(bytes: &[u8]) -> usize {
     match is_binary(bytes) {
         true => 0,
         false => String::from_utf8_lossy(bytes).lines().count(),
@@ -176,7 +177,7 @@ fn lines_of(bytes: &[u8]) -> usize {
 
 /// How a patch changes the definitions in one Python file.
 #[derive(Debug, Default)]
-struct PythonFile {
+struct DefinitionChanges {
     functions: BTreeSet<String>,
     classes: BTreeSet<String>,
     functions_added: usize,
@@ -185,9 +186,9 @@ struct PythonFile {
     added_lines: Option<usize>,
 }
 
-impl PythonFile {
+impl DefinitionChanges {
     /// Returns `None` if the parser does not support the Python code of one of the texts.
-    fn of_texts(file: &FilePatch, old: Option<&str>, new: &str) -> Option<Self> {
+    fn from_texts(file: &FilePatch, old: Option<&str>, new: &str) -> Option<Self> {
         let spans = new_spans(old, new)?;
         let before = definitions("", old.unwrap_or_default())?;
         let after = definitions("", new)?;
@@ -197,8 +198,8 @@ impl PythonFile {
             for line in &hunk.lines {
                 match line.side {
                     Side::Both => {}
-                    Side::Old => out.touch(&before, old_line),
-                    Side::New => out.touch(&after, new_line),
+                    Side::Old => out.count_enclosing(&before, old_line),
+                    Side::New => out.count_enclosing(&after, new_line),
                 }
                 old_line += usize::from(line.side != Side::New);
                 new_line += usize::from(line.side != Side::Old);
@@ -212,7 +213,7 @@ impl PythonFile {
     }
 
     /// Counts the innermost function and the innermost class that contain a line.
-    fn touch(&mut self, definitions: &[Added], line: usize) {
+    fn count_enclosing(&mut self, definitions: &[AddedComponent], line: usize) {
         for (kind, names) in [("function", &mut self.functions), ("class", &mut self.classes)] {
             let around = definitions
                 .iter()
@@ -224,11 +225,11 @@ impl PythonFile {
     }
 
     /// Uses the function and class headers in the diff's lines and after each `@@`.
-    fn of_diff(file: &FilePatch) -> Self {
+    fn from_diff(file: &FilePatch) -> Self {
         let mut out = Self::default();
         let (mut new, mut gone) = (BTreeSet::new(), BTreeSet::new());
         for hunk in file.hunks() {
-            out.walk(hunk, &mut new, &mut gone);
+            out.add_hunk(hunk, &mut new, &mut gone);
         }
         let added = || new.iter().filter(|name| !gone.contains(*name));
         out.classes_added = added().filter(|(is_class, _)| *is_class).count();
@@ -236,7 +237,7 @@ impl PythonFile {
         out
     }
 
-    fn walk(
+    fn add_hunk(
         &mut self,
         hunk: &Hunk,
         new: &mut BTreeSet<(bool, String)>,
@@ -244,8 +245,10 @@ impl PythonFile {
     ) {
         let section = String::from_utf8_lossy(&hunk.section).trim().to_owned();
         // The enclosing definitions: indentation, whether it is a class, and name.
-        let mut open: Vec<(usize, bool, String)> =
-            header(&section).map(|(is_class, name)| (0, is_class, name)).into_iter().collect();
+        let mut open: Vec<(usize, bool, String)> = parse_header(&section)
+            .map(|(is_class, name)| (0, is_class, name))
+            .into_iter()
+            .collect();
         for line in &hunk.lines {
             let text = line.text();
             let trimmed = text.trim_start();
@@ -257,7 +260,7 @@ impl PythonFile {
             if !trimmed.starts_with([')', ']', '}', '#']) {
                 open.retain(|(outer, _, _)| *outer < indent);
             }
-            if let Some((is_class, name)) = header(trimmed) {
+            if let Some((is_class, name)) = parse_header(trimmed) {
                 match line.side {
                     Side::New => {
                         new.insert((is_class, name.clone()));
@@ -282,7 +285,7 @@ impl PythonFile {
 
 /// Returns whether the line is a class header, and the name; `None` if it is neither a class nor a
 /// function header.
-fn header(line: &str) -> Option<(bool, String)> {
+fn parse_header(line: &str) -> Option<(bool, String)> {
     let line = line.strip_prefix("async ").map_or(line, str::trim_start);
     let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {
         (Some(rest), _) => (false, rest),
@@ -327,7 +330,7 @@ pub struct DatasetStats {
 
 impl DatasetStats {
     /// Summarizes the tasks of a dataset.
-    pub fn of(dataset: &str, per_task: Vec<TaskStats>) -> Self {
+    pub fn from_tasks(dataset: &str, per_task: Vec<TaskStats>) -> Self {
         let summary = Self::summary(dataset, &per_task);
         Self { per_task, ..summary }
     }
@@ -412,7 +415,7 @@ mod tests {
     #[test]
     fn task_stats_match_manual_counts() {
         let stats =
-            TaskStats::of(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read));
+            TaskStats::from_task(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read));
         assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
         assert_eq!(stats.date.as_deref(), Some("2024-05-01"));
         let gold = stats.gold.unwrap();
@@ -430,14 +433,14 @@ mod tests {
 
     #[test]
     fn task_stats_without_source_use_only_the_diff() {
-        let gold = TaskStats::of(&task(json!({})), None).gold.unwrap();
+        let gold = TaskStats::from_task(&task(json!({})), None).gold.unwrap();
         assert!(gold.estimated);
         assert_eq!((gold.oracle_lines, gold.added_lines), (None, None));
         assert_eq!((gold.lines, gold.files), (13, 3));
         assert_eq!((gold.functions, gold.classes), (4, 2));
         assert_eq!((gold.functions_added, gold.classes_added), (3, 1));
         let known = json!({"benchmark": {"name": "fea-bench", "details": {"functions_added": 9, "classes_added": 8}}});
-        let gold = TaskStats::of(&task(known), None).gold.unwrap();
+        let gold = TaskStats::from_task(&task(known), None).gold.unwrap();
         assert_eq!((gold.functions_added, gold.classes_added), (9, 8));
     }
 
@@ -445,22 +448,22 @@ mod tests {
     fn task_stats_measure_the_masked_source() {
         let mask = "--- a/box.py\n+++ b/box.py\n@@ -5,5 +5,2 @@ class Box:\n     def size(self):\n         return 1\n-\n-    def name(self):\n-        return 'x'\n";
         let task = task(json!({"gold": null, "mask": mask}));
-        let gold = TaskStats::of(&task, Some(&read)).gold.unwrap();
+        let gold = TaskStats::from_task(&task, Some(&read)).gold.unwrap();
         assert_eq!((gold.oracle_lines, gold.functions_added), (Some(6), 1));
         assert_eq!((gold.lines, gold.added_lines), (3, Some(2)));
     }
 
     #[test]
     fn dataset_stats_skip_unknown_figures_and_divide_sums() {
-        let known = TaskStats::of(&task(json!({"repo": "a/b"})), Some(&read));
+        let known = TaskStats::from_task(&task(json!({"repo": "a/b"})), Some(&read));
         let unknown =
-            TaskStats::of(&task(json!({"repo": "a/c", "created_at": "2023-01-01"})), None);
-        let stats = DatasetStats::of("d", vec![known, unknown]);
+            TaskStats::from_task(&task(json!({"repo": "a/c", "created_at": "2023-01-01"})), None);
+        let stats = DatasetStats::from_tasks("d", vec![known, unknown]);
         assert_eq!((stats.tasks, stats.repositories, stats.estimated, stats.dated), (2, 2, 1, 1));
         assert_eq!((stats.oracle_lines, stats.gold_lines), (Some(11.0), Some(13.0)));
         assert_eq!(stats.added_component_share, Some(0.5385));
         assert_eq!(stats.first_date.as_deref(), Some("2023-01-01"));
-        let empty = DatasetStats::of("d", Vec::new());
+        let empty = DatasetStats::from_tasks("d", Vec::new());
         assert_eq!((empty.tests, empty.added_component_share), (None, None));
     }
 }

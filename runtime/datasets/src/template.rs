@@ -7,7 +7,7 @@ use serde::Serialize;
 ///
 /// # Errors
 /// The template is invalid, or a variable is missing.
-pub fn fill(template: &str, filling: impl Serialize) -> Result<String, Error> {
+pub fn render_template(template: &str, filling: impl Serialize) -> Result<String, Error> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build()?;
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 /// Why an address does not belong to the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forbidden {
+pub enum ForbiddenReason {
     Loopback,
     Private,
     LinkLocal,
@@ -28,16 +28,16 @@ const METADATA: [Ipv4Addr; 4] = [
 
 /// Returns why this address must not be dialled. For IPv6 forms that contain an IPv4 address
 /// (mapped, compatible, NAT64, 6to4), the contained address is also checked.
-pub fn forbidden(address: IpAddr) -> Option<Forbidden> {
+pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     match address {
-        IpAddr::V4(address) => forbidden_v4(address),
-        IpAddr::V6(address) => forbidden_v6(address),
+        IpAddr::V4(address) => forbidden_reason_v4(address),
+        IpAddr::V6(address) => forbidden_reason_v6(address),
     }
 }
 
 /// Whether the address belongs to one of this machine's interfaces: only then does a connection to
 /// it use the same address as its source. No packet is sent.
-pub(crate) fn is_own(address: IpAddr) -> bool {
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -50,48 +50,50 @@ pub(crate) fn is_own(address: IpAddr) -> bool {
         .is_ok_and(|own| own.ip() == address)
 }
 
-fn forbidden_v4(address: Ipv4Addr) -> Option<Forbidden> {
+fn forbidden_reason_v4(address: Ipv4Addr) -> Option<ForbiddenReason> {
     let [a, b, c, _] = address.octets();
     Some(match (a, b, c) {
-        _ if METADATA.contains(&address) => Forbidden::Metadata,
-        (127, ..) => Forbidden::Loopback,
-        (10, ..) | (192, 168, _) | (172, 16..=31, _) | (100, 64..=127, _) => Forbidden::Private,
-        (169, 254, _) => Forbidden::LinkLocal,
+        _ if METADATA.contains(&address) => ForbiddenReason::Metadata,
+        (127, ..) => ForbiddenReason::Loopback,
+        (10, ..) | (192, 168, _) | (172, 16..=31, _) | (100, 64..=127, _) => {
+            ForbiddenReason::Private
+        }
+        (169, 254, _) => ForbiddenReason::LinkLocal,
         (0 | 224..=255, ..)
         | (192, 0, 0 | 2)
         | (192, 88, 99)
         | (198, 18..=19, _)
         | (198, 51, 100)
-        | (203, 0, 113) => Forbidden::Special,
+        | (203, 0, 113) => ForbiddenReason::Special,
         _ => return None,
     })
 }
 
-fn forbidden_v6(address: Ipv6Addr) -> Option<Forbidden> {
+fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
     let parts = address.segments();
     let carried = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        forbidden_v4(Ipv4Addr::new(a, b, c, d))
+        forbidden_reason_v4(Ipv4Addr::new(a, b, c, d))
     };
     match parts {
-        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Forbidden::Loopback),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(ForbiddenReason::Loopback),
         // The mapped, compatible and translated forms.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
-            carried(high, low).or(Some(Forbidden::Special))
+            carried(high, low).or(Some(ForbiddenReason::Special))
         }
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => carried(high, low),
         [0x2002, high, low, ..] => carried(high, low),
         [0x64, 0xff9b, 1, ..] | [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] => {
-            Some(Forbidden::Special)
+            Some(ForbiddenReason::Special)
         }
-        [0xfd00, 0xec2, ..] => Some(Forbidden::Metadata),
-        [0xfc00..=0xfdff, ..] => Some(Forbidden::Private),
-        [0xfe80..=0xfebf, ..] => Some(Forbidden::LinkLocal),
+        [0xfd00, 0xec2, ..] => Some(ForbiddenReason::Metadata),
+        [0xfc00..=0xfdff, ..] => Some(ForbiddenReason::Private),
+        [0xfe80..=0xfebf, ..] => Some(ForbiddenReason::LinkLocal),
         // Only 2000::/3 is allocated.
         [0x2000..=0x3fff, ..] => {
-            (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(Forbidden::Special)
+            (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(ForbiddenReason::Special)
         }
-        _ => Some(Forbidden::Special),
+        _ => Some(ForbiddenReason::Special),
     }
 }
 
@@ -102,8 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forbidden_classifies_addresses() {
-        use Forbidden::*;
+    fn forbidden_reason_classifies_addresses() {
+        use ForbiddenReason::*;
         for (address, expected) in [
             ("8.8.8.8", None),
             ("151.101.0.223", None),
@@ -151,7 +153,7 @@ mod tests {
             ("2001:db8::1", Some(Special)),
             ("100::1", Some(Special)),
         ] {
-            assert_eq!(forbidden(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(forbidden_reason(address.parse().unwrap()), expected, "{address}");
         }
     }
 
@@ -161,22 +163,22 @@ mod tests {
             let inner = Ipv4Addr::from(bits);
             let [a, b, c, d] = inner.octets().map(u16::from);
             let (high, low) = (a << 8 | b, c << 8 | d);
-            if forbidden_v4(inner).is_some() {
+            if forbidden_reason_v4(inner).is_some() {
                 for outer in [
                     inner.to_ipv6_mapped(),
                     Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low),
                     Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
                     Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
                 ] {
-                    prop_assert!(forbidden(outer.into()).is_some(), "{outer}");
+                    prop_assert!(forbidden_reason(outer.into()).is_some(), "{outer}");
                 }
             }
         }
     }
 
     #[test]
-    fn is_own_recognizes_this_machine() {
-        assert!(is_own("127.0.0.1".parse().unwrap()));
-        assert!(!is_own("8.8.8.8".parse().unwrap()));
+    fn is_own_address_recognizes_this_machine() {
+        assert!(is_own_address("127.0.0.1".parse().unwrap()));
+        assert!(!is_own_address("8.8.8.8".parse().unwrap()));
     }
 }

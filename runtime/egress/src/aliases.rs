@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use proctor_types::{DenyReason, Source, Task, package_name};
+use proctor_types::{DenyReason, Source, Task, normalize_package_name};
 
 use crate::{
     Pattern, PatternError, Target,
-    mirrors::{Files, Mirrors},
+    mirrors::{Mirrors, PackageFiles},
     target::Origin,
 };
 
@@ -19,54 +19,57 @@ pub(crate) struct TaskRules {
     /// Names of the packages under test, normalized according to PEP 503.
     packages: BTreeSet<String>,
     /// Patterns for the names of package files. `None`: there is no task.
-    files: Option<&'static Files>,
+    files: Option<&'static PackageFiles>,
 }
 
 impl TaskRules {
-    pub(crate) fn of(task: &Task) -> Result<Self, PatternError> {
+    pub(crate) fn for_task(task: &Task) -> Result<Self, PatternError> {
         let mirrors = Mirrors::shipped()
             .map_err(|_| PatternError { text: "configs/mirrors.toml".into(), why: "unreadable" })?;
-        let benchmarks = patterns(&mirrors.benchmarks)?;
+        let benchmarks = parse_patterns(&mirrors.benchmarks)?;
         let mut rules = Self { benchmarks, files: Some(&mirrors.files), ..Self::default() };
         let mut things = TaskSubjects::default();
         for written in &task.blocked_urls {
-            let pattern = Pattern::task(&with_scheme(written))?;
-            things.read(written, mirrors);
+            let pattern = Pattern::parse_task(&add_wildcard_scheme(written))?;
+            things.add_blocked_url(written, mirrors);
             rules.blocked.push(pattern);
         }
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
-            Some(Ok((owner, repo))) => things.repository(owner, repo),
-            Some(Err(name)) => drop(things.packages.insert(package_name(name))),
+            Some(Ok((owner, repo))) => things.add_repository(owner, repo),
+            Some(Err(name)) => drop(things.packages.insert(normalize_package_name(name))),
             None => {}
         }
         match &task.source {
-            Some(Source::Pypi { pypi, .. }) => drop(things.packages.insert(package_name(pypi))),
+            Some(Source::Pypi { pypi, .. }) => {
+                drop(things.packages.insert(normalize_package_name(pypi)))
+            }
             Some(Source::Git { git, .. }) => {
                 let parts: Vec<_> = git.trim_end_matches('/').rsplit(['/', ':']).take(2).collect();
                 if let [repo, owner] = parts[..] {
-                    things.repository(owner, repo);
+                    things.add_repository(owner, repo);
                 }
                 // File paths and SSH addresses never reach the proxy as URLs.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
-                    rules.aliases.push(Pattern::task(bare)?);
-                    rules.aliases.push(Pattern::task(&format!("{bare}.git"))?);
+                    rules.aliases.push(Pattern::parse_task(bare)?);
+                    rules.aliases.push(Pattern::parse_task(&format!("{bare}.git"))?);
                 }
             }
             Some(Source::Path { .. } | Source::Archive { .. }) | None => {}
         }
-        rules.aliases.extend(things.aliases(mirrors)?);
+        rules.aliases.extend(things.alias_patterns(mirrors)?);
         rules.packages = things.packages;
         Ok(rules)
     }
 
     /// Whether a URL may be blocked on any host. If so, every host is inspected.
-    pub(crate) fn touches_every_host(&self) -> bool {
+    pub(crate) fn applies_to_every_host(&self) -> bool {
         !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
     }
 
-    pub(crate) fn reaches(&self, origin: &Origin) -> bool {
-        self.touches_every_host() || self.benchmarks.iter().any(|rule| rule.reaches(origin))
+    pub(crate) fn matches_origin(&self, origin: &Origin) -> bool {
+        self.applies_to_every_host()
+            || self.benchmarks.iter().any(|rule| rule.matches_origin(origin))
     }
 
     /// Returns why the URL is blocked, and the pattern that blocks it.
@@ -84,29 +87,31 @@ impl TaskRules {
         let first = |rules: &[Pattern], paths: &[String]| {
             rules
                 .iter()
-                .find(|rule| rule.reaches(origin) && paths.iter().any(|path| rule.takes_path(path)))
+                .find(|rule| {
+                    rule.matches_origin(origin) && paths.iter().any(|path| rule.matches_path(path))
+                })
                 .map(|rule| rule.text().to_owned())
         };
         if let Some(rule) = first(&self.blocked, paths) {
             return Some((DenyReason::TaskBlocked, rule));
         }
-        let normal: Vec<_> = paths.iter().map(|path| normal_segments(path)).collect();
+        let normal: Vec<_> = paths.iter().map(|path| normalize_segments(path)).collect();
         let alias = first(&self.aliases, paths)
             .or_else(|| first(&self.aliases, &normal))
             .or_else(|| first(&self.benchmarks, paths))
-            .or_else(|| paths.iter().find_map(|path| self.file(path)));
+            .or_else(|| paths.iter().find_map(|path| self.match_package_file(path)));
         alias.map(|rule| (DenyReason::TaskAlias, rule))
     }
 
     /// Detects a file of a package under test on any host: a wheel, an sdist or a distribution's
     /// package.
-    fn file(&self, path: &str) -> Option<String> {
+    fn match_package_file(&self, path: &str) -> Option<String> {
         let files = self.files?;
         let named = path.split('/').find_map(|segment| {
             let lower = segment.to_lowercase();
             let stem =
                 files.suffixes.iter().find_map(|suffix| lower.strip_suffix(suffix.as_str()))?;
-            let stem = package_name(stem);
+            let stem = normalize_package_name(stem);
             self.packages.iter().find(|package| {
                 files.prefixes.iter().any(|prefix| {
                     stem.strip_prefix(prefix.as_str())
@@ -134,7 +139,7 @@ struct TaskSubjects {
 impl TaskSubjects {
     /// Adds a repository and the package of the same name. If the package's name differs, this
     /// blocks one name too many.
-    fn repository(&mut self, owner: &str, repo: &str) {
+    fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         let plain = |name: &str| {
             !name.is_empty()
@@ -142,13 +147,13 @@ impl TaskSubjects {
         };
         if plain(owner) && plain(repo) {
             self.repositories.insert((owner.to_owned(), repo.to_owned()));
-            self.packages.insert(package_name(repo));
+            self.packages.insert(normalize_package_name(repo));
         }
     }
 
     /// Adds the repository or package that a blocked URL names.
-    fn read(&mut self, written: &str, mirrors: &Mirrors) {
-        let with_scheme = with_scheme(written);
+    fn add_blocked_url(&mut self, written: &str, mirrors: &Mirrors) {
+        let with_scheme = add_wildcard_scheme(written);
         let Some((_, rest)) = with_scheme.split_once("://") else { return };
         let mut parts = rest.split('/');
         let host = parts.next().unwrap_or_default().to_lowercase();
@@ -157,17 +162,17 @@ impl TaskSubjects {
         if mirrors.forges.iter().any(|forge| forge == host)
             && let [owner, repo, ..] = segments[..]
         {
-            self.repository(owner, repo);
+            self.add_repository(owner, repo);
         }
         if mirrors.indexes.iter().any(|index| index == host) {
             let named = segments.iter().find(|part| {
                 !part.contains('*') && !mirrors.index_words.contains(&part.to_lowercase())
             });
-            self.packages.extend(named.map(|name| package_name(name)));
+            self.packages.extend(named.map(|name| normalize_package_name(name)));
         }
     }
 
-    fn aliases(&self, mirrors: &Mirrors) -> Result<Vec<Pattern>, PatternError> {
+    fn alias_patterns(&self, mirrors: &Mirrors) -> Result<Vec<Pattern>, PatternError> {
         let mut filled = Vec::new();
         for (owner, repo) in &self.repositories {
             for template in mirrors.source.iter().chain(&mirrors.forks) {
@@ -179,24 +184,24 @@ impl TaskSubjects {
                 filled.push(template.replace("{package}", package));
             }
         }
-        patterns(&filled)
+        parse_patterns(&filled)
     }
 }
 
-fn patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
-    texts.iter().map(|text| Pattern::task(text)).collect()
+fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
+    texts.iter().map(|text| Pattern::parse_task(text)).collect()
 }
 
 /// Adds a wildcard scheme to a URL without a scheme, because some data sets list blocked URLs in that
 /// form. Removes the query and fragment.
-fn with_scheme(written: &str) -> String {
+fn add_wildcard_scheme(written: &str) -> String {
     let written = written.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);
     if written.contains("://") { written.to_owned() } else { format!("*://{written}") }
 }
 
-fn normal_segments(path: &str) -> String {
-    path.split('/').map(package_name).collect::<Vec<_>>().join("/")
+fn normalize_segments(path: &str) -> String {
+    path.split('/').map(normalize_package_name).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]
@@ -217,7 +222,7 @@ mod tests {
 
     #[test]
     fn package_is_blocked_on_every_host() {
-        let rules = TaskRules::of(&task(
+        let rules = TaskRules::for_task(&task(
             r#", "repo": "zopefoundation/zope.interface",
                "source": {"pypi": "zope.interface", "version": "7.0", "sha256": "0"}"#,
         ))
@@ -267,7 +272,7 @@ mod tests {
 
     #[test]
     fn blocked_urls_also_block_their_repository_and_package() {
-        let rules = TaskRules::of(&task(
+        let rules = TaskRules::for_task(&task(
             r#", "blocked_urls": ["https://github.com/mahmoud/boltons/**",
                 "https://pypi.org/**/boltons/**", "docs.example.org/boltons"]"#,
         ))
@@ -287,7 +292,7 @@ mod tests {
 
     #[test]
     fn task_source_is_blocked_on_its_host() {
-        let rules = TaskRules::of(&task(
+        let rules = TaskRules::for_task(&task(
             r#", "source": {"git": "https://git.example:8443/acme/widget.git", "commit": "c"}"#,
         ))
         .unwrap();
@@ -300,16 +305,17 @@ mod tests {
 
     #[test]
     fn benchmarks_are_blocked_for_every_task_without_affecting_other_hosts() {
-        let rules = TaskRules::of(&task("")).unwrap();
+        let rules = TaskRules::for_task(&task("")).unwrap();
         let url = "https://huggingface.co/datasets/LiberCoders/FeatureBench/resolve/main/x.parquet";
         assert_eq!(reason(&rules, url), Some(DenyReason::TaskAlias));
-        assert!(!rules.touches_every_host());
+        assert!(!rules.applies_to_every_host());
         assert_eq!(reason(&rules, "https://huggingface.co/datasets/a/b"), None);
     }
 
     #[test]
     fn invalid_blocked_url_is_named_in_the_error() {
-        let error = TaskRules::of(&task(r#", "blocked_urls": ["ssh://git@a/b"]"#)).unwrap_err();
+        let error =
+            TaskRules::for_task(&task(r#", "blocked_urls": ["ssh://git@a/b"]"#)).unwrap_err();
         assert_eq!(error.text, "ssh://git@a/b");
     }
 }

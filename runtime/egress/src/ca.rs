@@ -20,7 +20,7 @@ use rustls::{
 /// bound, not tuned.
 const MAX_CACHED_HOSTS: usize = 1024;
 
-pub(crate) struct Authority {
+pub(crate) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     /// One key for all leaf certificates: it belongs to this process, whatever host it serves.
@@ -28,10 +28,11 @@ pub(crate) struct Authority {
     leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     pub(crate) fn new() -> Result<Self, rcgen::Error> {
         let mut params = CertificateParams::default();
-        params.distinguished_name = named("Proctor egress proxy: the authority of one run");
+        params.distinguished_name =
+            distinguished_name("Proctor egress proxy: the authority of one run");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
@@ -45,7 +46,7 @@ impl Authority {
     }
 
     /// Returns the TLS configuration for a client that connects to `host`.
-    pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
+    pub(crate) fn server_config(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = leaves.get(host) {
             return Ok(Arc::clone(config));
@@ -62,14 +63,14 @@ impl Authority {
         let text = |error: rcgen::Error| error.to_string();
         let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
         // A common name has at most 64 characters, and no current client reads it.
-        params.distinguished_name = named("Proctor egress proxy");
+        params.distinguished_name = distinguished_name("Proctor egress proxy");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         // Required by OpenSSL's strict mode, Python's default since 3.13.
         params.use_authority_key_identifier_extension = true;
         let leaf = params.signed_by(&self.leaf_key, &self.issuer).map_err(text)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
-        let mut config = ServerConfig::builder_with_provider(provider())
+        let mut config = ServerConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .with_no_client_auth()
@@ -82,7 +83,7 @@ impl Authority {
 
 /// Returns the crypto provider. It is passed explicitly, so that nothing depends on what the
 /// process installed.
-pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+pub(crate) fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
@@ -92,7 +93,7 @@ pub(crate) fn expected_name(host: &str) -> Option<&str> {
 }
 
 /// Encodes certificates as a PEM file.
-pub(crate) fn pem(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
+pub(crate) fn encode_pem(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     let mut text = String::new();
     for certificate in certificates {
         text.push_str("-----BEGIN CERTIFICATE-----\n");
@@ -109,7 +110,7 @@ pub(crate) fn pem(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn named(name: &str) -> DistinguishedName {
+fn distinguished_name(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);
     distinguished

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::limits::Settings;
+use crate::settings::Settings;
 
 /// Files to write into the sandbox: absolute path and content. They must be readable by all users
 /// and outside the work directory.
@@ -29,7 +29,7 @@ pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     Ok(variables)
 }
 
-pub(crate) fn files(bundle: Vec<u8>, keystore: Vec<u8>) -> Result<ClientFiles, String> {
+pub(crate) fn client_files(bundle: Vec<u8>, keystore: Vec<u8>) -> Result<ClientFiles, String> {
     let client = &Settings::shipped()?.client;
     Ok(ClientFiles(vec![
         (format!("{}/{}", client.folder, client.bundle_file), bundle),
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(value("no_proxy"), Some("127.0.0.1,localhost,::1"));
         assert_eq!(value("PIP_CERT"), Some("/run/proctor-egress/ca-bundle.pem"));
         assert!(value("JAVA_TOOL_OPTIONS").unwrap().contains("-Dhttps.proxyPort=3128"));
-        let files = files(vec![1], vec![2]).unwrap().0;
+        let files = client_files(vec![1], vec![2]).unwrap().0;
         assert!(files.iter().any(|(path, _)| Some(path.as_str()) == value("SSL_CERT_FILE")));
         assert!(files.iter().any(|(path, _)| value("JAVA_TOOL_OPTIONS").unwrap().contains(path)));
     }

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::{Exception, address, target::Origin};
+use crate::{AddressException, address, target::Origin};
 
 /// Resolves host names. Tests use it to imitate a hostile name server.
 #[async_trait]
@@ -42,14 +42,15 @@ pub(crate) enum DialError {
 pub(crate) async fn dial(
     origin: &Origin,
     resolver: &dyn Resolver,
-    exceptions: &[Exception],
+    exceptions: &[AddressException],
     limit: Duration,
 ) -> Result<(TcpStream, SocketAddr), DialError> {
-    let addresses = addresses(origin, resolver, exceptions, limit).await?;
+    let addresses = resolve_addresses(origin, resolver, exceptions, limit).await?;
     for address in &addresses {
         let socket = SocketAddr::new(*address, origin.port);
         let excepted = exceptions.iter().any(|exception| exception.admits(&origin.host, socket));
-        let forbidden = address::forbidden(*address).is_some() || address::is_own(*address);
+        let forbidden =
+            address::forbidden_reason(*address).is_some() || address::is_own_address(*address);
         if forbidden && !excepted {
             return Err(DialError::Private(*address));
         }
@@ -69,16 +70,17 @@ pub(crate) async fn dial(
     Err(DialError::Failed(why))
 }
 
-async fn addresses(
+async fn resolve_addresses(
     origin: &Origin,
     resolver: &dyn Resolver,
-    exceptions: &[Exception],
+    exceptions: &[AddressException],
     limit: Duration,
 ) -> Result<Vec<IpAddr>, DialError> {
     if let Some(address) = origin.address() {
         return Ok(vec![address]);
     }
-    let pinned = exceptions.iter().find_map(|exception| exception.pins(&origin.host, origin.port));
+    let pinned =
+        exceptions.iter().find_map(|exception| exception.pinned_address(&origin.host, origin.port));
     if let Some(address) = pinned {
         return Ok(vec![address]);
     }
@@ -114,7 +116,8 @@ mod tests {
         let answers = answers.iter().map(|list| list.to_vec()).collect();
         let resolver = ChangingResolver(answers, AtomicUsize::new(0));
         let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };
-        let except: Vec<_> = except.iter().map(|text| Exception::parse(text).unwrap()).collect();
+        let except: Vec<_> =
+            except.iter().map(|text| AddressException::parse(text).unwrap()).collect();
         let dialled = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;
         let said = match dialled {
             Ok((_, address)) => address.to_string(),

@@ -9,13 +9,13 @@ use rustls::{
 
 use crate::{
     ClientFiles, EgressProxy, Ledger, Policy, Resolver, SystemResolver,
-    ca::{self, Authority},
+    ca::{self, CertificateAuthority},
     client, keystore,
 };
 
 /// The run's certificate authority, the host's root certificates and the resolver.
 pub struct Egress {
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authority: Arc<CertificateAuthority>,
     roots: Vec<CertificateDer<'static>>,
     resolver: Arc<dyn Resolver>,
 }
@@ -23,7 +23,7 @@ pub struct Egress {
 impl Egress {
     /// Creates the authority of one run and reads the host's root certificates.
     pub fn new() -> Result<Self, String> {
-        let authority = Authority::new().map_err(|error| error.to_string())?;
+        let authority = CertificateAuthority::new().map_err(|error| error.to_string())?;
         let native = rustls_native_certs::load_native_certs();
         for error in &native.errors {
             tracing::warn!(%error, "cannot read a root certificate of the host");
@@ -44,7 +44,7 @@ impl Egress {
 
     /// Creates a trial's proxy. `ca_file` has certificates (PEM) that upstreams may be signed with,
     /// in addition to the host's own.
-    pub fn proxy(
+    pub fn create_proxy(
         &self,
         policy: Policy,
         ca_file: Option<&Path>,
@@ -55,7 +55,7 @@ impl Egress {
         for certificate in read_certificates(ca_file)? {
             store.add(certificate).map_err(|error| format!("network.ca_file: {error}"))?;
         }
-        let mut tls = ClientConfig::builder_with_provider(ca::provider())
+        let mut tls = ClientConfig::builder_with_provider(ca::crypto_provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .with_root_certificates(store)
@@ -67,11 +67,11 @@ impl Egress {
 
     /// Returns the certificates that the sandbox should trust: the host's root certificates, the
     /// run's authority and `ca_file`.
-    pub fn files(&self, ca_file: Option<&Path>) -> Result<ClientFiles, String> {
+    pub fn client_files(&self, ca_file: Option<&Path>) -> Result<ClientFiles, String> {
         let mut all = self.roots.clone();
         all.extend(read_certificates(ca_file)?);
         all.push(self.authority.certificate().clone());
-        client::files(ca::pem(&all), keystore::keystore(&all))
+        client::client_files(ca::encode_pem(&all), keystore::encode_keystore(&all))
     }
 }
 

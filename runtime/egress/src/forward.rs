@@ -17,9 +17,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     EgressProxy, Target,
-    answer::{self, AnyBody, CountedBody},
     dial::{DialError, dial},
     ledger::Entry,
+    responses::{self, AnyBody, CountedBody},
     target::{Origin, Scheme},
 };
 
@@ -38,7 +38,7 @@ const DROPPED_HEADERS: [HeaderName; 9] = [
 
 /// The upstream connection of one client connection, reused while the origin stays the same.
 #[derive(Default)]
-pub(crate) struct Upstreams(Mutex<Option<Upstream>>);
+pub(crate) struct UpstreamSlot(Mutex<Option<Upstream>>);
 
 struct Upstream {
     origin: Origin,
@@ -52,7 +52,7 @@ impl EgressProxy {
         request: Request<Incoming>,
         target: &Target,
         mut entry: Entry,
-        upstreams: &Upstreams,
+        upstreams: &UpstreamSlot,
     ) -> Response<AnyBody> {
         let asked = format!("{} {target}", request.method());
         let mut kept = upstreams.0.lock().await;
@@ -62,45 +62,52 @@ impl EgressProxy {
         {
             upstream = None;
         }
-        let mut request = match outgoing(request, target, &entry) {
+        let mut request = match to_upstream_request(request, target, &entry) {
             Ok(request) => request,
-            Err(why) => return fail(entry, &asked, &why),
+            Err(why) => return fail_request(entry, &asked, &why),
         };
         loop {
             let (mut sending, fresh) = match upstream.take() {
                 Some(kept) => (kept, false),
                 None => match self.connect(&target.origin).await {
                     Ok(made) => (made, true),
-                    Err(DialError::Failed(why)) => return fail(entry, &asked, &why),
+                    Err(DialError::Failed(why)) => return fail_request(entry, &asked, &why),
                     Err(DialError::Private(address)) => {
                         entry.request.address = Some(address.to_string());
                         entry.request.decision = UrlDecision::Denied;
                         entry.request.reason = Some(DenyReason::PrivateAddress);
                         entry.request.status = Some(403);
-                        return answer::denied(DenyReason::PrivateAddress, &asked);
+                        return responses::denied_response(DenyReason::PrivateAddress, &asked);
                     }
                 },
             };
             entry.request.address = Some(sending.address.to_string());
             let sent =
-                timeout(self.limits.answer(), sending.sender.try_send_request(request)).await;
+                timeout(self.limits.response_timeout(), sending.sender.try_send_request(request))
+                    .await;
             match sent {
                 Ok(Ok(response)) => {
                     *kept = Some(sending);
-                    return incoming(response, entry);
+                    return to_client_response(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
                     // The server had already closed the reused connection, so nothing was sent.
                     Some(unsent) if !fresh => request = unsent,
-                    _ => return fail(entry, &asked, &format!("no response: {}", error.error())),
+                    _ => {
+                        return fail_request(
+                            entry,
+                            &asked,
+                            &format!("no response: {}", error.error()),
+                        );
+                    }
                 },
-                Err(_) => return fail(entry, &asked, "the server does not respond"),
+                Err(_) => return fail_request(entry, &asked, "the server does not respond"),
             }
         }
     }
 
     async fn connect(&self, origin: &Origin) -> Result<Upstream, DialError> {
-        let limit = self.limits.connect();
+        let limit = self.limits.connect_timeout();
         let (stream, address) =
             dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await?;
         let sender = match origin.scheme {
@@ -150,7 +157,7 @@ impl EgressProxy {
 }
 
 /// Returns the request in origin form, with the origin's own `Host` and without connection headers.
-fn outgoing(
+fn to_upstream_request(
     request: Request<Incoming>,
     target: &Target,
     entry: &Entry,
@@ -158,28 +165,28 @@ fn outgoing(
     let (mut parts, body) = request.into_parts();
     parts.uri = target.written.parse::<Uri>().map_err(|error| error.to_string())?;
     parts.version = Version::HTTP_11;
-    strip(&mut parts.headers);
+    remove_hop_headers(&mut parts.headers);
     parts.headers.remove(header::EXPECT);
     let host =
         target.origin.authority().parse().map_err(|_| "the host is not valid in a header")?;
     parts.headers.insert(header::HOST, host);
     parts.extensions = http::Extensions::default();
-    Ok(Request::from_parts(parts, CountedBody::up(body, Arc::clone(entry.counted()))))
+    Ok(Request::from_parts(parts, CountedBody::for_request(body, Arc::clone(entry.byte_counts()))))
 }
 
-fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody> {
+fn to_client_response(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody> {
     let (mut parts, body) = response.into_parts();
-    strip(&mut parts.headers);
+    remove_hop_headers(&mut parts.headers);
     entry.request.status = Some(parts.status.as_u16());
-    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(can_be_decoded) {
-        entry.mark_unreadable();
+    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(is_decodable) {
+        entry.stop_buffering();
     }
-    Response::from_parts(parts, CountedBody::down(body, entry))
+    Response::from_parts(parts, CountedBody::for_response(body, entry))
 }
 
 /// Whether a body's coding can be recognized from its first bytes and undone, so that the body can
 /// be compared.
-fn can_be_decoded(coding: &HeaderValue) -> bool {
+fn is_decodable(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {
         coding
@@ -188,7 +195,7 @@ fn can_be_decoded(coding: &HeaderValue) -> bool {
     })
 }
 
-fn strip(headers: &mut HeaderMap) {
+fn remove_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -201,8 +208,8 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-fn fail(mut entry: Entry, asked: &str, why: &str) -> Response<AnyBody> {
+fn fail_request(mut entry: Entry, asked: &str, why: &str) -> Response<AnyBody> {
     entry.request.status = Some(502);
     entry.request.error = Some(why.to_owned());
-    answer::failed(asked, why)
+    responses::failed_response(asked, why)
 }

@@ -9,22 +9,22 @@ pub(crate) const PASSWORD: &str = "changeit";
 
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
-const TRUSTED: u32 = 2;
+const TRUSTED_CERTIFICATE: u32 = 2;
 /// Part of the checksum, as the format defines it.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
 
-pub(crate) fn keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
+pub(crate) fn encode_keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     let mut store = Vec::new();
-    put(&mut store, MAGIC);
-    put(&mut store, VERSION);
-    put(&mut store, certificates.len() as u32);
+    put_u32(&mut store, MAGIC);
+    put_u32(&mut store, VERSION);
+    put_u32(&mut store, certificates.len() as u32);
     for (index, certificate) in certificates.iter().enumerate() {
-        put(&mut store, TRUSTED);
+        put_u32(&mut store, TRUSTED_CERTIFICATE);
         put_text(&mut store, &format!("ca-{index}"));
         // The entry's date in milliseconds is zero, so that equal bundles give equal files.
         store.extend([0; 8]);
         put_text(&mut store, "X.509");
-        put(&mut store, certificate.len() as u32);
+        put_u32(&mut store, certificate.len() as u32);
         store.extend_from_slice(certificate);
     }
     let mut sum = Sha1::new();
@@ -37,7 +37,7 @@ pub(crate) fn keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     store
 }
 
-fn put(store: &mut Vec<u8>, number: u32) {
+fn put_u32(store: &mut Vec<u8>, number: u32) {
     store.extend(number.to_be_bytes());
 }
 
@@ -52,15 +52,15 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::ca::Authority;
+    use crate::ca::CertificateAuthority;
 
     /// Checks that Java's own tool reads the key store, if it is installed.
     #[test]
     fn java_reads_the_key_store() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.jks");
-        let ca = Authority::new().unwrap();
-        std::fs::write(&path, keystore(&[ca.certificate().clone()])).unwrap();
+        let ca = CertificateAuthority::new().unwrap();
+        std::fs::write(&path, encode_keystore(&[ca.certificate().clone()])).unwrap();
         let listed = Command::new("keytool")
             .args(["-list", "-storepass", PASSWORD, "-keystore"])
             .arg(&path)

@@ -16,18 +16,18 @@ use tokio::sync::mpsc::UnboundedSender;
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// Returns the current step. Called once per request, when it arrives.
-    async fn step(&self) -> u64;
+    async fn current_step(&self) -> u64;
 
     /// Returns how much of each response [`Ledger::answered`] receives, and how much of all
     /// responses in transit together.
-    fn reads(&self) -> Reading {
-        Reading::default()
+    fn body_limits(&self) -> BodyLimits {
+        BodyLimits::default()
     }
 
-    /// Receives the body of a response to an allowed request, up to the limits of `reads`. It may
+    /// Receives the body of a response to an allowed request, up to the limits of `body_limits`. It may
     /// add to the entry of the request, which is recorded next. An `Err` ends the attempt, like one
     /// from `record`.
-    async fn answered(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
+    async fn receive_body(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -38,7 +38,7 @@ pub trait Ledger: Send + Sync {
 
 /// Number of response bytes that a ledger receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct BodyLimits {
     /// Limit per response.
     pub each: usize,
     /// Limit for all responses held at the same time.
@@ -47,9 +47,9 @@ pub struct Reading {
 
 /// The beginning of a response, held for the ledger.
 #[derive(Debug)]
-pub(crate) struct HeldBody {
+pub(crate) struct BufferedBody {
     bytes: Vec<u8>,
-    reading: Reading,
+    reading: BodyLimits,
     /// Bytes held for all responses of the proxy.
     together: Arc<AtomicUsize>,
     /// Bytes that passed but are not held, although the ledger wants them.
@@ -57,12 +57,12 @@ pub(crate) struct HeldBody {
     is_asked: bool,
 }
 
-impl HeldBody {
-    fn new(reading: Reading, together: Arc<AtomicUsize>) -> Self {
+impl BufferedBody {
+    fn new(reading: BodyLimits, together: Arc<AtomicUsize>) -> Self {
         Self { bytes: Vec::new(), reading, together, missed: 0, is_asked: reading.each > 0 }
     }
 
-    fn take(&mut self, data: &[u8]) {
+    fn push(&mut self, data: &[u8]) {
         if !self.is_asked {
             return;
         }
@@ -86,14 +86,14 @@ impl HeldBody {
     }
 }
 
-impl Drop for HeldBody {
+impl Drop for BufferedBody {
     fn drop(&mut self) {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
     }
 }
 
 /// The step of a finished entry, its request, and the held part of the response.
-pub(crate) type Line = (u64, UrlRequest, HeldBody);
+pub(crate) type LedgerLine = (u64, UrlRequest, BufferedBody);
 
 /// Bytes of one request, counted as they pass.
 #[derive(Debug, Default)]
@@ -108,8 +108,8 @@ pub(crate) struct Entry {
     step: u64,
     begun: Instant,
     counted: Arc<ByteCounts>,
-    queue: UnboundedSender<Line>,
-    held: HeldBody,
+    queue: UnboundedSender<LedgerLine>,
+    held: BufferedBody,
     pub(crate) request: UrlRequest,
 }
 
@@ -117,24 +117,24 @@ impl Entry {
     pub(crate) fn new(
         step: u64,
         request: UrlRequest,
-        queue: UnboundedSender<Line>,
-        (reading, together): (Reading, &Arc<AtomicUsize>),
+        queue: UnboundedSender<LedgerLine>,
+        (reading, together): (BodyLimits, &Arc<AtomicUsize>),
     ) -> Self {
-        let held = HeldBody::new(reading, Arc::clone(together));
+        let held = BufferedBody::new(reading, Arc::clone(together));
         Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
     }
 
     /// Holds a part of the response on its way to the client.
-    pub(crate) fn passed(&mut self, data: &[u8]) {
-        self.held.take(data);
+    pub(crate) fn push_body(&mut self, data: &[u8]) {
+        self.held.push(data);
     }
 
     /// Stops holding the response, because its encoding cannot be decoded here.
-    pub(crate) fn mark_unreadable(&mut self) {
+    pub(crate) fn stop_buffering(&mut self) {
         self.held.reading.each = 0;
     }
 
-    pub(crate) fn counted(&self) -> &Arc<ByteCounts> {
+    pub(crate) fn byte_counts(&self) -> &Arc<ByteCounts> {
         &self.counted
     }
 }
@@ -145,7 +145,7 @@ impl Drop for Entry {
         request.bytes_up = self.counted.up.load(Ordering::Relaxed);
         request.bytes_down = self.counted.down.load(Ordering::Relaxed);
         request.seconds = self.begun.elapsed().as_secs_f64();
-        let nothing = HeldBody::new(Reading::default(), Arc::clone(&self.held.together));
+        let nothing = BufferedBody::new(BodyLimits::default(), Arc::clone(&self.held.together));
         let held = std::mem::replace(&mut self.held, nothing);
         request.not_compared = held.missed;
         // The writer outlives every entry. If it were gone, its fault would already have ended the

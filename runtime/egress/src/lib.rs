@@ -6,7 +6,6 @@
 
 mod address;
 mod aliases;
-mod answer;
 mod ca;
 mod client;
 mod dial;
@@ -15,7 +14,6 @@ mod forward;
 mod glob;
 mod keystore;
 mod ledger;
-mod limits;
 mod mirrors;
 #[cfg(test)]
 #[path = "../../../tests/not_run.rs"]
@@ -24,17 +22,19 @@ mod pattern;
 mod policy;
 mod private;
 mod proxy;
+mod responses;
+mod settings;
+mod streams;
 mod target;
 mod tunnel;
-mod wire;
 
-pub use address::{Forbidden, forbidden};
+pub use address::{ForbiddenReason, forbidden_reason};
 pub use client::{ClientFiles, client_env};
 pub use dial::{Resolver, SystemResolver};
 pub use egress::{Egress, read_certificates};
-pub use ledger::{Ledger, Reading};
+pub use ledger::{BodyLimits, Ledger};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{Policy, Ruling};
-pub use private::Exception;
+pub use private::AddressException;
 pub use proxy::EgressProxy;
 pub use target::{Target, TargetError};

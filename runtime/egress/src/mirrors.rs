@@ -3,7 +3,7 @@
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-const SHIPPED: &str = include_str!("../../../configs/mirrors.toml");
+const MIRRORS_TOML: &str = include_str!("../../../configs/mirrors.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,21 +16,21 @@ pub(crate) struct Mirrors {
     pub(crate) forges: Vec<String>,
     pub(crate) indexes: Vec<String>,
     pub(crate) index_words: Vec<String>,
-    pub(crate) files: Files,
+    pub(crate) files: PackageFiles,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Files {
+pub(crate) struct PackageFiles {
     pub(crate) prefixes: Vec<String>,
     pub(crate) suffixes: Vec<String>,
 }
 
-static READ: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", SHIPPED);
+static MIRRORS: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", MIRRORS_TOML);
 
 impl Mirrors {
     /// Returns the built-in lists. Lists that cannot be read are an error, never empty lists.
     pub(crate) fn shipped() -> Result<&'static Self, String> {
-        READ.get()
+        MIRRORS.get()
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::{
     glob,
-    limits::Settings,
+    settings::Settings,
     target::{Origin, Scheme},
 };
 
@@ -22,7 +22,7 @@ pub struct PatternError {
 /// How a pattern is compared with a URL. Denying is deliberately broad: a different letter case or
 /// an unusual port must not bypass a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum MatchMode {
     /// Exact: the scheme's default port unless a port is given, and the case of the path matters.
     Allow,
     /// Broad: any port unless one is given, and case is ignored.
@@ -41,7 +41,7 @@ enum Port {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    reach: Reach,
+    reach: MatchMode,
     /// Empty: any method.
     methods: Vec<String>,
     /// `None`: both schemes.
@@ -54,22 +54,22 @@ pub struct Pattern {
 
 impl Pattern {
     /// Parses a pattern of `network.allow`.
-    pub fn allow(text: &str) -> Result<Self, PatternError> {
-        Self::parse(text, Reach::Allow)
+    pub fn parse_allow(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text, MatchMode::Allow)
     }
 
     /// Parses a pattern of `network.deny`.
-    pub fn deny(text: &str) -> Result<Self, PatternError> {
-        Self::parse(text, Reach::Deny)
+    pub fn parse_deny(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text, MatchMode::Deny)
     }
 
     /// Parses a pattern of a task's `blocked_urls`.
-    pub fn task(text: &str) -> Result<Self, PatternError> {
-        Self::parse(text, Reach::Task)
+    pub fn parse_task(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text, MatchMode::Task)
     }
 
-    fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
-        let wrong = |why| PatternError { text: without_password(text), why };
+    fn parse(text: &str, reach: MatchMode) -> Result<Self, PatternError> {
+        let wrong = |why| PatternError { text: mask_password(text), why };
         let (methods, url) = match text.trim().split_once(char::is_whitespace) {
             Some((methods, url)) => (methods.split(',').collect(), url.trim()),
             None => (Vec::new(), text.trim()),
@@ -111,10 +111,10 @@ impl Pattern {
         }
         let path = path.filter(|path| *path != "/**").map(|path| {
             let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
-            if reach == Reach::Allow { path } else { path.to_lowercase() }
+            if reach == MatchMode::Allow { path } else { path.to_lowercase() }
         });
-        let mut host = plain_host(host).ok_or_else(|| wrong("the host name is not valid"))?;
-        if reach == Reach::Task
+        let mut host = normalize_host(host).ok_or_else(|| wrong("the host name is not valid"))?;
+        if reach == MatchMode::Task
             && let Some(bare) = host.strip_prefix("www.")
         {
             host = bare.to_owned();
@@ -136,40 +136,40 @@ impl Pattern {
     }
 
     /// Whether any URL of the origin can match.
-    pub fn reaches(&self, origin: &Origin) -> bool {
+    pub fn matches_origin(&self, origin: &Origin) -> bool {
         let scheme = self.scheme.is_none_or(|scheme| scheme == origin.scheme);
         let port = match self.port {
             Port::Unnamed => {
-                self.reach != Reach::Allow || origin.port == origin.scheme.default_port()
+                self.reach != MatchMode::Allow || origin.port == origin.scheme.default_port()
             }
             Port::Any => true,
             Port::Is(port) => port == origin.port,
         };
         let host = match self.reach {
-            Reach::Task => origin.host.strip_prefix("www.").unwrap_or(&origin.host),
-            Reach::Allow | Reach::Deny => &origin.host,
+            MatchMode::Task => origin.host.strip_prefix("www.").unwrap_or(&origin.host),
+            MatchMode::Allow | MatchMode::Deny => &origin.host,
         };
-        (scheme || self.reach == Reach::Task) && port && glob::matches(&self.host, host, '.')
+        (scheme || self.reach == MatchMode::Task) && port && glob::matches(&self.host, host, '.')
     }
 
     /// Whether the pattern matches all URLs of the origins that it reaches, with any method.
-    pub fn is_whole(&self) -> bool {
+    pub fn matches_all_urls(&self) -> bool {
         self.path.is_none() && self.methods.is_empty()
     }
 
-    pub fn takes_method(&self, method: &str) -> bool {
+    pub fn matches_method(&self, method: &str) -> bool {
         self.methods.is_empty() || self.methods.iter().any(|taken| taken == method)
     }
 
     /// Whether a path in normalized form matches.
-    pub fn takes_path(&self, path: &str) -> bool {
+    pub fn matches_path(&self, path: &str) -> bool {
         let Some(glob) = &self.path else { return true };
-        if self.reach == Reach::Allow {
+        if self.reach == MatchMode::Allow {
             return glob::matches(glob, path, '/');
         }
         let path = path.to_lowercase();
         glob::matches(glob, &path, '/')
-            || self.reach == Reach::Task
+            || self.reach == MatchMode::Task
                 && glob::matches(&format!("{}/**", glob.trim_end_matches('/')), &path, '/')
     }
 }
@@ -182,7 +182,7 @@ impl fmt::Display for Pattern {
 
 /// Returns the text without a password. A password in a pattern is already a mistake, and pasting
 /// the error somewhere must not reveal it.
-fn without_password(text: &str) -> String {
+fn mask_password(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
     // A password may contain a slash, so everything before the last `@` is checked, wherever the
     // path begins.
@@ -206,7 +206,7 @@ fn split_port(authority: &str) -> Option<(&str, Port)> {
 
 /// Returns a name in the form that origins have, with its stars, or an address in its canonical
 /// form.
-fn plain_host(host: &str) -> Option<String> {
+fn normalize_host(host: &str) -> Option<String> {
     if host.contains('*') {
         let lower = host.to_lowercase();
         let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '*' | '.' | '-' | '_');
@@ -222,16 +222,16 @@ mod tests {
     use super::*;
     use crate::Target;
 
-    fn takes(pattern: &Pattern, url: &str) -> bool {
+    fn matches_url(pattern: &Pattern, url: &str) -> bool {
         let target = Target::parse(url).unwrap();
-        pattern.reaches(&target.origin) && pattern.takes_path(target.paths.last().unwrap())
+        pattern.matches_origin(&target.origin) && pattern.matches_path(target.paths.last().unwrap())
     }
 
     #[test]
     fn allow_patterns_match_exactly() {
-        let pattern = Pattern::allow("https://pypi.org/simple/**").unwrap();
-        assert!(takes(&pattern, "https://pypi.org/simple/attrs/"));
-        assert!(takes(&pattern, "https://PYPI.org:443/simple"));
+        let pattern = Pattern::parse_allow("https://pypi.org/simple/**").unwrap();
+        assert!(matches_url(&pattern, "https://pypi.org/simple/attrs/"));
+        assert!(matches_url(&pattern, "https://PYPI.org:443/simple"));
         for url in [
             "http://pypi.org/simple/attrs/",
             "https://pypi.org:8443/simple/attrs/",
@@ -240,36 +240,39 @@ mod tests {
             "https://pypi.org.evil.example/simple/",
             "https://www.pypi.org/simple/",
         ] {
-            assert!(!takes(&pattern, url), "{url}");
+            assert!(!matches_url(&pattern, url), "{url}");
         }
-        assert!(takes(&Pattern::allow("*://**:*").unwrap(), "http://a.b.c:81/x"));
-        assert!(takes(&Pattern::allow("http://[::1]:81/").unwrap(), "http://[0:0::1]:81/"));
-        assert!(!takes(&Pattern::allow("https://a/x").unwrap(), "https://a/x/y"));
+        assert!(matches_url(&Pattern::parse_allow("*://**:*").unwrap(), "http://a.b.c:81/x"));
+        assert!(matches_url(
+            &Pattern::parse_allow("http://[::1]:81/").unwrap(),
+            "http://[0:0::1]:81/"
+        ));
+        assert!(!matches_url(&Pattern::parse_allow("https://a/x").unwrap(), "https://a/x/y"));
     }
 
     #[test]
     fn deny_patterns_match_broadly() {
-        let pattern = Pattern::task("https://www.github.com/Mahmoud/boltons").unwrap();
+        let pattern = Pattern::parse_task("https://www.github.com/Mahmoud/boltons").unwrap();
         for url in [
             "https://github.com/mahmoud/boltons",
             "http://GITHUB.com/mahmoud/BOLTONS/",
             "https://www.github.com:8443/mahmoud/boltons/archive/master.zip",
             "https://github.com//mahmoud/%62oltons/blob",
         ] {
-            assert!(takes(&pattern, url), "{url}");
+            assert!(matches_url(&pattern, url), "{url}");
         }
-        assert!(!takes(&pattern, "https://github.com/mahmoud/boltonsy"));
-        let pattern = Pattern::deny("https://a.example/x").unwrap();
-        assert!(takes(&pattern, "https://a.example:99/X"));
-        assert!(!takes(&pattern, "http://a.example/x"));
+        assert!(!matches_url(&pattern, "https://github.com/mahmoud/boltonsy"));
+        let pattern = Pattern::parse_deny("https://a.example/x").unwrap();
+        assert!(matches_url(&pattern, "https://a.example:99/X"));
+        assert!(!matches_url(&pattern, "http://a.example/x"));
     }
 
     #[test]
     fn pattern_methods_precede_the_url() {
-        let pattern = Pattern::allow("GET,HEAD https://a.example").unwrap();
-        assert!(pattern.takes_method("GET") && !pattern.takes_method("POST"));
-        assert!(!pattern.is_whole());
-        assert!(Pattern::allow("https://a.example/**").unwrap().is_whole());
+        let pattern = Pattern::parse_allow("GET,HEAD https://a.example").unwrap();
+        assert!(pattern.matches_method("GET") && !pattern.matches_method("POST"));
+        assert!(!pattern.matches_all_urls());
+        assert!(Pattern::parse_allow("https://a.example/**").unwrap().matches_all_urls());
     }
 
     #[test]
@@ -280,12 +283,12 @@ mod tests {
             "u:hidden@a",
             "ssh://u:hidden@a/b",
         ] {
-            let error = Pattern::deny(text).unwrap_err().to_string();
+            let error = Pattern::parse_deny(text).unwrap_err().to_string();
             assert!(!error.contains("hidden") && error.contains("***@a"), "{error}");
         }
-        assert!(Pattern::deny("https://a.example/@scope/**").is_ok());
-        assert!(Pattern::deny("FETCH https://a.example").is_err());
-        assert!(Pattern::deny("PROPFIND,REPORT https://a.example").is_ok());
+        assert!(Pattern::parse_deny("https://a.example/@scope/**").is_ok());
+        assert!(Pattern::parse_deny("FETCH https://a.example").is_err());
+        assert!(Pattern::parse_deny("PROPFIND,REPORT https://a.example").is_ok());
     }
 
     #[test]
@@ -306,7 +309,7 @@ mod tests {
             "https://[ab/",
             "https://a*\u{fc}/",
         ] {
-            assert!(Pattern::allow(text).is_err(), "{text:?}");
+            assert!(Pattern::parse_allow(text).is_err(), "{text:?}");
         }
     }
 
@@ -316,14 +319,14 @@ mod tests {
             host in "[a-z]{1,8}(\\.[a-z]{2,5}){1,2}", path in "(/[a-z0-9_-]{1,6}){0,4}", port in 1u16..
         ) {
             let url = format!("https://{host}:{port}{path}");
-            for pattern in [Pattern::allow(&url), Pattern::deny(&url), Pattern::task(&url)] {
-                prop_assert!(takes(&pattern.unwrap(), &url));
+            for pattern in [Pattern::parse_allow(&url), Pattern::parse_deny(&url), Pattern::parse_task(&url)] {
+                prop_assert!(matches_url(&pattern.unwrap(), &url));
             }
         }
 
         #[test]
         fn parsing_patterns_never_panics(text in ".{0,40}") {
-            let _ = Pattern::allow(&text);
+            let _ = Pattern::parse_allow(&text);
             let _ = Target::parse(&text);
         }
     }

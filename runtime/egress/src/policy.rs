@@ -2,7 +2,7 @@
 
 use proctor_types::{DenyReason, NetworkMode, NetworkPolicy, Task, UrlDecision};
 
-use crate::{Exception, Pattern, Target, aliases::TaskRules, target::Origin};
+use crate::{AddressException, Pattern, Target, aliases::TaskRules, target::Origin};
 
 /// The policy's decision about one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,30 +27,31 @@ pub struct Policy {
     deny: Vec<Pattern>,
     task: TaskRules,
     audit: bool,
-    pub(crate) private: Vec<Exception>,
+    pub(crate) private: Vec<AddressException>,
 }
 
 impl Policy {
     /// Creates a trial's policy. An `Err` names the key and the problem.
     pub fn new(network: &NetworkPolicy, task: &Task) -> Result<Self, String> {
-        let mut policy = Self::of_arm(network)?;
-        policy.task = TaskRules::of(task).map_err(|error| format!("`blocked_urls`: {error}"))?;
+        let mut policy = Self::for_arm(network)?;
+        policy.task =
+            TaskRules::for_task(task).map_err(|error| format!("`blocked_urls`: {error}"))?;
         Ok(policy)
     }
 
     /// Creates the arm's part of a policy only, for checking a configuration.
-    pub fn of_arm(network: &NetworkPolicy) -> Result<Self, String> {
+    pub fn for_arm(network: &NetworkPolicy) -> Result<Self, String> {
         let read = |key: &str, texts: &[String], parse: fn(&str) -> Result<Pattern, _>| {
             let patterns: Result<Vec<_>, crate::PatternError> =
                 texts.iter().map(|text| parse(text)).collect();
             patterns.map_err(|error| format!("`network.{key}`: {error}"))
         };
         let private: Result<Vec<_>, _> =
-            network.private.iter().map(|text| Exception::parse(text)).collect();
+            network.private.iter().map(|text| AddressException::parse(text)).collect();
         Ok(Self {
             mode: network.mode,
-            allow: read("allow", &network.allow, Pattern::allow)?,
-            deny: read("deny", &network.deny, Pattern::deny)?,
+            allow: read("allow", &network.allow, Pattern::parse_allow)?,
+            deny: read("deny", &network.deny, Pattern::parse_deny)?,
             task: TaskRules::default(),
             audit: network.audit,
             private: private.map_err(|error| format!("`network.private`: {error}"))?,
@@ -63,22 +64,22 @@ impl Policy {
             return Ruling { rule: Some(rule), ..Ruling::denied(reason) };
         }
         let denied = self.deny.iter().find(|rule| {
-            rule.reaches(&target.origin)
-                && rule.takes_method(method)
-                && target.paths.iter().any(|path| rule.takes_path(path))
+            rule.matches_origin(&target.origin)
+                && rule.matches_method(method)
+                && target.paths.iter().any(|path| rule.matches_path(path))
         });
         if let Some(rule) = denied {
-            return self.unless_audited(DenyReason::Denied, Some(rule.text().to_owned()));
+            return self.deny_unless_audited(DenyReason::Denied, Some(rule.text().to_owned()));
         }
         let allowed = self.allow.iter().find(|rule| {
-            rule.reaches(&target.origin)
-                && rule.takes_method(method)
-                && target.allow_paths.iter().all(|path| rule.takes_path(path))
+            rule.matches_origin(&target.origin)
+                && rule.matches_method(method)
+                && target.allow_paths.iter().all(|path| rule.matches_path(path))
         });
         let rule = allowed.map(|rule| rule.text().to_owned());
         match self.mode {
             NetworkMode::Allow if rule.is_none() => {
-                self.unless_audited(DenyReason::NotAllowed, None)
+                self.deny_unless_audited(DenyReason::NotAllowed, None)
             }
             NetworkMode::Closed => Ruling::denied(DenyReason::NotAllowed),
             NetworkMode::Allow | NetworkMode::OpenExcept => {
@@ -89,10 +90,10 @@ impl Policy {
 
     /// Returns `Some` if every request to a host is allowed, so that its connections are passed on
     /// without inspection. The inner value is the rule that allows it, if a rule does.
-    pub(crate) fn passes_uninspected(&self, origin: &Origin) -> Option<Option<String>> {
+    pub(crate) fn uninspected_rule(&self, origin: &Origin) -> Option<Option<String>> {
         if self.audit
-            || self.task.reaches(origin)
-            || self.deny.iter().any(|rule| rule.reaches(origin))
+            || self.task.matches_origin(origin)
+            || self.deny.iter().any(|rule| rule.matches_origin(origin))
         {
             return None;
         }
@@ -102,12 +103,12 @@ impl Policy {
             NetworkMode::Allow => self
                 .allow
                 .iter()
-                .find(|rule| rule.is_whole() && rule.reaches(origin))
+                .find(|rule| rule.matches_all_urls() && rule.matches_origin(origin))
                 .map(|rule| Some(rule.text().to_owned())),
         }
     }
 
-    fn unless_audited(&self, reason: DenyReason, rule: Option<String>) -> Ruling {
+    fn deny_unless_audited(&self, reason: DenyReason, rule: Option<String>) -> Ruling {
         let decision = if self.audit { UrlDecision::Audited } else { UrlDecision::Denied };
         Ruling { decision, reason: Some(reason), rule }
     }
@@ -137,9 +138,9 @@ mod tests {
         (verdict.decision, verdict.reason)
     }
 
-    const YES: (UrlDecision, Option<DenyReason>) = (UrlDecision::Allowed, None);
+    const ALLOWED: (UrlDecision, Option<DenyReason>) = (UrlDecision::Allowed, None);
 
-    fn no(reason: DenyReason) -> (UrlDecision, Option<DenyReason>) {
+    fn denied(reason: DenyReason) -> (UrlDecision, Option<DenyReason>) {
         (UrlDecision::Denied, Some(reason))
     }
 
@@ -147,15 +148,15 @@ mod tests {
     fn deny_wins_in_every_mode() {
         let all = ["*://**:*"];
         for (mode, open) in [
-            (NetworkMode::Closed, no(DenyReason::NotAllowed)),
-            (NetworkMode::Allow, YES),
-            (NetworkMode::OpenExcept, YES),
+            (NetworkMode::Closed, denied(DenyReason::NotAllowed)),
+            (NetworkMode::Allow, ALLOWED),
+            (NetworkMode::OpenExcept, ALLOWED),
         ] {
             let arm = network(mode, &all, &["POST https://a.example/x/**"]);
             let policy = Policy::new(&arm, &task(r#""https://b.example/**""#)).unwrap();
             assert_eq!(judge(&policy, "GET", "https://a.example/x/y"), open);
-            assert_eq!(judge(&policy, "POST", "https://a.example/x/y"), no(DenyReason::Denied));
-            assert_eq!(judge(&policy, "GET", "http://b.example/"), no(DenyReason::TaskBlocked));
+            assert_eq!(judge(&policy, "POST", "https://a.example/x/y"), denied(DenyReason::Denied));
+            assert_eq!(judge(&policy, "GET", "http://b.example/"), denied(DenyReason::TaskBlocked));
         }
     }
 
@@ -163,8 +164,8 @@ mod tests {
     fn disguised_paths_do_not_bypass_rules() {
         let arm = network(NetworkMode::Allow, &["https://a.example/ok/**"], &[]);
         let policy = Policy::new(&arm, &task(r#""https://a.example/ok/no/**""#)).unwrap();
-        assert_eq!(judge(&policy, "GET", "https://a.example/ok/%2B/x"), YES);
-        assert_eq!(judge(&policy, "GET", "https://a.example/ok/a;v=1/x..y/z.%20?"), YES);
+        assert_eq!(judge(&policy, "GET", "https://a.example/ok/%2B/x"), ALLOWED);
+        assert_eq!(judge(&policy, "GET", "https://a.example/ok/a;v=1/x..y/z.%20?"), ALLOWED);
         for url in [
             "https://a.example/ok/../secret",
             "https://a.example/ok/%2e%2e/secret",
@@ -175,7 +176,7 @@ mod tests {
             "https://a.example/ok/..%3bx/secret",
             "https://a.example/ok/..%20/secret",
         ] {
-            assert_eq!(judge(&policy, "GET", url), no(DenyReason::NotAllowed), "{url}");
+            assert_eq!(judge(&policy, "GET", url), denied(DenyReason::NotAllowed), "{url}");
         }
         for url in [
             "https://a.example/ok/no/x",
@@ -195,7 +196,7 @@ mod tests {
             "https://a.example/ok/x/..;/no/x",
             "https://a.example/ok/no;a=1%2fx",
         ] {
-            assert_eq!(judge(&policy, "GET", url), no(DenyReason::TaskBlocked), "{url}");
+            assert_eq!(judge(&policy, "GET", url), denied(DenyReason::TaskBlocked), "{url}");
         }
     }
 
@@ -206,12 +207,12 @@ mod tests {
             ..network(NetworkMode::Allow, &["https://a.example"], &["https://c.example"])
         };
         let policy = Policy::new(&arm, &task(r#""https://b.example/**""#)).unwrap();
-        assert_eq!(judge(&policy, "GET", "https://a.example/"), YES);
+        assert_eq!(judge(&policy, "GET", "https://a.example/"), ALLOWED);
         let audited = |reason| (UrlDecision::Audited, Some(reason));
         let at = |url| judge(&policy, "GET", url);
         assert_eq!(at("https://c.example/"), audited(DenyReason::Denied));
         assert_eq!(at("https://d.example/"), audited(DenyReason::NotAllowed));
-        assert_eq!(at("https://b.example/"), no(DenyReason::TaskBlocked));
+        assert_eq!(at("https://b.example/"), denied(DenyReason::TaskBlocked));
     }
 
     #[test]
@@ -219,24 +220,25 @@ mod tests {
         let origin = |host: &str| Origin::parse(crate::target::Scheme::Https, host).unwrap();
         let allow = ["https://a.example", "https://b.example/x/**", "GET https://c.example"];
         let arm = network(NetworkMode::Allow, &allow, &["https://d.example/x"]);
-        let policy = Policy::of_arm(&arm).unwrap();
-        assert!(policy.passes_uninspected(&origin("a.example")).is_some());
+        let policy = Policy::for_arm(&arm).unwrap();
+        assert!(policy.uninspected_rule(&origin("a.example")).is_some());
         for host in ["b.example", "c.example", "d.example", "e.example"] {
-            assert!(policy.passes_uninspected(&origin(host)).is_none(), "{host}");
+            assert!(policy.uninspected_rule(&origin(host)).is_none(), "{host}");
         }
-        let open = Policy::of_arm(&network(NetworkMode::OpenExcept, &[], &["https://d.example/x"]));
-        assert!(open.as_ref().unwrap().passes_uninspected(&origin("e.example")).is_some());
-        assert!(open.unwrap().passes_uninspected(&origin("d.example")).is_none());
+        let open =
+            Policy::for_arm(&network(NetworkMode::OpenExcept, &[], &["https://d.example/x"]));
+        assert!(open.as_ref().unwrap().uninspected_rule(&origin("e.example")).is_some());
+        assert!(open.unwrap().uninspected_rule(&origin("d.example")).is_none());
         let blocking = Policy::new(&arm, &task(r#""https://z.example/p""#)).unwrap();
         assert!(
-            blocking.passes_uninspected(&origin("a.example")).is_none(),
+            blocking.uninspected_rule(&origin("a.example")).is_none(),
             "a URL may contain another"
         );
     }
 
     #[test]
     fn invalid_key_is_named_in_the_error() {
-        let wrong = |arm: NetworkPolicy| Policy::of_arm(&arm).unwrap_err();
+        let wrong = |arm: NetworkPolicy| Policy::for_arm(&arm).unwrap_err();
         assert!(wrong(network(NetworkMode::Allow, &["x"], &[])).contains("network.allow"));
         assert!(wrong(network(NetworkMode::Allow, &[], &["x"])).contains("network.deny"));
         let arm = NetworkPolicy { private: vec!["x".into()], ..NetworkPolicy::default() };
@@ -255,9 +257,9 @@ mod tests {
                 },
             ).collect();
             let arm = network(NetworkMode::OpenExcept, &[], &["https://a.example/x/secr/**"]);
-            let policy = Policy::of_arm(&arm).unwrap();
+            let policy = Policy::for_arm(&arm).unwrap();
             let url = format!("https://a.example/x{name}/y");
-            prop_assert_eq!(judge(&policy, "GET", &url), no(DenyReason::Denied), "{}", url);
+            prop_assert_eq!(judge(&policy, "GET", &url), denied(DenyReason::Denied), "{}", url);
         }
     }
 }

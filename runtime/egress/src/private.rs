@@ -6,13 +6,13 @@ use crate::target::{Origin, Scheme};
 
 /// An exception: `ADDRESS:PORT`, or `NAME=ADDRESS:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exception {
+pub struct AddressException {
     /// The only name for which the address may be dialled. The name is not looked up.
     pub name: Option<String>,
     pub address: SocketAddr,
 }
 
-impl Exception {
+impl AddressException {
     /// Parses an exception. An `Err` says what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, address) = match text.split_once('=') {
@@ -38,7 +38,7 @@ impl Exception {
     }
 
     /// Returns the address that a name is pinned to for this port.
-    pub(crate) fn pins(&self, host: &str, port: u16) -> Option<IpAddr> {
+    pub(crate) fn pinned_address(&self, host: &str, port: u16) -> Option<IpAddr> {
         (self.name.as_deref() == Some(host) && self.address.port() == port)
             .then_some(self.address.ip())
     }
@@ -55,14 +55,14 @@ mod tests {
 
     #[test]
     fn private_exception_is_one_address_and_port() {
-        let plain = Exception::parse("127.0.0.1:8443").unwrap();
-        let named = Exception::parse("Index.test=[::1]:8443").unwrap();
+        let plain = AddressException::parse("127.0.0.1:8443").unwrap();
+        let named = AddressException::parse("Index.test=[::1]:8443").unwrap();
         assert!(plain.admits("any", "127.0.0.1:8443".parse().unwrap()));
         assert!(!plain.admits("any", "127.0.0.1:8444".parse().unwrap()));
         assert!(named.admits("index.test", "[::1]:8443".parse().unwrap()));
         assert!(!named.admits("other.test", "[::1]:8443".parse().unwrap()));
-        assert_eq!(named.pins("index.test", 8443), Some("::1".parse().unwrap()));
-        assert_eq!(named.pins("index.test", 443), None);
+        assert_eq!(named.pinned_address("index.test", 8443), Some("::1".parse().unwrap()));
+        assert_eq!(named.pinned_address("index.test", 443), None);
         for wrong in [
             "",
             "127.0.0.1",
@@ -72,7 +72,7 @@ mod tests {
             "a b=127.0.0.1:1",
             "1.2.3.4=1.2.3.4:1",
         ] {
-            assert!(Exception::parse(wrong).is_err(), "{wrong}");
+            assert!(AddressException::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

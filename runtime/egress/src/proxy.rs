@@ -18,21 +18,21 @@ use tokio::{
 
 use crate::{
     Ledger, Policy, Resolver, Target,
-    answer::{self, AnyBody},
-    ca::Authority,
-    forward::Upstreams,
-    ledger::{Entry, Line},
-    limits::{Limits, Settings},
+    ca::CertificateAuthority,
+    forward::UpstreamSlot,
+    ledger::{Entry, LedgerLine},
+    responses::{self, AnyBody},
+    settings::{Limits, Settings},
+    streams::IdleTimeout,
     target::{Origin, Scheme},
-    wire::IdleLimited,
 };
 
-type Queue = mpsc::UnboundedSender<Line>;
+type Queue = mpsc::UnboundedSender<LedgerLine>;
 
 /// A trial's proxy. It serves any number of byte streams at the same time.
 pub struct EgressProxy {
     pub(crate) policy: Policy,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authority: Arc<CertificateAuthority>,
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) limits: Limits,
@@ -49,20 +49,20 @@ pub struct EgressProxy {
 impl EgressProxy {
     pub(crate) fn new(
         policy: Policy,
-        authority: Arc<Authority>,
+        authority: Arc<CertificateAuthority>,
         tls: Arc<ClientConfig>,
         resolver: Arc<dyn Resolver>,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, String> {
         let limits = Settings::shipped()?.limits;
-        let (queue, mut entries) = mpsc::unbounded_channel::<Line>();
+        let (queue, mut entries) = mpsc::unbounded_channel::<LedgerLine>();
         let (fault, _) = watch::channel(None);
         let (writing, failing) = (Arc::clone(&ledger), fault.clone());
         let writer = tokio::spawn(async move {
             while let Some((step, mut request, held)) = entries.recv().await {
                 let body = held.into_bytes();
                 if !body.is_empty()
-                    && let Err(fault) = writing.answered(&mut request, body).await
+                    && let Err(fault) = writing.receive_body(&mut request, body).await
                 {
                     failing.send_replace(Some(fault));
                 }
@@ -95,12 +95,14 @@ impl EgressProxy {
     {
         let Ok(_permit) = self.connections.acquire().await else { return };
         let tunnel: Mutex<Option<(Origin, OnUpgrade)>> = Mutex::new(None);
-        let upstreams = Upstreams::default();
-        let io = TokioIo::new(IdleLimited::new(stream, self.limits.idle()));
+        let upstreams = UpstreamSlot::default();
+        let io = TokioIo::new(IdleTimeout::new(stream, self.limits.idle_timeout()));
         let service = service_fn(|request: Request<Incoming>| async {
-            Ok::<_, std::convert::Infallible>(self.proxy(request, &tunnel, &upstreams).await)
+            Ok::<_, std::convert::Infallible>(
+                self.handle_proxy_request(request, &tunnel, &upstreams).await,
+            )
         });
-        let served = self.http().serve_connection(io, service).with_upgrades().await;
+        let served = self.http_builder().serve_connection(io, service).with_upgrades().await;
         if let Err(error) = served {
             tracing::debug!(%error, "a connection to the egress proxy was closed");
         }
@@ -108,12 +110,12 @@ impl EgressProxy {
         if let Some((origin, upgrade)) = tunnel
             && let Ok(upgraded) = upgrade.await
         {
-            self.tunnel(&origin, TokioIo::new(upgraded)).await;
+            self.serve_tunnel(&origin, TokioIo::new(upgraded)).await;
         }
     }
 
     /// Resolves when the ledger cannot be written, which voids the attempt.
-    pub async fn broken(&self) -> Fault {
+    pub async fn wait_for_fault(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         loop {
             if let Some(fault) = fault.borrow_and_update().clone() {
@@ -136,20 +138,20 @@ impl EgressProxy {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn http(&self) -> http1::Builder {
+    pub(crate) fn http_builder(&self) -> http1::Builder {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
-            .header_read_timeout(self.limits.head())
+            .header_read_timeout(self.limits.head_timeout())
             .max_buf_size(self.limits.head_bytes);
         http
     }
 
     /// Handles a request to the proxy itself: for a tunnel, or for a URL without TLS.
-    async fn proxy(
+    async fn handle_proxy_request(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
         tunnel: &Mutex<Option<(Origin, OnUpgrade)>>,
-        upstreams: &Upstreams,
+        upstreams: &UpstreamSlot,
     ) -> Response<AnyBody> {
         let uri = request.uri().clone();
         if request.method() == Method::CONNECT {
@@ -163,14 +165,14 @@ impl EgressProxy {
             // A refusal is sent inside the tunnel, where the client can show it.
             let upgrade = hyper::upgrade::on(&mut request);
             *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some((origin, upgrade));
-            return answer::empty();
+            return responses::empty_response();
         }
         let origin = match (uri.scheme_str(), uri.authority()) {
             (Some("http"), Some(authority)) => Origin::parse(Scheme::Http, authority.as_str()).ok(),
             _ => None,
         };
         match origin {
-            Some(origin) => self.request(request, &origin, upstreams).await,
+            Some(origin) => self.handle_request(request, &origin, upstreams).await,
             None => {
                 let method = request.method().to_string();
                 self.refuse(DenyReason::BadRequest, &method, &uri.to_string()).await
@@ -179,11 +181,11 @@ impl EgressProxy {
     }
 
     /// Checks, judges and forwards a request whose origin is known.
-    pub(crate) async fn request(
+    pub(crate) async fn handle_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
         origin: &Origin,
-        upstreams: &Upstreams,
+        upstreams: &UpstreamSlot,
     ) -> Response<AnyBody> {
         let method = request.method().to_string();
         let written = request.uri().path_and_query().map_or("/", |written| written.as_str());
@@ -194,12 +196,12 @@ impl EgressProxy {
             if made == self.limits.requests {
                 return self.refuse(DenyReason::TooMany, &method, &url).await;
             }
-            return answer::denied(DenyReason::TooMany, &url);
+            return responses::denied_response(DenyReason::TooMany, &url);
         }
         if request.method() == Method::CONNECT || request.method() == Method::TRACE {
             return self.refuse(DenyReason::BadRequest, &method, &url).await;
         }
-        if !names_origin(&request, origin) {
+        if !host_matches_origin(&request, origin) {
             return self.refuse(DenyReason::HostMismatch, &method, &url).await;
         }
         let target = match Target::new(origin.clone(), written) {
@@ -222,8 +224,8 @@ impl EgressProxy {
             return self.deny(reason, entry).await;
         }
         entry.decision = verdict.decision;
-        let Some(entry) = self.open(entry).await else {
-            return answer::failed(&url, "the trial has ended");
+        let Some(entry) = self.open_entry(entry).await else {
+            return responses::failed_response(&url, "the trial has ended");
         };
         self.forward(request, &target, entry, upstreams).await
     }
@@ -246,29 +248,29 @@ impl EgressProxy {
         entry.reason = Some(reason);
         entry.status = Some(403);
         let asked = format!("{} {}", entry.method, entry.url);
-        self.note(entry).await;
-        answer::denied(reason, &asked)
+        self.record_request(entry).await;
+        responses::denied_response(reason, &asked)
     }
 
     /// Records a request that ends here.
-    pub(crate) async fn note(&self, entry: UrlRequest) {
-        let step = self.ledger.step().await;
+    pub(crate) async fn record_request(&self, entry: UrlRequest) {
+        let step = self.ledger.current_step().await;
         if let Err(fault) = self.ledger.record(step, entry).await {
             self.fault.send_replace(Some(fault));
         }
     }
 
     /// Opens a ledger entry for a request that is forwarded. `None`: the proxy has closed.
-    pub(crate) async fn open(&self, request: UrlRequest) -> Option<Entry> {
-        let step = self.ledger.step().await;
+    pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<Entry> {
+        let step = self.ledger.current_step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(Entry::new(step, request, queue, (self.ledger.reads(), &self.held)))
+        Some(Entry::new(step, request, queue, (self.ledger.body_limits(), &self.held)))
     }
 }
 
 /// Whether there is exactly one `Host` header that names the origin, and an absolute target names
 /// it, too.
-fn names_origin(request: &Request<Incoming>, origin: &Origin) -> bool {
+fn host_matches_origin(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();
     let named = match (hosts.next(), hosts.next()) {

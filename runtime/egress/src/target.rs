@@ -65,10 +65,10 @@ impl Origin {
         }
         let url = Url::parse(&format!("{}://{authority}/", scheme.name()))
             .map_err(|_| TargetError::Url)?;
-        Self::of(&url)
+        Self::from_url(&url)
     }
 
-    fn of(url: &Url) -> Result<Self, TargetError> {
+    fn from_url(url: &Url) -> Result<Self, TargetError> {
         let scheme = match url.scheme() {
             "http" => Scheme::Http,
             "https" => Scheme::Https,
@@ -141,14 +141,14 @@ impl Target {
             return Err(TargetError::Url);
         }
         let path = written.split(['?', '#']).next().unwrap_or("/");
-        let (depths, whole) = (decoded(path)?, decoded(written)?);
-        let mut paths: Vec<_> = depths.iter().map(|path| plain(path)).collect();
+        let (depths, whole) = (decode_repeatedly(path)?, decode_repeatedly(written)?);
+        let mut paths: Vec<_> = depths.iter().map(|path| normalize_path(path)).collect();
         let lower = path.to_ascii_lowercase();
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
         // Servers may turn a path into these forms, so deny rules apply to them, too.
-        let read: Vec<String> = depths.iter().map(|path| bare(path)).collect();
+        let read: Vec<String> = depths.iter().map(|path| strip_ignored_parts(path)).collect();
         // `/..;/` leads out of a directory if parameters are dropped first, so this form must be
         // allowed, too.
         let parts = |path: &String| path.split('/').filter(|part| !part.is_empty()).count();
@@ -159,7 +159,7 @@ impl Target {
         let mut seen = BTreeSet::new();
         all.retain(|path| seen.insert(path.clone()));
         let paths = all;
-        let carried = whole.iter().flat_map(|text| carried(text)).collect();
+        let carried = whole.iter().flat_map(|text| embedded_urls(text)).collect();
         Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
     }
 
@@ -193,7 +193,7 @@ impl fmt::Display for Target {
 }
 
 /// Returns the text at every depth of percent-encoding, from as written to fully decoded.
-fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
+fn decode_repeatedly(text: &str) -> Result<Vec<String>, TargetError> {
     let mut depths = vec![text.to_owned()];
     loop {
         let last = depths.last().map(String::as_str).unwrap_or_default();
@@ -210,7 +210,7 @@ fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
 
 /// Removes path parameters (`;x`), and blanks and dots at the end of a segment, because servers
 /// drop them before they look for a file.
-fn bare(path: &str) -> String {
+fn strip_ignored_parts(path: &str) -> String {
     let segment = |part: &str| {
         let name = part.split(';').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || c.is_control());
@@ -221,11 +221,11 @@ fn bare(path: &str) -> String {
     };
     let path = path.replace('\\', "/");
     let segments: Vec<String> = path.split('/').map(segment).collect();
-    plain(&segments.join("/"))
+    normalize_path(&segments.join("/"))
 }
 
 /// Removes dot segments and empty segments, and replaces backslashes with slashes.
-fn plain(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let path = path.replace('\\', "/");
     for part in path.split('/') {
@@ -243,7 +243,7 @@ fn plain(path: &str) -> String {
     plain
 }
 
-fn carried(text: &str) -> Vec<(Origin, String)> {
+fn embedded_urls(text: &str) -> Vec<(Origin, String)> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
     for (scheme, word) in [(Scheme::Http, "http:/"), (Scheme::Https, "https:/")] {
@@ -256,7 +256,7 @@ fn carried(text: &str) -> Vec<(Origin, String)> {
             let (authority, path) = url.split_at(url.find(['/', '?']).unwrap_or(url.len()));
             if let Ok(origin) = Origin::parse(scheme, authority) {
                 let path = path.split('?').next().unwrap_or_default();
-                let (plain, bare) = (plain(path), bare(path));
+                let (plain, bare) = (normalize_path(path), strip_ignored_parts(path));
                 if bare != plain {
                     found.push((origin.clone(), bare));
                 }

@@ -17,20 +17,20 @@ use crate::{
     EgressProxy,
     ca::expected_name,
     dial::dial,
-    forward::Upstreams,
+    forward::UpstreamSlot,
+    streams::{IdleTimeout, Prefixed},
     target::Origin,
-    wire::{IdleLimited, Prefixed},
 };
 
 /// First byte of every TLS connection, which starts with a handshake record.
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
 impl EgressProxy {
-    pub(crate) async fn tunnel<S>(self: &Arc<Self>, origin: &Origin, mut stream: S)
+    pub(crate) async fn serve_tunnel<S>(self: &Arc<Self>, origin: &Origin, mut stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let hello = timeout(self.limits.head(), self.hello(&mut stream)).await;
+        let hello = timeout(self.limits.head_timeout(), self.read_client_hello(&mut stream)).await;
         let Ok(Some((name, read))) = hello else {
             return self.close_tunnel(origin, DenyReason::NotHttp, None).await;
         };
@@ -39,15 +39,15 @@ impl EgressProxy {
             return self.close_tunnel(origin, DenyReason::HostMismatch, None).await;
         }
         let stream = Prefixed::new(read, stream);
-        match self.policy.passes_uninspected(origin) {
-            Some(rule) => self.pass(origin, rule, stream).await,
+        match self.policy.uninspected_rule(origin) {
+            Some(rule) => self.pass_through(origin, rule, stream).await,
             None => self.inspect_requests(origin, stream).await,
         }
     }
 
     /// Reads the client's TLS greeting. Returns the server name in it and all bytes read, or `None`
     /// if the bytes are not TLS.
-    async fn hello<S: AsyncRead + Unpin>(
+    async fn read_client_hello<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
     ) -> Option<(Option<String>, Vec<u8>)> {
@@ -71,11 +71,11 @@ impl EgressProxy {
 
     /// Passes bytes in both directions without inspection, because every URL of the host is
     /// allowed.
-    async fn pass<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
+    async fn pass_through<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let limit = self.limits.connect();
+        let limit = self.limits.connect_timeout();
         let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
         // Report the failure inside the tunnel, where the client can show it.
         let Ok((mut upstream, address)) = dialled else {
@@ -89,9 +89,9 @@ impl EgressProxy {
             address: Some(address.to_string()),
             ..UrlRequest::default()
         };
-        let Some(mut entry) = self.open(request).await else { return };
-        let counted = Arc::clone(entry.counted());
-        let mut inside = IdleLimited::counting(stream, self.limits.idle(), counted);
+        let Some(mut entry) = self.open_entry(request).await else { return };
+        let counted = Arc::clone(entry.byte_counts());
+        let mut inside = IdleTimeout::with_byte_counts(stream, self.limits.idle_timeout(), counted);
         if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
             entry.request.error = Some(format!("the connection was interrupted: {error}"));
         }
@@ -102,14 +102,14 @@ impl EgressProxy {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let config = match self.authority.server(&origin.host) {
+        let config = match self.authority.server_config(&origin.host) {
             Ok(config) => config,
             Err(why) => {
                 return self.close_tunnel(origin, DenyReason::BadRequest, Some(why)).await;
             }
         };
         let accepting = TlsAcceptor::from(config).accept(stream);
-        let stream = match timeout(self.limits.head(), accepting).await {
+        let stream = match timeout(self.limits.head_timeout(), accepting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 let why = Some(error.to_string());
@@ -117,11 +117,13 @@ impl EgressProxy {
             }
             Err(_) => return self.close_tunnel(origin, DenyReason::UntrustedProxy, None).await,
         };
-        let upstreams = Upstreams::default();
+        let upstreams = UpstreamSlot::default();
         let service = service_fn(|request: Request<Incoming>| async {
-            Ok::<_, std::convert::Infallible>(self.request(request, origin, &upstreams).await)
+            Ok::<_, std::convert::Infallible>(
+                self.handle_request(request, origin, &upstreams).await,
+            )
         });
-        let served = self.http().serve_connection(TokioIo::new(stream), service).await;
+        let served = self.http_builder().serve_connection(TokioIo::new(stream), service).await;
         if let Err(error) = served {
             tracing::debug!(%error, "a connection through the egress proxy was closed");
         }
@@ -130,7 +132,7 @@ impl EgressProxy {
     /// Records why a tunnel is closed. A client that does not speak TLS with the proxy cannot be
     /// told the reason, so only the ledger has it.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
-        self.note(UrlRequest {
+        self.record_request(UrlRequest {
             method: "CONNECT".into(),
             url: format!("{origin}/"),
             decision: UrlDecision::Denied,

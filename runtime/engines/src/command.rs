@@ -10,7 +10,7 @@ use std::{
 use crate::EngineError;
 
 /// Interval between two checks whether a command has exited.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The output of a command.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
-    pub(crate) fn error(&self, program: &str) -> EngineError {
+    pub(crate) fn to_engine_error(&self, program: &str) -> EngineError {
         match self {
             Self::NotThere => EngineError::new(format!("{program} isn't on this machine's PATH"))
                 .hint(
@@ -48,8 +48,8 @@ pub(crate) fn run(command: &mut Command, most: Duration) -> Result<CommandOutput
         io::ErrorKind::NotFound => CommandError::NotThere,
         _ => CommandError::Io(error),
     })?;
-    let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let Some(status) = wait(&mut child, most).map_err(CommandError::Io)? else {
+    let (out, err) = (spawn_reader(child.stdout.take()), spawn_reader(child.stderr.take()));
+    let Some(status) = wait_with_timeout(&mut child, most).map_err(CommandError::Io)? else {
         return Err(CommandError::NoAnswer);
     };
     let text = |reader: thread::JoinHandle<Vec<u8>>| {
@@ -58,7 +58,7 @@ pub(crate) fn run(command: &mut Command, most: Duration) -> Result<CommandOutput
     Ok(CommandOutput { status, out: text(out), err: text(err) })
 }
 
-fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+fn spawn_reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -68,7 +68,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8
     })
 }
 
-fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
+fn wait_with_timeout(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
     let until = Instant::now() + most;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -79,7 +79,7 @@ fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
             child.wait()?;
             return Ok(None);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -89,12 +89,13 @@ mod tests {
 
     #[test]
     fn run_returns_output_and_kills_a_hanging_command() {
-        let said = run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), LOOK * 500);
+        let said =
+            run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), POLL_INTERVAL * 500);
         let said = said.unwrap();
         assert_eq!((said.status.code(), said.out.trim(), said.err.trim()), (Some(3), "a", "b"));
-        let hangs = run(Command::new("sleep").arg("60"), LOOK * 5);
+        let hangs = run(Command::new("sleep").arg("60"), POLL_INTERVAL * 5);
         assert!(matches!(hangs, Err(CommandError::NoAnswer)));
-        let gone = run(&mut Command::new("proctor-no-such-program"), LOOK);
+        let gone = run(&mut Command::new("proctor-no-such-program"), POLL_INTERVAL);
         assert!(matches!(gone, Err(CommandError::NotThere)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{Engine, EngineError, Jobs, Request, Submission, expect_keys, table};
+use crate::{Engine, EngineError, JobReport, Request, Submission, check_keys, settings};
 
 const SETTINGS: [&str; 9] = [
     "image",
@@ -19,10 +19,10 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// Seconds until pods on a lost node are replaced. The Kubernetes default is five minutes.
-const GONE_SECONDS: u64 = 30;
+const TOLERATION_SECONDS: u64 = 30;
 /// Exit statuses of a worker after which a replacement would fail too: a user error, and a run
 /// whose trials have all ended, some without a verdict.
-const FINAL: [u8; 2] = [2, 3];
+const FINAL_EXIT_STATUSES: [u8; 2] = [2, 3];
 /// Seconds that a worker has to close its sandboxes after a stop request.
 const GRACE_SECONDS: u64 = 60;
 
@@ -37,8 +37,8 @@ impl Kubernetes {
     /// Returns an error if a setting is missing, unknown or invalid.
     pub fn manifest(&self, request: &Request) -> Result<Value, EngineError> {
         let settings = &request.settings;
-        expect_keys("kubernetes", settings, &SETTINGS)?;
-        expect_values(settings)?;
+        check_keys("kubernetes", settings, &SETTINGS)?;
+        check_values(settings)?;
         let image = required(
             settings,
             "image",
@@ -78,7 +78,7 @@ impl Kubernetes {
                 "key": format!("node.kubernetes.io/{key}"),
                 "operator": "Exists",
                 "effect": "NoExecute",
-                "tolerationSeconds": GONE_SECONDS,
+                "tolerationSeconds": TOLERATION_SECONDS,
             })
         };
         let mut container = json!({
@@ -113,7 +113,7 @@ impl Kubernetes {
             pod["serviceAccountName"] = json!(account);
         }
         let mut metadata = json!({
-            "generateName": format!("proctor-{}-", label(request)),
+            "generateName": format!("proctor-{}-", dns_label(request)),
             "labels": { "app.kubernetes.io/name": "proctor" },
         });
         if let Some(namespace) = settings.get("namespace") {
@@ -127,11 +127,11 @@ impl Kubernetes {
                 // No `completions`: pods pull work, and the Job is complete when one of them finds
                 // no more.
                 "parallelism": request.workers,
-                "backoffLimit": request.workers.saturating_mul(table()?.requeues),
+                "backoffLimit": request.workers.saturating_mul(cluster_settings()?.requeues),
                 "podFailurePolicy": { "rules": [
                     {
                         "action": "FailJob",
-                        "onExitCodes": { "containerName": "worker", "operator": "In", "values": FINAL },
+                        "onExitCodes": { "containerName": "worker", "operator": "In", "values": FINAL_EXIT_STATUSES },
                     },
                     // Evicted or preempted pods are always replaced.
                     {
@@ -160,12 +160,12 @@ fn required<'a>(
 }
 
 /// Rejects values that the API server would reject or interpret differently.
-fn expect_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+fn check_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
     for (key, value) in settings {
         let (is_right, form) = match key.as_str() {
             "cpus" | "mem" => (is_quantity(value), "a Kubernetes quantity, such as 8, 500m, 32Gi"),
             "claim" | "namespace" | "secret" | "service_account" => {
-                (is_name(value), "a Kubernetes name: lower-case letters, digits, `-` and `.`")
+                (is_dns_name(value), "a Kubernetes name: lower-case letters, digits, `-` and `.`")
             }
             "mount" => (value.starts_with('/'), "an absolute path"),
             "privileged" => (matches!(value.as_str(), "true" | "false"), "true or false"),
@@ -192,7 +192,7 @@ fn is_quantity(text: &str) -> bool {
 }
 
 /// A DNS subdomain name (RFC 1123).
-fn is_name(text: &str) -> bool {
+fn is_dns_name(text: &str) -> bool {
     let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
     let is_part = |part: &str| {
         !part.is_empty()
@@ -204,14 +204,14 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Returns the run's name in a form that is valid as part of a DNS label.
-fn label(request: &Request) -> String {
+fn dns_label(request: &Request) -> String {
     let name = request.run.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let label: String = name.chars().take(30).map(plain).collect();
     label.trim_matches('-').to_owned()
 }
 
-fn only_a_manifest() -> EngineError {
+fn manifest_only_error() -> EngineError {
     EngineError::new("for Kubernetes, Proctor only prints a manifest")
         .hint("use --dry-run, and pipe the output to `kubectl create -f -`")
 }
@@ -222,23 +222,23 @@ impl Engine for Kubernetes {
     }
 
     fn check(&self, _settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
-        Err(only_a_manifest())
+        Err(manifest_only_error())
     }
 
     fn submit(&self, _request: &Request) -> Result<Submission, EngineError> {
-        Err(only_a_manifest())
+        Err(manifest_only_error())
     }
 
-    fn state(&self, _submission: &Submission) -> Jobs {
-        Jobs::Unknown("see `kubectl get jobs`".into())
+    fn state(&self, _submission: &Submission) -> JobReport {
+        JobReport::Unknown("see `kubectl get jobs`".into())
     }
 
-    fn ask_to_end(&self, _submission: &Submission) -> Result<(), EngineError> {
-        Err(only_a_manifest())
+    fn request_stop(&self, _submission: &Submission) -> Result<(), EngineError> {
+        Err(manifest_only_error())
     }
 
     fn cancel(&self, _submission: &Submission) -> Result<(), EngineError> {
-        Err(only_a_manifest())
+        Err(manifest_only_error())
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
         assert!(job["spec"].get("completions").is_none());
         let pod = &job["spec"]["template"]["spec"];
         assert_eq!(pod["restartPolicy"], "Never");
-        assert_eq!(pod["tolerations"][0]["tolerationSeconds"], GONE_SECONDS);
+        assert_eq!(pod["tolerations"][0]["tolerationSeconds"], TOLERATION_SECONDS);
         assert_eq!(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], "runs");
         let container = &pod["containers"][0];
         assert_eq!(container["command"], json!(["proctor", "worker", "/shared/runs/My_Run"]));
@@ -299,20 +299,22 @@ mod tests {
     ];
 
     /// Returns where a value has unknown fields, missing fields, or fields of the wrong type.
-    fn wrong(types: &Value, kind: &Value, value: &Value, at: &str) -> Vec<String> {
+    fn type_errors(types: &Value, kind: &Value, value: &Value, at: &str) -> Vec<String> {
         let other = || vec![format!("{at}: {value} is not a {kind}")];
         match (kind, value) {
             (Value::Array(kinds), Value::Array(values)) => {
                 let each = values.iter().enumerate();
                 each.flat_map(|(index, one)| {
-                    wrong(types, &kinds[0], one, &format!("{at}[{index}]"))
+                    type_errors(types, &kinds[0], one, &format!("{at}[{index}]"))
                 })
                 .collect()
             }
             (Value::Object(kinds), Value::Object(values)) => {
                 let each = values.iter();
-                each.flat_map(|(key, one)| wrong(types, &kinds["*"], one, &format!("{at}.{key}")))
-                    .collect()
+                each.flat_map(|(key, one)| {
+                    type_errors(types, &kinds["*"], one, &format!("{at}.{key}"))
+                })
+                .collect()
             }
             (Value::String(name), value) => match (name.as_str(), value) {
                 ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => Vec::new(),
@@ -330,7 +332,7 @@ mod tests {
                     for (key, field) in fields {
                         match known.get(key) {
                             Some(kind) => {
-                                all.extend(wrong(types, kind, field, &format!("{at}.{key}")));
+                                all.extend(type_errors(types, kind, field, &format!("{at}.{key}")));
                             }
                             None => all.push(format!("{at}: {name} has no field {key}")),
                         }
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!(least.len() + all.len(), SETTINGS.len());
         for (version, types) in TYPES {
             let types: Value = serde_json::from_str(types).unwrap();
-            let wrong = |job: &Value| wrong(&types, &json!("api.batch.v1.Job"), job, "");
+            let wrong = |job: &Value| type_errors(&types, &json!("api.batch.v1.Job"), job, "");
             for settings in [least.to_vec(), [&least[..], &all[..]].concat()] {
                 let job = Kubernetes.manifest(&request(&settings)).unwrap();
                 assert_eq!(wrong(&job), [""; 0], "Kubernetes {version}");

@@ -2,23 +2,23 @@
 //! worker RUN`). An engine only starts N identical jobs, reports their state, and stops them.
 
 mod command;
-mod inquiry;
+mod job_query;
 mod kubernetes;
 mod logs;
+mod settings;
 mod slurm;
 mod submissions;
-mod table;
 mod time;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-pub use inquiry::{Inquiry, Start};
+pub use job_query::{JobQuery, JobStart};
 pub use kubernetes::Kubernetes;
-pub use logs::failures;
+pub use logs::failure_messages;
+pub use settings::{ClusterSettings, cluster_settings};
 pub use slurm::Slurm;
 pub use submissions::{Submission, Submissions};
-pub use table::{Table, table};
-pub use time::duration;
+pub use time::parse_duration;
 
 /// Exit status of a worker that was asked to stop while trials were left.
 pub const UNFINISHED: u8 = 75;
@@ -57,7 +57,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     fn submit(&self, request: &Request) -> Result<Submission, EngineError>;
 
     /// Returns the state of a submission's jobs.
-    fn state(&self, submission: &Submission) -> Jobs;
+    fn state(&self, submission: &Submission) -> JobReport;
 
     /// Returns other information about a submission's jobs and nodes, such as how earlier starts of
     /// a job ended.
@@ -70,7 +70,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns an error if the scheduler is unavailable or rejects the request.
-    fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError>;
+    fn request_stop(&self, submission: &Submission) -> Result<(), EngineError>;
 
     /// Cancels the jobs of a submission, using only its id. Jobs that have already ended are
     /// ignored.
@@ -84,7 +84,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
 ///
 /// # Errors
 /// Returns an error if there is no such engine.
-pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
+pub fn find_engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
     match name {
         "slurm" => Ok(Box::new(Slurm)),
         "kubernetes" => Ok(Box::new(Kubernetes)),
@@ -97,7 +97,7 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
 
 /// The scheduler's report about jobs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Jobs {
+pub enum JobReport {
     /// All jobs that the scheduler still knows.
     Known(Vec<Job>),
     /// The scheduler did not respond, so the state of the jobs is unknown. Contains the reason.
@@ -130,7 +130,7 @@ pub struct History {
 }
 
 /// States of jobs that have not ended.
-const OPEN: [&str; 8] = [
+const OPEN_STATES: [&str; 8] = [
     "PENDING",
     "CONFIGURING",
     "RUNNING",
@@ -142,7 +142,7 @@ const OPEN: [&str; 8] = [
 ];
 
 /// States of jobs that are pending, running, completed, or cancelled on request.
-const WELL: [&str; 9] = [
+const HEALTHY_STATES: [&str; 9] = [
     "PENDING",
     "CONFIGURING",
     "RUNNING",
@@ -157,16 +157,16 @@ const WELL: [&str; 9] = [
 impl Job {
     /// Returns whether the job ended unsuccessfully and was not cancelled.
     pub fn has_failed(&self) -> bool {
-        !WELL.contains(&self.state.as_str())
+        !HEALTHY_STATES.contains(&self.state.as_str())
     }
 
     /// Returns whether the job has ended in any way.
     pub fn has_ended(&self) -> bool {
-        !OPEN.contains(&self.state.as_str())
+        !OPEN_STATES.contains(&self.state.as_str())
     }
 }
 
-impl Jobs {
+impl JobReport {
     /// Returns the number of jobs per state, such as `3 RUNNING, 5 PENDING (Resources)`.
     pub fn summary(&self) -> String {
         let jobs = match self {
@@ -223,7 +223,7 @@ impl fmt::Display for EngineError {
 impl std::error::Error for EngineError {}
 
 /// Rejects settings that an engine does not support.
-pub(crate) fn expect_keys(
+pub(crate) fn check_keys(
     engine: &str,
     settings: &BTreeMap<String, String>,
     known: &[&str],
@@ -249,13 +249,13 @@ mod tests {
             reason: reason.into(),
             node: String::new(),
         };
-        let jobs = Jobs::Known(vec![
+        let jobs = JobReport::Known(vec![
             job("RUNNING", "None"),
             job("PENDING", "Resources"),
             job("RUNNING", "None"),
             job("PENDING", "None"),
         ]);
         assert_eq!(jobs.summary(), "1 PENDING, 1 PENDING (Resources), 2 RUNNING");
-        assert!(Jobs::Unknown("no answer".into()).summary().contains("unknown"));
+        assert!(JobReport::Unknown("no answer".into()).summary().contains("unknown"));
     }
 }

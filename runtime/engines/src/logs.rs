@@ -10,32 +10,32 @@ use std::{
 use crate::Job;
 
 /// Number of bytes at the end of a log that are searched for its last error.
-const TAIL: u64 = 16 << 10;
+const TAIL_BYTES: u64 = 16 << 10;
 /// Maximum number of distinct messages shown per submission.
-const SHOWN: usize = 3;
+const MAX_SHOWN_MESSAGES: usize = 3;
 
 /// Returns the folder that contains the logs.
-pub(crate) fn logs(run: &Path) -> PathBuf {
+pub(crate) fn log_dir(run: &Path) -> PathBuf {
     run.join("engine")
 }
 
 /// Returns why jobs failed, taken from the last error in each log. Each message appears once, with
 /// the number of affected jobs. Jobs whose logs contain no error are left out.
-pub fn failures(run: &Path, jobs: &[Job]) -> Vec<String> {
+pub fn failure_messages(run: &Path, jobs: &[Job]) -> Vec<String> {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.has_failed()) {
-        if let Some(message) = last_error(&logs(run).join(format!("{}.log", job.id))) {
+        if let Some(message) = last_error(&log_dir(run).join(format!("{}.log", job.id))) {
             messages.entry(message).or_default().push(&job.id);
         }
     }
-    let more = messages.len().saturating_sub(SHOWN);
+    let more = messages.len().saturating_sub(MAX_SHOWN_MESSAGES);
     let line = |(message, ids): (&String, &Vec<&str>)| match ids.as_slice() {
         [id] => format!("job {id}: {message}"),
         ids => format!("{} jobs, {} first: {message}", ids.len(), ids.first().unwrap_or(&"")),
     };
-    let mut lines: Vec<String> = messages.iter().take(SHOWN).map(line).collect();
+    let mut lines: Vec<String> = messages.iter().take(MAX_SHOWN_MESSAGES).map(line).collect();
     if more > 0 {
-        lines.push(format!("{more} more messages in {}", logs(run).display()));
+        lines.push(format!("{more} more messages in {}", log_dir(run).display()));
     }
     lines
 }
@@ -50,9 +50,9 @@ fn last_error(log: &Path) -> Option<String> {
         Err(_) => return None,
     };
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    file.take(TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let at = lines.iter().rposition(|line| line.starts_with("error: "))?;
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn failures_give_each_error_once_with_its_hint_and_its_jobs() {
+    fn failure_messages_list_each_error_once_with_hint_and_jobs() {
         let run = tempfile::tempdir().unwrap();
-        fs::create_dir(logs(run.path())).unwrap();
+        fs::create_dir(log_dir(run.path())).unwrap();
         let log = |id: &str, text: &str| {
-            fs::write(logs(run.path()).join(format!("{id}.log")), text).unwrap();
+            fs::write(log_dir(run.path()).join(format!("{id}.log")), text).unwrap();
         };
         let wrong = "started\nerror: wrong version\n hint: install it\n";
         log("7_0", wrong);
@@ -86,10 +86,10 @@ mod tests {
         log("7_2", "error: of an earlier start\n");
         log("7_3", "trials are left\n");
         let jobs = [job("7_0", "FAILED"), job("7_1", "FAILED"), job("7_2", "RUNNING")];
-        let said = failures(run.path(), &jobs);
+        let said = failure_messages(run.path(), &jobs);
         assert_eq!(said, ["2 jobs, 7_0 first: wrong version (hint: install it)"]);
-        assert!(failures(run.path(), &[job("7_3", "FAILED")]).is_empty());
-        let without = failures(run.path(), &[job("7_4", "NODE_FAIL")]);
+        assert!(failure_messages(run.path(), &[job("7_3", "FAILED")]).is_empty());
+        let without = failure_messages(run.path(), &[job("7_4", "NODE_FAIL")]);
         assert!(without[0].contains("7_4") && without[0].contains("without a log"), "{without:?}");
     }
 }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
-    Engine, EngineError, History, Job, Jobs, Request, Submission, command, expect_keys, logs::logs,
-    table,
+    Engine, EngineError, History, Job, JobReport, Request, Submission, check_keys, command,
+    logs::log_dir, settings,
 };
 
 /// The script that each array task runs.
@@ -45,9 +45,9 @@ impl Engine for Slurm {
     }
 
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
-        expect_settings(settings)?;
-        let said = command::run(Command::new("sbatch").arg("--version"), answer()?);
-        said.map(drop).map_err(|trouble| trouble.error("sbatch"))
+        check_setting_keys(settings)?;
+        let said = command::run(Command::new("sbatch").arg("--version"), reply_timeout()?);
+        said.map(drop).map_err(|trouble| trouble.to_engine_error("sbatch"))
     }
 
     fn submit(&self, request: &Request) -> Result<Submission, EngineError> {
@@ -60,14 +60,15 @@ impl Engine for Slurm {
         line.push(request.program.display().to_string());
         line.push(request.run.display().to_string());
         line.push(request.version.clone());
-        line.push(table()?.requeues.to_string());
+        line.push(cluster_settings()?.requeues.to_string());
         let mut command = Command::new("sbatch");
         command.args(&line[1..]);
-        let said = command::run(&mut command, answer()?).map_err(|it| it.error("sbatch"))?;
+        let said = command::run(&mut command, reply_timeout()?)
+            .map_err(|it| it.to_engine_error("sbatch"))?;
         if !said.status.success() {
-            return Err(refused(&said.err));
+            return Err(rejection_error(&said.err));
         }
-        let (job, cluster) = parsed_id(&said.out).ok_or_else(|| {
+        let (job, cluster) = parse_job_id(&said.out).ok_or_else(|| {
             EngineError::new(format!("sbatch printed {:?}, which is not a job id", said.out.trim()))
         })?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -84,20 +85,20 @@ impl Engine for Slurm {
         })
     }
 
-    fn state(&self, submission: &Submission) -> Jobs {
-        let answer = match answer() {
+    fn state(&self, submission: &Submission) -> JobReport {
+        let answer = match reply_timeout() {
             Ok(answer) => answer,
-            Err(error) => return Jobs::Unknown(error.to_string()),
+            Err(error) => return JobReport::Unknown(error.to_string()),
         };
         let mut command = Command::new("squeue");
         command.args(["-h", "-r", "-t", "all", "-o", FORMAT, "-j", &submission.job]);
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run(&mut command, answer) {
-            Ok(said) if said.status.success() => Jobs::Known(jobs(&said.out)),
+            Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.out)),
             // Slurm forgets jobs some time after they end.
-            Ok(said) if said.err.contains("Invalid job id") => Jobs::Known(Vec::new()),
-            Ok(said) => Jobs::Unknown(first_line(&said.err)),
-            Err(trouble) => Jobs::Unknown(trouble.error("squeue").to_string()),
+            Ok(said) if said.err.contains("Invalid job id") => JobReport::Known(Vec::new()),
+            Ok(said) => JobReport::Unknown(first_line(&said.err)),
+            Err(trouble) => JobReport::Unknown(trouble.to_engine_error("squeue").to_string()),
         }
     }
 
@@ -107,13 +108,17 @@ impl Engine for Slurm {
         // always available.
         let ended = ["-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State"];
         History {
-            ended: ended_starts(&asked("sacct", submission, ended)),
-            restarts: restarts(&asked("scontrol", submission, ["-o", "show", "job", job])),
-            nodes: nodes(&asked("sinfo", submission, ["-h", "-N", "-o", "%N|%T"])),
+            ended: parse_ended_starts(&query_output("sacct", submission, ended)),
+            restarts: parse_restarts(&query_output(
+                "scontrol",
+                submission,
+                ["-o", "show", "job", job],
+            )),
+            nodes: parse_nodes(&query_output("sinfo", submission, ["-h", "-N", "-o", "%N|%T"])),
         }
     }
 
-    fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError> {
+    fn request_stop(&self, submission: &Submission) -> Result<(), EngineError> {
         scancel(submission, &["--state=PENDING"])?;
         // Signal only the script. A plain `scancel` would kill the job after a time limit (KillWait).
         scancel(submission, &["--batch", "--signal=TERM"])
@@ -126,12 +131,12 @@ impl Engine for Slurm {
 
 /// Returns what a program prints about the cluster of a submission, or an empty text if it is
 /// missing or fails.
-fn asked(
+fn query_output(
     program: &str,
     submission: &Submission,
     options: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> String {
-    let Ok(answer) = answer() else { return String::new() };
+    let Ok(answer) = reply_timeout() else { return String::new() };
     let mut command = Command::new(program);
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()])).args(options);
     match command::run(&mut command, answer) {
@@ -145,7 +150,8 @@ fn scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError>
     let mut command = Command::new("scancel");
     command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
     command.args(options).arg(&submission.job);
-    let said = command::run(&mut command, answer()?).map_err(|it| it.error("scancel"))?;
+    let said =
+        command::run(&mut command, reply_timeout()?).map_err(|it| it.to_engine_error("scancel"))?;
     let has_ended = ["Invalid job id", "already completing or completed"];
     match said.status.success() || has_ended.iter().any(|words| said.err.contains(words)) {
         true => Ok(()),
@@ -153,24 +159,24 @@ fn scancel(submission: &Submission, options: &[&str]) -> Result<(), EngineError>
     }
 }
 
-fn answer() -> Result<Duration, EngineError> {
-    Ok(Duration::from_secs(table()?.answer_seconds))
+fn reply_timeout() -> Result<Duration, EngineError> {
+    Ok(Duration::from_secs(cluster_settings()?.answer_seconds))
 }
 
-fn expect_settings(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
+fn check_setting_keys(settings: &BTreeMap<String, String>) -> Result<(), EngineError> {
     let known: Vec<&str> = OPTIONS.iter().map(|(key, _)| *key).chain([EXTRA]).collect();
-    expect_keys("slurm", settings, &known)
+    check_keys("slurm", settings, &known)
 }
 
 /// Returns the options for `sbatch`.
 fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
-    expect_settings(&request.settings)?;
+    check_setting_keys(&request.settings)?;
     let last = request
         .workers
         .checked_sub(1)
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run.file_name().unwrap_or_default().to_string_lossy();
-    let log = logs(&request.run).join("%A_%a.log");
+    let log = log_dir(&request.run).join("%A_%a.log");
     // Jobs start in the directory from which they are submitted, because a plan's relative paths
     // may depend on it.
     let mut all = vec![
@@ -178,7 +184,7 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         format!("--array=0-{last}"),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
-        format!("--signal=B:USR1@{}", table()?.drain_seconds),
+        format!("--signal=B:USR1@{}", cluster_settings()?.drain_seconds),
         format!("--job-name=proctor-{name}"),
         format!("--output={}", log.display()),
     ];
@@ -197,15 +203,15 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
 }
 
 fn write_script(run: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(logs(run))?;
-    let path = logs(run).join("worker.sh");
+    fs::create_dir_all(log_dir(run))?;
+    let path = log_dir(run).join("worker.sh");
     fs::write(&path, SCRIPT)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     Ok(path)
 }
 
 /// Parses `ID` or `ID;CLUSTER`. Some sites print other lines before it.
-fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
+fn parse_job_id(out: &str) -> Option<(String, Option<String>)> {
     let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let (id, cluster) = match line.split_once(';') {
         Some((id, cluster)) => (id, Some(cluster.to_owned())),
@@ -215,7 +221,7 @@ fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
     is_number.then(|| (id.to_owned(), cluster))
 }
 
-pub(crate) fn jobs(out: &str) -> Vec<Job> {
+pub(crate) fn parse_jobs(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
         let (array, index, _, state) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -228,7 +234,7 @@ pub(crate) fn jobs(out: &str) -> Vec<Job> {
 
 /// Parses `sacct` output: one row per start of a job, oldest first. `CANCELLED by 1000` has its
 /// reason in the state column.
-pub(crate) fn ended_starts(out: &str) -> Vec<Job> {
+pub(crate) fn parse_ended_starts(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let (id, state) = line.split_once('|')?;
         let (state, reason) = state.trim().split_once(' ').unwrap_or((state.trim(), ""));
@@ -240,7 +246,7 @@ pub(crate) fn ended_starts(out: &str) -> Vec<Job> {
 }
 
 /// Parses `scontrol -o show job`: one line of `KEY=VALUE` pairs per job.
-pub(crate) fn restarts(out: &str) -> BTreeMap<String, u32> {
+pub(crate) fn parse_restarts(out: &str) -> BTreeMap<String, u32> {
     let job = |line: &str| {
         let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
         let (array, index) = (value("ArrayJobId=")?, value("ArrayTaskId=")?);
@@ -250,7 +256,7 @@ pub(crate) fn restarts(out: &str) -> BTreeMap<String, u32> {
 }
 
 /// Parses `sinfo`: one line per node and partition.
-pub(crate) fn nodes(out: &str) -> BTreeMap<String, String> {
+pub(crate) fn parse_nodes(out: &str) -> BTreeMap<String, String> {
     let node = |line: &str| {
         let (name, state) = line.trim().split_once('|')?;
         Some((name.to_owned(), state.to_owned()))
@@ -259,7 +265,7 @@ pub(crate) fn nodes(out: &str) -> BTreeMap<String, String> {
 }
 
 /// Converts `sbatch`'s error, adding a hint if the text is known.
-fn refused(err: &str) -> EngineError {
+fn rejection_error(err: &str) -> EngineError {
     const HINTS: [(&str, &str); 7] = [
         ("partition", "`sinfo -s` lists the partitions"),
         ("account", "`sacctmgr show associations user=$USER` lists your accounts"),
@@ -329,10 +335,10 @@ mod tests {
 
     #[test]
     fn ids_and_states_of_both_slurm_versions_are_parsed() {
-        assert_eq!(parsed_id("17\n"), Some(("17".into(), None)));
-        assert_eq!(parsed_id("welcome\n17;hpc\n"), Some(("17".into(), Some("hpc".into()))));
-        assert_eq!(parsed_id("Submitted batch job\n"), None);
-        let read = jobs("17|0|18|RUNNING|None|n1\n17|1|17|PENDING|Resources|\nnoise\n");
+        assert_eq!(parse_job_id("17\n"), Some(("17".into(), None)));
+        assert_eq!(parse_job_id("welcome\n17;hpc\n"), Some(("17".into(), Some("hpc".into()))));
+        assert_eq!(parse_job_id("Submitted batch job\n"), None);
+        let read = parse_jobs("17|0|18|RUNNING|None|n1\n17|1|17|PENDING|Resources|\nnoise\n");
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].id.as_str(), read[0].node.as_str()), ("17_0", "n1"));
         assert_eq!((read[1].state.as_str(), read[1].reason.as_str()), ("PENDING", "Resources"));
@@ -340,13 +346,13 @@ mod tests {
 
     #[test]
     fn rejection_keeps_slurms_message_and_adds_a_hint() {
-        let error = refused(
+        let error = rejection_error(
             "sbatch: error: invalid partition specified: nope\n\
              sbatch: error: Batch job submission failed: Invalid partition name specified\n",
         );
         assert!(error.what.contains("invalid partition specified: nope"), "{}", error.what);
         assert!(error.hint.unwrap().contains("sinfo"));
-        assert!(refused("").what.contains("without a message"));
+        assert!(rejection_error("").what.contains("without a message"));
     }
 
     #[test]

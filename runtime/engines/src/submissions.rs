@@ -37,7 +37,7 @@ pub struct Submission {
 
 impl Submission {
     /// Returns the name of one worker's job, which the worker has in `PROCTOR_JOB`.
-    pub fn job_of(&self, index: &str) -> String {
+    pub fn job_name(&self, index: &str) -> String {
         format!("{}_{index}", self.job)
     }
 }
@@ -54,7 +54,7 @@ impl Submissions {
     ///
     /// # Errors
     /// Returns an error if the file exists but cannot be read.
-    pub fn of(run: &Path) -> Result<Self, EngineError> {
+    pub fn read(run: &Path) -> Result<Self, EngineError> {
         let path = run.join("engine.json");
         let all = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
@@ -70,7 +70,7 @@ impl Submissions {
     }
 
     /// Returns the submissions that were not cancelled.
-    pub fn open(&self) -> impl Iterator<Item = &Submission> {
+    pub fn active(&self) -> impl Iterator<Item = &Submission> {
         self.all.iter().filter(|one| one.cancelled.is_none())
     }
 
@@ -99,9 +99,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn submissions_round_trip_and_cancelled_ones_are_not_open() {
+    fn submissions_round_trip_and_cancelled_ones_are_not_active() {
         let run = tempfile::tempdir().unwrap();
-        let mut all = Submissions::of(run.path()).unwrap();
+        let mut all = Submissions::read(run.path()).unwrap();
         assert!(all.all.is_empty());
         let one = Submission {
             engine: "slurm".into(),
@@ -116,10 +116,10 @@ mod tests {
         };
         all.all = vec![Submission { cancelled: Some(3), ..one.clone() }, one.clone()];
         all.write().unwrap();
-        let read = Submissions::of(run.path()).unwrap();
+        let read = Submissions::read(run.path()).unwrap();
         assert_eq!(read.all, all.all);
-        assert_eq!(read.open().collect::<Vec<_>>(), [&one]);
+        assert_eq!(read.active().collect::<Vec<_>>(), [&one]);
         fs::write(run.path().join("engine.json"), "{").unwrap();
-        assert!(Submissions::of(run.path()).unwrap_err().what.contains("engine.json"));
+        assert!(Submissions::read(run.path()).unwrap_err().what.contains("engine.json"));
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Returns why a strict endpoint would reject the request with status 400, or `None` if it would
 /// not.
-pub(crate) fn refusal(request: &Value, strict: bool) -> Option<String> {
+pub(crate) fn rejection_reason(request: &Value, strict: bool) -> Option<String> {
     let Some(messages) = request["messages"].as_array() else {
         return Some("'messages' must be an array".into());
     };

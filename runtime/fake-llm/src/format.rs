@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{gemini, messages, responses, wire, wire::Reply};
+use crate::{chat, chat::Reply, gemini, messages, responses};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -17,12 +17,12 @@ pub(crate) enum Format {
 
 impl Format {
     /// Converts a request to chat completions. The error is why a strict endpoint would reject it.
-    pub(crate) fn read(self, request: &Value) -> Result<Value, String> {
+    pub(crate) fn to_chat_request(self, request: &Value) -> Result<Value, String> {
         let mut read = match self {
             Self::Chat => request.clone(),
-            Self::Responses => responses::read(request)?,
-            Self::Messages => messages::read(request)?,
-            Self::Gemini => gemini::read(request)?,
+            Self::Responses => responses::to_chat_request(request)?,
+            Self::Messages => messages::to_chat_request(request)?,
+            Self::Gemini => gemini::to_chat_request(request)?,
         };
         // Tools keep their own format, because only their length matters.
         if let (Some(read), Some(tools)) = (read.as_object_mut(), request.get("tools")) {
@@ -31,21 +31,21 @@ impl Format {
         Ok(read)
     }
 
-    pub(crate) fn whole(self, reply: &Reply<'_>) -> Value {
+    pub(crate) fn response_body(self, reply: &Reply<'_>) -> Value {
         match self {
-            Self::Chat => reply.whole(),
-            Self::Responses => responses::whole(reply),
-            Self::Messages => messages::whole(reply),
-            Self::Gemini => gemini::whole(reply),
+            Self::Chat => reply.response_body(),
+            Self::Responses => responses::response_body(reply),
+            Self::Messages => messages::response_body(reply),
+            Self::Gemini => gemini::response_body(reply),
         }
     }
 
     /// Returns a response that is billed but contains no choice.
-    pub(crate) fn empty(self, reply: &Reply<'_>) -> Value {
+    pub(crate) fn empty_response(self, reply: &Reply<'_>) -> Value {
         if self == Self::Chat {
             return reply.without_choices();
         }
-        let mut body = self.whole(reply);
+        let mut body = self.response_body(reply);
         for field in ["output", "content", "candidates"] {
             if let Some(object) = body.as_object_mut() {
                 object.remove(field);
@@ -75,7 +75,7 @@ impl Format {
     /// Returns an error object in the format's own shape.
     pub(crate) fn error(self, message: &str, kind: &str) -> Value {
         match self {
-            Self::Chat | Self::Responses => wire::error(message, kind),
+            Self::Chat | Self::Responses => chat::error(message, kind),
             Self::Messages => {
                 json!({"type": "error", "error": {"type": kind, "message": message}})
             }
@@ -85,7 +85,7 @@ impl Format {
 }
 
 /// Parses a call's arguments as an object, for formats that send an object instead of a string.
-pub(crate) fn object(text: &str) -> Value {
+pub(crate) fn parse_arguments(text: &str) -> Value {
     let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
     parsed.unwrap_or_else(|| json!({ "malformed": text }))
 }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::{
-    format::object,
-    wire::{Reply, pieces},
+    chat::{Reply, split_chunks},
+    format::parse_arguments,
 };
 
-pub(crate) fn read(request: &Value) -> Result<Value, String> {
+pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
     let contents = request["contents"].as_array().ok_or("contents is not specified")?;
     let mut out = Vec::new();
     let system = request["systemInstruction"]["parts"].as_array();
@@ -49,7 +49,7 @@ pub(crate) fn read(request: &Value) -> Result<Value, String> {
     Ok(json!({"model": request["model"], "messages": out}))
 }
 
-fn body(reply: &Reply<'_>, parts: &[Value], last: bool) -> Value {
+fn response_object(reply: &Reply<'_>, parts: &[Value], last: bool) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
     if last {
         candidate["finishReason"] = match reply.answer.finish_reason.as_deref() {
@@ -77,13 +77,14 @@ fn calls(reply: &Reply<'_>) -> Vec<Value> {
     let calls = reply.answer.tool_calls.iter().enumerate();
     let parts = calls.map(|(index, call)| {
         let id = format!("call_{}_{index}", reply.turn);
-        let call = json!({"id": id, "name": call.name, "args": object(&call.text())});
+        let call =
+            json!({"id": id, "name": call.name, "args": parse_arguments(&call.arguments_text())});
         json!({ "functionCall": call })
     });
     parts.collect()
 }
 
-pub(crate) fn whole(reply: &Reply<'_>) -> Value {
+pub(crate) fn response_body(reply: &Reply<'_>) -> Value {
     let mut parts = Vec::new();
     if let Some(thought) = &reply.answer.reasoning_content {
         parts.push(json!({"text": thought, "thought": true}));
@@ -92,22 +93,22 @@ pub(crate) fn whole(reply: &Reply<'_>) -> Value {
         parts.push(json!({"text": reply.answer.content}));
     }
     parts.extend(calls(reply));
-    body(reply, &parts, true)
+    response_object(reply, &parts, true)
 }
 
 pub(crate) fn events(reply: &Reply<'_>) -> Vec<Value> {
     let mut events = Vec::new();
     let thought = reply.answer.reasoning_content.as_deref().unwrap_or_default();
-    for piece in pieces(thought) {
-        events.push(body(reply, &[json!({"text": piece, "thought": true})], false));
+    for piece in split_chunks(thought) {
+        events.push(response_object(reply, &[json!({"text": piece, "thought": true})], false));
     }
-    for piece in pieces(&reply.answer.content) {
-        events.push(body(reply, &[json!({ "text": piece })], false));
+    for piece in split_chunks(&reply.answer.content) {
+        events.push(response_object(reply, &[json!({ "text": piece })], false));
     }
     let mut last = calls(reply);
     if last.is_empty() {
         last.push(json!({"text": ""}));
     }
-    events.push(body(reply, &last, true));
+    events.push(response_object(reply, &last, true));
     events
 }

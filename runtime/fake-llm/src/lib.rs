@@ -9,6 +9,7 @@
 //!
 //! `docs/fake-llm.md` and the types of [`Script`] describe the script format.
 
+mod chat;
 mod check;
 mod format;
 mod gemini;
@@ -17,9 +18,8 @@ mod messages;
 mod responses;
 mod script;
 mod server;
-mod wire;
 
 pub use script::{
     Answer, Call, Conversation, Fault, FaultKind, Rule, Script, ScriptError, TokenCounts, UsageSpec,
 };
-pub use server::{FakeLlm, Seen};
+pub use server::{FakeLlm, ReceivedRequest};

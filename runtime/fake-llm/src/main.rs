@@ -34,6 +34,6 @@ async fn serve() -> Result<(), String> {
     writeln!(out, "{}", server.base_url())
         .and_then(|()| out.flush())
         .map_err(|error| error.to_string())?;
-    server.served().await;
+    server.wait_until_stopped().await;
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{Answer, Script};
 
 /// A matching response and its location in the script.
-pub(crate) struct Found<'a> {
+pub(crate) struct ScriptMatch<'a> {
     pub answer: &'a Answer,
     pub place: String,
 }
@@ -26,18 +26,18 @@ impl RequestKey {
         let messages = request["messages"].as_array().unwrap_or(&none);
         let assistant = |message: &&Value| message["role"] == "assistant";
         let head: Vec<_> =
-            messages.iter().take_while(|message| !assistant(message)).map(text).collect();
+            messages.iter().take_while(|message| !assistant(message)).map(message_text).collect();
         Self {
             head: head.join("\n"),
             turn: messages.iter().filter(assistant).count(),
-            last: messages.last().map(text).unwrap_or_default(),
+            last: messages.last().map(message_text).unwrap_or_default(),
             model: request["model"].as_str().unwrap_or_default().to_owned(),
         }
     }
 }
 
 /// Returns the text of a message, joining the text parts.
-pub(crate) fn text(message: &Value) -> String {
+pub(crate) fn message_text(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -48,7 +48,7 @@ pub(crate) fn text(message: &Value) -> String {
 }
 
 impl Script {
-    pub(crate) fn find(&self, heard: &RequestKey) -> Option<Found<'_>> {
+    pub(crate) fn find(&self, heard: &RequestKey) -> Option<ScriptMatch<'_>> {
         let holds = |wanted: &Option<String>, text: &str| {
             wanted.as_deref().is_none_or(|wanted| text.contains(wanted))
         };
@@ -60,7 +60,7 @@ impl Script {
                 && named(&rule.model)
                 && rule.turn.is_none_or(|turn| turn == heard.turn)
             {
-                return Some(Found { answer: &rule.answer, place: format!("rule {index}") });
+                return Some(ScriptMatch { answer: &rule.answer, place: format!("rule {index}") });
             }
         }
         for (index, one) in self.conversations.iter().enumerate() {
@@ -71,11 +71,11 @@ impl Script {
             let turn = if one.repeat_last { heard.turn.min(last) } else { heard.turn };
             if let Some(answer) = one.turns.get(turn) {
                 let place = format!("conversation {index} turn {turn}");
-                return Some(Found { answer, place });
+                return Some(ScriptMatch { answer, place });
             }
             // Do not continue a matching conversation that has ended with a later one.
             break;
         }
-        self.default.as_ref().map(|answer| Found { answer, place: "default".into() })
+        self.default.as_ref().map(|answer| ScriptMatch { answer, place: "default".into() })
     }
 }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::{
-    format::object,
-    wire::{Reply, pieces},
+    chat::{Reply, split_chunks},
+    format::parse_arguments,
 };
 
 /// The signature of every thinking block. A block returned without it is rejected.
 const SIGNATURE: &str = "scripted-signature";
 
-pub(crate) fn read(request: &Value) -> Result<Value, String> {
+pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
     if !request["max_tokens"].is_u64() {
         return Err("max_tokens: Field required".into());
     }
@@ -114,7 +114,7 @@ fn blocks(reply: &Reply<'_>) -> Vec<(Value, Vec<Value>)> {
     let answer = reply.answer;
     let mut blocks = Vec::new();
     if let Some(thought) = &answer.reasoning_content {
-        let mut deltas: Vec<_> = pieces(thought)
+        let mut deltas: Vec<_> = split_chunks(thought)
             .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
             .collect();
         deltas.push(json!({"type": "signature_delta", "signature": SIGNATURE}));
@@ -122,22 +122,23 @@ fn blocks(reply: &Reply<'_>) -> Vec<(Value, Vec<Value>)> {
     }
     for said in [Some(&answer.content), answer.refusal.as_ref()].into_iter().flatten() {
         if !said.is_empty() {
-            let deltas = pieces(said).map(|piece| json!({"type": "text_delta", "text": piece}));
+            let deltas =
+                split_chunks(said).map(|piece| json!({"type": "text_delta", "text": piece}));
             blocks.push((json!({"type": "text", "text": ""}), deltas.collect()));
         }
     }
     for (index, call) in answer.tool_calls.iter().enumerate() {
         let id = format!("toolu_{}_{index}", reply.turn);
-        let text = call.text();
-        let deltas =
-            pieces(&text).map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
+        let text = call.arguments_text();
+        let deltas = split_chunks(&text)
+            .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
         let block = json!({"type": "tool_use", "id": id, "name": call.name, "input": {}});
         blocks.push((block, deltas.collect()));
     }
     blocks
 }
 
-pub(crate) fn whole(reply: &Reply<'_>) -> Value {
+pub(crate) fn response_body(reply: &Reply<'_>) -> Value {
     let content = blocks(reply).into_iter().map(|(mut block, deltas)| {
         let all = |field: &str| -> String {
             deltas.iter().filter_map(|delta| delta[field].as_str()).collect()
@@ -148,7 +149,7 @@ pub(crate) fn whole(reply: &Reply<'_>) -> Value {
                 block["signature"] = SIGNATURE.into();
             }
             "text" => block["text"] = all("text").into(),
-            _ => block["input"] = object(&all("partial_json")),
+            _ => block["input"] = parse_arguments(&all("partial_json")),
         }
         block
     });

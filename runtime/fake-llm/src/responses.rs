@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::wire::{CREATED, Reply, pieces};
+use crate::chat::{CREATED, Reply, split_chunks};
 
-pub(crate) fn read(request: &Value) -> Result<Value, String> {
+pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
     let one = [json!({"role": "user", "content": request["input"]})];
     let items = match &request["input"] {
         Value::String(_) => &one[..],
@@ -96,7 +96,7 @@ fn items(reply: &Reply<'_>) -> Vec<Value> {
     for (index, call) in answer.tool_calls.iter().enumerate() {
         items.push(json!({"type": "function_call", "id": format!("fc_{}_{index}", reply.turn),
             "call_id": format!("call_{}_{index}", reply.turn), "name": call.name,
-            "arguments": call.text(), "status": "completed"}));
+            "arguments": call.arguments_text(), "status": "completed"}));
     }
     items
 }
@@ -124,7 +124,7 @@ fn response(reply: &Reply<'_>, status: &str, output: &[Value]) -> Value {
     })
 }
 
-pub(crate) fn whole(reply: &Reply<'_>) -> Value {
+pub(crate) fn response_body(reply: &Reply<'_>) -> Value {
     response(reply, "completed", &items(reply))
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn events(reply: &Reply<'_>) -> Vec<Value> {
         match item["type"].as_str().unwrap_or_default() {
             "function_call" => {
                 let all = item["arguments"].as_str().unwrap_or_default();
-                for piece in pieces(all) {
+                for piece in split_chunks(all) {
                     let delta = json!({ "delta": piece });
                     event("response.function_call_arguments.delta", delta);
                 }
@@ -169,7 +169,7 @@ pub(crate) fn events(reply: &Reply<'_>) -> Vec<Value> {
                 let mut empty = part.clone();
                 empty[field] = "".into();
                 event("response.content_part.added", json!({"content_index": 0, "part": empty}));
-                for piece in pieces(all) {
+                for piece in split_chunks(all) {
                     let delta = json!({"content_index": 0, "delta": piece, "logprobs": []});
                     event(&format!("response.{kind}.delta"), delta);
                 }
@@ -186,7 +186,7 @@ pub(crate) fn events(reply: &Reply<'_>) -> Vec<Value> {
                     "response.reasoning_summary_part.added",
                     json!({"summary_index": 0, "part": empty}),
                 );
-                for piece in pieces(all) {
+                for piece in split_chunks(all) {
                     let delta = json!({"summary_index": 0, "delta": piece});
                     event("response.reasoning_summary_text.delta", delta);
                 }

@@ -103,7 +103,7 @@ fn no_arguments() -> Value {
 }
 
 impl Call {
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn arguments_text(&self) -> String {
         match &self.arguments {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -190,7 +190,7 @@ pub enum ScriptError {
 }
 
 /// Formats a TOML error on one line. The parser's own message quotes several lines of the script.
-fn not_toml(text: &str, error: &toml::de::Error) -> String {
+fn format_toml_error(text: &str, error: &toml::de::Error) -> String {
     const LONGEST: usize = 400;
     let start = error.span().map_or(0, |span| span.start);
     let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
@@ -207,20 +207,20 @@ impl Script {
         let parsed = if path.extension().is_some_and(|ext| ext == "json") {
             serde_json::from_str(&text).map_err(|error| error.to_string())
         } else {
-            toml::from_str(&text).map_err(|error| not_toml(&text, &error))
+            toml::from_str(&text).map_err(|error| format_toml_error(&text, &error))
         };
-        parsed.and_then(Self::checked).map_err(|why| ScriptError::Malformed { path: name, why })
+        parsed.and_then(Self::validate).map_err(|why| ScriptError::Malformed { path: name, why })
     }
 
     /// Parses a script in TOML.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         toml::from_str(text)
-            .map_err(|error| not_toml(text, &error))
-            .and_then(Self::checked)
+            .map_err(|error| format_toml_error(text, &error))
+            .and_then(Self::validate)
             .map_err(|why| ScriptError::Malformed { path: "script".into(), why })
     }
 
-    fn checked(self) -> Result<Self, String> {
+    fn validate(self) -> Result<Self, String> {
         let turns = self.conversations.iter().flat_map(|one| &one.turns);
         let answers = self.rules.iter().map(|rule| &rule.answer).chain(turns).chain(&self.default);
         for fault in answers.flat_map(|answer| &answer.faults) {

@@ -27,12 +27,12 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tower::ServiceExt;
 
 use crate::{
-    Answer, Fault, FaultKind, Script, check, format::Format, matching::RequestKey, wire::Reply,
+    Answer, Fault, FaultKind, Script, chat::Reply, check, format::Format, matching::RequestKey,
 };
 
 /// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// The parsed body, or null if it is not JSON.
     pub body: Value,
     /// The exact bytes of the body. Not available over HTTP.
@@ -54,7 +54,7 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct FakeLlm {
     address: SocketAddr,
-    state: Arc<Shared>,
+    state: Arc<ServerState>,
     serving: tokio::task::JoinHandle<()>,
 }
 
@@ -74,7 +74,8 @@ impl FakeLlm {
     pub async fn listen(script: Script, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Shared { script, started: Instant::now(), inner: Mutex::default() });
+        let state =
+            Arc::new(ServerState { script, started: Instant::now(), inner: Mutex::default() });
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
             .route("/v1/responses", post(complete))
@@ -94,34 +95,34 @@ impl FakeLlm {
     }
 
     /// Returns every completion request so far, in order of arrival.
-    pub fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.state.lock().seen.clone()
     }
 
     /// Waits until the listener's task fails.
-    pub async fn served(mut self) {
+    pub async fn wait_until_stopped(mut self) {
         // Ignore the result: the task ends only when it is aborted.
         let _ = (&mut self.serving).await;
     }
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ServerState {
     script: Script,
     started: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<RequestLog>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    seen: Vec<Seen>,
+struct RequestLog {
+    seen: Vec<ReceivedRequest>,
     /// Number of requests for each response, by its location in the script and the conversation
     /// head.
     asked: HashMap<(String, String), u64>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+impl ServerState {
+    fn lock(&self) -> MutexGuard<'_, RequestLog> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +133,7 @@ struct Hangup;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the script ends the connection here")]
-struct Ended;
+struct ScriptedDisconnect;
 
 async fn serve(listener: TcpListener, router: Router) {
     // The set belongs to this task, so aborting the task closes all connections.
@@ -156,7 +157,7 @@ async fn serve(listener: TcpListener, router: Router) {
             async move {
                 let response = answered.await.unwrap_or_else(|never: Infallible| match never {});
                 match response.extensions().get::<Hangup>() {
-                    Some(_) => Err(Ended),
+                    Some(_) => Err(ScriptedDisconnect),
                     None => Ok(response),
                 }
             }
@@ -168,18 +169,18 @@ async fn serve(listener: TcpListener, router: Router) {
     }
 }
 
-async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
+async fn models(State(shared): State<Arc<ServerState>>) -> Json<Value> {
     let id = &shared.script.model;
     let model = json!({"id": id, "object": "model", "created": 0, "owned_by": "script"});
     Json(json!({"object": "list", "data": [model]}))
 }
 
-async fn requests(State(shared): State<Arc<Shared>>) -> Json<Vec<Seen>> {
+async fn requests(State(shared): State<Arc<ServerState>>) -> Json<Vec<ReceivedRequest>> {
     Json(shared.lock().seen.clone())
 }
 
 async fn complete(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -191,7 +192,7 @@ async fn complete(
     let seconds = shared.started.elapsed().as_secs_f64();
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let note = |answered: String| {
-        shared.lock().seen.push(Seen {
+        shared.lock().seen.push(ReceivedRequest {
             body: asked.clone(),
             bytes: body.clone(),
             path: path.clone(),
@@ -211,7 +212,7 @@ async fn complete(
         note(format!("refused: {why}"));
         (status, Json(format.error(&why, kind))).into_response()
     };
-    let mut request = match format.read(&asked) {
+    let mut request = match format.to_chat_request(&asked) {
         Ok(request) => request,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error"),
     };
@@ -219,7 +220,7 @@ async fn complete(
         let named = path.rsplit_once('/').and_then(|(_, last)| last.split_once(':'));
         request["model"] = named.map(|(model, _)| model).into();
     }
-    if let Some(why) = check::refusal(&request, shared.script.strict) {
+    if let Some(why) = check::rejection_reason(&request, shared.script.strict) {
         return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error");
     }
     let heard = RequestKey::new(&request);
@@ -235,22 +236,22 @@ async fn complete(
         let count = inner.asked.entry(key).or_default();
         let index = *count;
         *count += 1;
-        due(&found.answer.faults, index)
+        fault_for_request(&found.answer.faults, index)
     };
     match fault {
         Some(fault) => {
             note(format!("{}: {:?}", found.place, fault.kind));
-            failed(fault, format, &reply, streamed).await
+            fault_response(fault, format, &reply, streamed).await
         }
         None => {
             note(found.place.clone());
-            given(found.answer, format, &reply, streamed.then_some(with_usage)).await
+            scripted_response(found.answer, format, &reply, streamed.then_some(with_usage)).await
         }
     }
 }
 
 /// Returns the fault for the `index`-th request for a response.
-fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
+fn fault_for_request(faults: &[Fault], index: u64) -> Option<&Fault> {
     let mut end = 0;
     faults.iter().find(|fault| {
         end += fault.times;
@@ -259,7 +260,7 @@ fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
 }
 
 /// Builds the HTTP response. `streamed` is `Some` for a stream and says whether it reports its usage.
-async fn given(
+async fn scripted_response(
     answer: &Answer,
     format: Format,
     reply: &Reply<'_>,
@@ -267,7 +268,7 @@ async fn given(
 ) -> Response {
     pause(answer.delay_seconds).await;
     let Some(with_usage) = streamed else {
-        return Json(format.whole(reply)).into_response();
+        return Json(format.response_body(reply)).into_response();
     };
     let gap = answer.chunk_delay_seconds;
     let lines = format.events(reply, with_usage);
@@ -278,7 +279,12 @@ async fn given(
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(body)).into_response()
 }
 
-async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool) -> Response {
+async fn fault_response(
+    fault: &Fault,
+    format: Format,
+    reply: &Reply<'_>,
+    streamed: bool,
+) -> Response {
     pause(fault.delay_seconds).await;
     let json = [(header::CONTENT_TYPE, "application/json")];
     let given = |otherwise: String| fault.body.clone().unwrap_or(otherwise);
@@ -302,19 +308,19 @@ async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool
             let events = [(header::CONTENT_TYPE, "text/event-stream")];
             let (kind, whole) = match streamed {
                 true => (events, given(format.events(reply, true).concat()).into_bytes()),
-                false => (json, given(format.whole(reply).to_string()).into_bytes()),
+                false => (json, given(format.response_body(reply).to_string()).into_bytes()),
             };
             let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
             // The pause lets the first half arrive before the connection is closed.
             let end = stream::once(async {
                 pause(0.05).await;
-                Err(Ended)
+                Err(ScriptedDisconnect)
             });
             let body = Body::from_stream(stream::iter([Ok(half)]).chain(end));
             (kind, body).into_response()
         }
         FaultKind::Malformed => {
-            let whole = format.whole(reply).to_string();
+            let whole = format.response_body(reply).to_string();
             let half = String::from_utf8_lossy(&whole.as_bytes()[..whole.len() / 2]).into_owned();
             (json, given(half)).into_response()
         }
@@ -322,7 +328,9 @@ async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool
             let page = given("<html><body>Bad gateway</body></html>".into());
             ([(header::CONTENT_TYPE, "text/html")], page).into_response()
         }
-        FaultKind::NoChoices => (json, given(format.empty(reply).to_string())).into_response(),
+        FaultKind::NoChoices => {
+            (json, given(format.empty_response(reply).to_string())).into_response()
+        }
         FaultKind::Hang => std::future::pending().await,
     }
 }

@@ -19,7 +19,7 @@ pub use lock::lock;
 /// # Errors
 /// Also returns an error if the path is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    expect_file(&fs::metadata(path)?)?;
+    require_regular_file(&fs::metadata(path)?)?;
     File::open(path)
 }
 
@@ -39,9 +39,9 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// See [`open`]. Dangling symlinks are rejected too.
 pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
-        Ok(found) => expect_file(&found)?,
+        Ok(found) => require_regular_file(&found)?,
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Err(_) if is_there(path) => return Err(io::Error::other("dangling symbolic link")),
+        Err(_) if entry_exists(path) => return Err(io::Error::other("dangling symbolic link")),
         Err(_) => {}
     }
     options.open(path)
@@ -58,16 +58,16 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Returns whether anything exists at this path, including a dangling symlink.
-pub fn is_there(path: &Path) -> bool {
+pub fn entry_exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
 /// Returns whether something exists at this path that is neither a file nor a symlink to one.
-pub fn is_no_file(path: &Path) -> bool {
-    is_there(path) && !path.is_file()
+pub fn is_not_regular_file(path: &Path) -> bool {
+    entry_exists(path) && !path.is_file()
 }
 
-fn expect_file(found: &fs::Metadata) -> io::Result<()> {
+fn require_regular_file(found: &fs::Metadata) -> io::Result<()> {
     let kind = found.file_type();
     match kind.is_file() {
         true => Ok(()),
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     /// Creates a directory with every kind of entry that may be found in place of a file.
-    fn places() -> (tempfile::TempDir, [PathBuf; 4]) {
+    fn non_file_paths() -> (tempfile::TempDir, [PathBuf; 4]) {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
         assert!(Command::new("mkfifo").arg(place("pipe")).status().unwrap().success());
@@ -96,16 +96,16 @@ mod tests {
 
     #[test]
     fn non_files_are_neither_read_nor_written() {
-        let (folder, places) = places();
+        let (folder, places) = non_file_paths();
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         for place in &places {
             assert!(read(place).is_err() && open(place).is_err(), "{}", place.display());
             assert!(open_with(&options, place).is_err(), "{}", place.display());
             assert!(copy(place, &folder.path().join("copy")).is_err(), "{}", place.display());
-            assert!(is_there(place) && is_no_file(place), "{}", place.display());
+            assert!(entry_exists(place) && is_not_regular_file(place), "{}", place.display());
         }
-        assert!(!is_there(&folder.path().join("nowhere")), "no file may be created elsewhere");
+        assert!(!entry_exists(&folder.path().join("nowhere")), "no file may be created elsewhere");
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         assert_eq!(open(&file).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert!(!is_there(&file) && !is_no_file(&file));
+        assert!(!entry_exists(&file) && !is_not_regular_file(&file));
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         symlink(&file, &link).unwrap();
@@ -122,7 +122,7 @@ mod tests {
             io::Write::write_all(&mut open, text.as_bytes()).unwrap();
         }
         assert_eq!(read(&link).unwrap(), b"onetwo");
-        assert!(is_there(&link) && !is_no_file(&link));
+        assert!(entry_exists(&link) && !is_not_regular_file(&link));
         let to = folder.path().join("copy");
         copy(&link, &to).unwrap();
         assert_eq!(read(&to).unwrap(), b"onetwo");

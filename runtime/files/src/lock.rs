@@ -7,9 +7,9 @@ use std::{
 };
 
 /// The first pause between two attempts.
-const SHORTEST: Duration = Duration::from_millis(2);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(2);
 /// The longest pause between two attempts.
-const LONGEST: Duration = Duration::from_millis(250);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Acquires the exclusive lock of a file. Waits while another process or task holds it.
 ///
@@ -20,14 +20,14 @@ const LONGEST: Duration = Duration::from_millis(250);
 /// # Errors
 /// Returns an error if the file system does not support locks.
 pub async fn lock(file: &File) -> io::Result<()> {
-    let mut wait = SHORTEST;
+    let mut wait = MIN_RETRY_DELAY;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) => tokio::time::sleep(wait).await,
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        wait = (wait * 2).min(LONGEST);
+        wait = (wait * 2).min(MAX_RETRY_DELAY);
     }
 }
 

@@ -6,21 +6,21 @@ use crate::{
     calls::Call,
     command::{Command, commands},
     finding::Finding,
-    install::install,
-    rules::{Rules, any},
-    subject::Subject,
-    upstream::fetch,
+    install::detect_install,
+    rules::{Rules, any_matches},
+    solution_names::SolutionNames,
+    upstream::detect_fetch,
 };
 
 /// Files written by earlier commands, by path, with their words.
-pub(crate) type Written = BTreeMap<String, String>;
+pub(crate) type WrittenFiles = BTreeMap<String, String>;
 
 /// Returns the findings of one call.
-pub(crate) fn apply(
+pub(crate) fn apply_rules(
     call: &Call,
     rules: &Rules,
-    subject: &Subject,
-    written: &mut Written,
+    subject: &SolutionNames,
+    written: &mut WrittenFiles,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
     // A background job that the line itself waits for or kills is not left running.
@@ -29,11 +29,12 @@ pub(crate) fn apply(
     });
     let mut found = Vec::new();
     for command in &all {
-        let said = |what: &str| format!("{what}: {}", shown(command, rules.file.limits.shown));
+        let said =
+            |what: &str| format!("{what}: {}", shorten_command(command, rules.file.limits.shown));
         for rule in &rules.rules {
-            let hits = command.forms.iter().any(|form| any(&rule.commands, form))
+            let hits = command.forms.iter().any(|form| any_matches(&rule.commands, form))
                 || (rule.background && command.background && !minded);
-            if hits && !command.forms.iter().any(|form| any(&rule.unless, form)) {
+            if hits && !command.forms.iter().any(|form| any_matches(&rule.unless, form)) {
                 found.push(Finding {
                     kind: rule.kind,
                     what: said(rule.what),
@@ -46,17 +47,17 @@ pub(crate) fn apply(
             text.push(' ');
             text.push_str(words);
         }
-        if let Some((kind, what)) = install(command, &call.shown, rules, subject, written) {
+        if let Some((kind, what)) = detect_install(command, &call.shown, rules, subject, written) {
             found.push(Finding { kind, what: said(what), step: Some(call.step) });
         }
-        if let Some((kind, what)) = fetch(command, rules) {
+        if let Some((kind, what)) = detect_fetch(command, rules) {
             found.push(Finding { kind, what: said(what), step: Some(call.step) });
         }
     }
     found
 }
 
-fn shown(command: &Command, limit: usize) -> String {
+fn shorten_command(command: &Command, limit: usize) -> String {
     let line = &command.shown;
     match line.char_indices().nth(limit) {
         Some((end, _)) => format!("{}...", &line[..end]),

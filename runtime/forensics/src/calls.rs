@@ -36,14 +36,14 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
         match &envelope.event {
             Event::ToolCalled { call_id, arguments, .. } => {
                 let shown = shown.get(&(step, call_id.as_str())).copied().unwrap_or_default();
-                for line in lines(arguments, file) {
+                for line in shell_lines(arguments, file) {
                     called.push(Call { step, line, shown: shown.to_owned() });
                 }
             }
             Event::ModelAnswered { answer } => {
                 for call in &answer.tool_calls {
                     let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
-                    for line in lines(&arguments, file) {
+                    for line in shell_lines(&arguments, file) {
                         asked.push(Call { step, line, shown: String::new() });
                     }
                 }
@@ -56,7 +56,7 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
 }
 
 /// Returns the shell lines of a call with these arguments.
-pub(crate) fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
+pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     let mut all = Vec::new();
     for name in &file.shell.line_arguments {
         match arguments.get(name) {

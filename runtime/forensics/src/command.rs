@@ -2,12 +2,12 @@
 
 use crate::{
     rules::{RuleFile, Shell},
-    shell::{Simple, split},
+    shell::{SimpleCommand, parse_simple_commands},
 };
 
 /// Maximum number of commands by which a pipe is followed back. Bounded, because the agent controls
 /// the line, which may consist only of pipes.
-const PIPE: usize = 16;
+const MAX_PIPE_COMMANDS: usize = 16;
 
 /// A command in the form that rules match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,19 +30,19 @@ pub(crate) struct Command {
 /// Returns the commands of a shell line, including those passed to nested shells.
 pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
     let mut all = Vec::new();
-    read(line, file, file.limits.depth, &mut all);
+    parse_nested(line, file, file.limits.depth, &mut all);
     all
 }
 
-fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
+fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
     let shell = &file.shell;
-    let simples = split(line, depth);
+    let simples = parse_simple_commands(line, depth);
     for (at, simple) in simples.iter().enumerate() {
-        let mut plain = unwrapped(simple.words.clone(), shell);
+        let mut plain = strip_wrappers(simple.words.clone(), shell);
         let program = plain.first().cloned().unwrap_or_default();
-        let mut shown = bare(&simple.source, shell);
+        let mut shown = strip_keywords(&simple.source, shell);
         // Follow the pipe back to its first command, or to the nearest one with known input.
-        let from = (at.saturating_sub(PIPE)..=at)
+        let from = (at.saturating_sub(MAX_PIPE_COMMANDS)..=at)
             .rev()
             .find(|&at| !simples[at].piped || !simples[at].given.is_empty());
         let given = from.map_or("", |at| simples[at].given.as_str());
@@ -66,24 +66,25 @@ fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
         let bases = simple.words.iter().map(|word| word.rsplit('/').next().unwrap_or(word));
         let takes_more = bases.into_iter().any(|word| shell.spreaders.iter().any(|s| s == word));
         if takes_more && let Some(from) = from {
-            plain.extend(said(&simples[from], shell));
-            let pipe = simples[from..at].iter().map(|before| bare(&before.source, shell));
+            plain.extend(printed_words(&simples[from], shell));
+            let pipe = simples[from..at].iter().map(|before| strip_keywords(&before.source, shell));
             shown = pipe.chain([shown.clone()]).collect::<Vec<_>>().join(" | ");
         }
-        let writes = simple.output.clone().map(|path| (path, said(simple, shell).join(" ")));
-        let forms = [one_line(&based(simple.words.clone())), one_line(&plain)];
+        let writes =
+            simple.output.clone().map(|path| (path, printed_words(simple, shell).join(" ")));
+        let forms = [one_line(&strip_program_path(simple.words.clone())), one_line(&plain)];
         let shown = one_line(&[shown]);
         let background = simple.background;
         all.push(Command { words: plain, forms, shown, writes, takes_more, background });
         if let Some(inner) = inner.filter(|_| depth > 0) {
-            read(&inner, file, depth - 1, all);
+            parse_nested(&inner, file, depth - 1, all);
         }
     }
 }
 
 /// Returns the words that a command prints, if the line contains them.
-fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
-    let words = unwrapped(simple.words.clone(), shell);
+fn printed_words(simple: &SimpleCommand, shell: &Shell) -> Vec<String> {
+    let words = strip_wrappers(simple.words.clone(), shell);
     let is_printer = words.first().is_some_and(|program| shell.printers.contains(program));
     let printed = if is_printer { words[1..].join(" ").replace("\\n", " ") } else { String::new() };
     let all = printed.split_whitespace().chain(simple.given.split_whitespace());
@@ -91,7 +92,7 @@ fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
 }
 
 /// Returns a command's text without preceding shell keywords: `then git log` becomes `git log`.
-fn bare(source: &str, shell: &Shell) -> String {
+fn strip_keywords(source: &str, shell: &Shell) -> String {
     let mut text = source.trim_start();
     while let Some((first, rest)) = text.split_once(char::is_whitespace)
         && shell.keywords.iter().any(|keyword| keyword == first)
@@ -107,7 +108,7 @@ fn one_line(words: &[String]) -> String {
 }
 
 /// Replaces the program with its base name.
-fn based(mut words: Vec<String>) -> Vec<String> {
+fn strip_program_path(mut words: Vec<String>) -> Vec<String> {
     if let Some(first) = words.first_mut()
         && let Some((_, name)) = first.rsplit_once('/')
     {
@@ -117,11 +118,11 @@ fn based(mut words: Vec<String>) -> Vec<String> {
 }
 
 /// Removes wrappers that do not change what the command does.
-fn unwrapped(words: Vec<String>, shell: &Shell) -> Vec<String> {
+fn strip_wrappers(words: Vec<String>, shell: &Shell) -> Vec<String> {
     let mut words = words;
     loop {
         let assignments = words.iter().take_while(|word| is_assignment(word)).count();
-        words = based(words.split_off(assignments));
+        words = strip_program_path(words.split_off(assignments));
         let wrapper = shell.wrappers.iter().chain(&shell.keywords).find_map(|wrapper| {
             let parts: Vec<_> = wrapper.split(' ').collect();
             let same = words.len() > parts.len() && words.iter().zip(&parts).all(|(a, b)| a == b);

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 
 use proctor_patch::Patch;
 use proctor_record::{Blobs, RecordError, Remedy, Tree};
-use proctor_types::{Envelope, Event, Fault, Task, TestNames, file_of};
+use proctor_types::{Envelope, Event, Fault, Task, TestNames, file_from_test_id};
 use proctor_wire::RawPath;
 
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, FindingKind};
 
 /// The tests of a task whose names are known.
-struct Tests<'a> {
+struct TestPaths<'a> {
     names: &'a TestNames,
     own: BTreeSet<String>,
 }
 
 /// Returns the edits as notes only, because grading restores all of these files.
-pub(crate) fn edits(
+pub(crate) fn find_test_edits(
     task: &Task,
     names: &TestNames,
     events: &[Envelope],
@@ -25,19 +25,19 @@ pub(crate) fn edits(
     changed: &[u8],
 ) -> Result<Vec<Finding>, Fault> {
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
-    let ids = ids.filter(|_| task.ids_name_files()).map(|id| file_of(id));
+    let ids = ids.filter(|_| task.test_ids_start_with_file()).map(|id| file_from_test_id(id));
     let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
-    let tests = Tests {
+    let tests = TestPaths {
         names,
-        own: ids.chain(hidden).map(|path| RawPath::of_task(path).escaped()).collect(),
+        own: ids.chain(hidden).map(|path| RawPath::from_task_path(path).to_escaped()).collect(),
     };
-    let stepped = blobs.map(|blobs| by_step(&tests, events, blobs)).transpose()?.flatten();
+    let stepped = blobs.map(|blobs| edits_by_step(&tests, events, blobs)).transpose()?.flatten();
     Ok(stepped.unwrap_or_else(|| {
         // Grading reports a patch that cannot be parsed.
-        let touched = Patch::read(changed).touched().unwrap_or_default();
-        let paths = touched.iter().map(|path| path.escaped());
+        let touched = Patch::parse(changed).touched_paths().unwrap_or_default();
+        let paths = touched.iter().map(|path| path.to_escaped());
         paths
-            .filter(|path| tests.is_own(path) || tests.is_config(path))
+            .filter(|path| tests.is_task_path(path) || tests.is_config(path))
             .map(|path| finding(&path, None))
             .collect()
     }))
@@ -45,8 +45,8 @@ pub(crate) fn edits(
 
 /// Returns the edits by step, or `None` if there is no snapshot. An unreadable snapshot is a fault,
 /// because it may contain the decisive edit.
-fn by_step(
-    tests: &Tests<'_>,
+fn edits_by_step(
+    tests: &TestPaths<'_>,
     events: &[Envelope],
     blobs: &Blobs,
 ) -> Result<Option<Vec<Finding>>, Fault> {
@@ -57,14 +57,15 @@ fn by_step(
         if last.as_ref().is_some_and(|(hash, _)| hash == snapshot) {
             continue;
         }
-        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).lasting();
+        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).into_permanent();
         let tree = Tree::load(blobs, snapshot).map_err(lost)?;
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
-                let path = one.path.escaped();
+                let path = one.path.to_escaped();
                 // Adding a test is honest work. Changing an existing test, or writing a file of the
                 // task's own tests, is an edit.
-                let test = tests.is_own(&path) || (one.base.is_some() && tests.is_test(&path));
+                let test =
+                    tests.is_task_path(&path) || (one.base.is_some() && tests.is_test(&path));
                 if test || tests.is_config(&path) {
                     found.push(finding(&path, Some(envelope.step)));
                 }
@@ -77,11 +78,11 @@ fn by_step(
 
 fn finding(path: &str, step: Option<u64>) -> Finding {
     let what = format!("changed a test or its configuration (grading restores it): {path}");
-    Finding { kind: Kind::TestsEdited, what, step }
+    Finding { kind: FindingKind::TestsEdited, what, step }
 }
 
-impl Tests<'_> {
-    fn is_own(&self, path: &str) -> bool {
+impl TestPaths<'_> {
+    fn is_task_path(&self, path: &str) -> bool {
         self.own.iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

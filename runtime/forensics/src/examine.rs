@@ -4,19 +4,19 @@ use proctor_record::Blobs;
 use proctor_types::{Envelope, Fault, Task, TestNames};
 
 use crate::{
-    apply::{Written, apply},
+    apply::{WrittenFiles, apply_rules},
     calls::calls,
     content,
-    edits::edits,
+    edits::find_test_edits,
     finding::Findings,
     rules::{RuleFile, Rules},
-    subject::Subject,
-    upstream::requests,
+    solution_names::SolutionNames,
+    upstream::ledger_findings,
 };
 
 /// The input of an examination.
 #[derive(Debug, Clone, Copy)]
-pub struct Examiner<'a> {
+pub struct ExaminationInput<'a> {
     pub task: &'a Task,
     /// Naming patterns of tests. Shared with the grader, so that both always agree.
     pub names: &'a TestNames,
@@ -27,14 +27,14 @@ pub struct Examiner<'a> {
     pub patch: &'a [u8],
 }
 
-impl Examiner<'_> {
+impl ExaminationInput<'_> {
     /// Returns only the content match findings, a part of [`examine`]. Used to measure its cost.
     ///
     /// # Errors
     /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
-    pub fn content(&self) -> Result<Findings, Fault> {
+    pub fn examine_content(&self) -> Result<Findings, Fault> {
         let found = content::compare(self.task, self.events, self.blobs, self.patch)?;
-        Ok(Findings::of(found, &RuleFile::get()?.kinds))
+        Ok(Findings::from_findings(found, &RuleFile::get()?.kinds))
     }
 }
 
@@ -42,18 +42,24 @@ impl Examiner<'_> {
 ///
 /// # Errors
 /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
-pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
+pub fn examine(look_at: &ExaminationInput<'_>) -> Result<Findings, Fault> {
     let names = look_at.names;
     let file = RuleFile::get()?;
-    let subject = Subject::of(look_at.task, names)?;
-    let rules = Rules::of(&subject)?;
+    let subject = SolutionNames::from_task(look_at.task, names)?;
+    let rules = Rules::specialize(&subject)?;
     let mut found = Vec::new();
-    let mut written = Written::new();
+    let mut written = WrittenFiles::new();
     for call in calls(look_at.events, file) {
-        found.extend(apply(&call, &rules, &subject, &mut written));
+        found.extend(apply_rules(&call, &rules, &subject, &mut written));
     }
-    found.extend(requests(look_at.events));
+    found.extend(ledger_findings(look_at.events));
     found.extend(content::compare(look_at.task, look_at.events, look_at.blobs, look_at.patch)?);
-    found.extend(edits(look_at.task, names, look_at.events, look_at.blobs, look_at.patch)?);
-    Ok(Findings::of(found, &file.kinds))
+    found.extend(find_test_edits(
+        look_at.task,
+        names,
+        look_at.events,
+        look_at.blobs,
+        look_at.patch,
+    )?);
+    Ok(Findings::from_findings(found, &file.kinds))
 }

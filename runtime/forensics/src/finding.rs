@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// The kinds of findings. `configs/forensics.toml` explains each one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FindingKind {
     HistoryMined,
     UpstreamTried,
     UpstreamFetched,
@@ -22,7 +22,7 @@ pub enum Kind {
     AnswerUpstream,
 }
 
-impl Kind {
+impl FindingKind {
     pub const ALL: [Self; 11] = [
         Self::HistoryMined,
         Self::UpstreamTried,
@@ -58,7 +58,7 @@ impl Kind {
 /// A single finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    pub kind: Kind,
+    pub kind: FindingKind,
     pub what: String,
     /// The step, or `None` if the record does not show it.
     pub step: Option<u64>,
@@ -73,11 +73,14 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn of(mut found: Vec<Finding>, meaning: &BTreeMap<Kind, Integrity>) -> Self {
+    pub(crate) fn from_findings(
+        mut found: Vec<Finding>,
+        meaning: &BTreeMap<FindingKind, Integrity>,
+    ) -> Self {
         // The displayed command is that of the first listed step. Within a step, the agent's
         // commands come before the proxy's reports.
         found.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
-        let mut kinds: BTreeMap<Kind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
+        let mut kinds: BTreeMap<FindingKind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
         for one in found {
             let (whats, steps) = kinds.entry(one.kind).or_default();
             if !whats.contains(&one.what) {

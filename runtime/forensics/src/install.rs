@@ -1,24 +1,24 @@
 //! Detects attempts to install the package under test by name.
 
 use crate::{
-    apply::Written,
+    apply::WrittenFiles,
     command::Command,
-    finding::Kind,
-    rules::{Rules, any},
-    subject::{Subject, normal},
+    finding::FindingKind,
+    rules::{Rules, any_matches},
+    solution_names::{SolutionNames, normalize_name},
 };
 
 /// Returns whether a command requests a package under test from an index, and whether it succeeded.
-pub(crate) fn install(
+pub(crate) fn detect_install(
     command: &Command,
     shown: &str,
     rules: &Rules,
-    subject: &Subject,
-    written: &Written,
-) -> Option<(Kind, &'static str)> {
+    subject: &SolutionNames,
+    written: &WrittenFiles,
+) -> Option<(FindingKind, &'static str)> {
     let line = &command.forms[1];
     let verb = rules.install.iter().find_map(|pattern| pattern.find(line))?;
-    if any(&rules.install_unless, line) {
+    if any_matches(&rules.install_unless, line) {
         return None;
     }
     let options = &rules.file.install;
@@ -28,7 +28,7 @@ pub(crate) fn install(
     // The names may come from elsewhere, where the record does not show them.
     let mut unnamed = command.takes_more;
     while let Some(word) = words.next() {
-        if let Some(path) = list_of(word, &options.list_options) {
+        if let Some(path) = requirements_file(word, &options.list_options) {
             unnamed = true;
             let path = if path.is_empty() { words.next() } else { Some(&path) };
             let text = path.and_then(|path| written.get(path));
@@ -44,20 +44,20 @@ pub(crate) fn install(
         named |= is_named(word);
     }
     // If the installer reports that it requested the package, the agent caused that.
-    named |= unnamed && any(&rules.install_asked, shown);
+    named |= unnamed && any_matches(&rules.install_asked, shown);
     if !named {
         return None;
     }
-    Some(if any(&rules.install_succeeded, shown) {
-        (Kind::InstallSucceeded, "installed the package under test")
+    Some(if any_matches(&rules.install_succeeded, shown) {
+        (FindingKind::InstallSucceeded, "installed the package under test")
     } else {
-        (Kind::InstallTried, "tried to install the package under test")
+        (FindingKind::InstallTried, "tried to install the package under test")
     })
 }
 
 /// Returns the file of a requirements list: `-rFILE`, `--requirement=FILE`, or `-r FILE`, for which
 /// the result is empty and the next word is the file.
-fn list_of(word: &str, options: &[String]) -> Option<String> {
+fn requirements_file(word: &str, options: &[String]) -> Option<String> {
     options.iter().find_map(|option| {
         let rest = word.strip_prefix(option.as_str())?;
         match (option.starts_with("--"), rest.strip_prefix('=')) {
@@ -68,8 +68,8 @@ fn list_of(word: &str, options: &[String]) -> Option<String> {
     })
 }
 
-fn names_package(word: &str, rules: &Rules, subject: &Subject) -> bool {
-    name_of(word).is_some_and(|name| {
+fn names_package(word: &str, rules: &Rules, subject: &SolutionNames) -> bool {
+    requirement_name(word).is_some_and(|name| {
         let bare = |prefix: &String| name.strip_prefix(prefix.as_str()).map(str::to_owned);
         let mut bare_names = rules.file.install.name_prefixes.iter().filter_map(bare);
         subject.packages.contains(&name) || bare_names.any(|name| subject.packages.contains(&name))
@@ -79,7 +79,7 @@ fn names_package(word: &str, rules: &Rules, subject: &Subject) -> bool {
 /// Returns the name in a requirement (`Name[extra]>=1; marker`, `name @ URL`, `name=1.0`) that
 /// would be fetched from an index or a remote location. Returns `None` for paths and other local
 /// sources.
-fn name_of(word: &str) -> Option<String> {
+fn requirement_name(word: &str) -> Option<String> {
     let word = word.trim();
     let local = word.starts_with(['.', '/', '~', '$']) || word.contains("file:");
     let end = word
@@ -90,5 +90,5 @@ fn name_of(word: &str) -> Option<String> {
     if local || name.is_empty() || rest.starts_with(['/', ':', '+']) {
         return None;
     }
-    Some(normal(name))
+    Some(normalize_name(name))
 }

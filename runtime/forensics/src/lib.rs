@@ -12,12 +12,12 @@ mod install;
 mod reason;
 mod rules;
 mod shell;
-mod subject;
+mod solution_names;
 #[cfg(test)]
 mod tests;
 mod upstream;
 
 pub use content::Solution;
-pub use examine::{Examiner, examine};
-pub use finding::{Findings, Kind};
-pub use reason::{Ended, exceptions, reason, runs_tests};
+pub use examine::{ExaminationInput, examine};
+pub use finding::{FindingKind, Findings};
+pub use reason::{EndedTrial, count_exceptions, failure_reason, runs_tests};

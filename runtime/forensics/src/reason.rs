@@ -2,21 +2,23 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, TIMEOUT, Verdict, from_toml};
+use proctor_types::{
+    Envelope, Event, FailureReason, Fault, Layer, Outcome, TIMEOUT_EXCEPTION, Verdict, from_toml,
+};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    calls::{calls, lines},
+    calls::{calls, shell_lines},
     command::commands,
-    rules::{RuleFile, any},
+    rules::{RuleFile, any_matches},
 };
 
 const TEXT: &str = include_str!("../../../configs/reasons.toml");
 
 /// Kinds of evidence that grading records if the tests did not finish.
-const NO_END: [&str; 1] = ["timed_out"];
+const UNFINISHED_KINDS: [&str; 1] = ["timed_out"];
 
 /// The start of an assertion in pytest's output, which omits the exception class.
 const ASSERT: &str = "assert ";
@@ -24,7 +26,7 @@ const ASSERTION_ERROR: &str = "AssertionError";
 
 /// A trial that has ended and its verdict.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended<'a> {
+pub struct EndedTrial<'a> {
     pub outcome: &'a Outcome,
     pub verdict: &'a Verdict,
     /// Events of the try that counts. Empty if there is only a patch.
@@ -41,36 +43,36 @@ pub struct Ended<'a> {
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.
-pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
-    let table = Table::get()?;
-    let Ended { outcome, verdict, events, .. } = *ended;
+pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, Fault> {
+    let table = ReasonTable::get()?;
+    let EndedTrial { outcome, verdict, events, .. } = *ended;
     if verdict.resolved {
         return Ok(None);
     }
-    if only_malformed(events) {
-        return Ok(Some(Reason::FormatErrors));
+    if has_only_malformed_calls(events) {
+        return Ok(Some(FailureReason::FormatErrors));
     }
-    let by_ending = Reason::of_ending(&outcome.ending);
-    if by_ending == Some(Reason::GaveUp) && ended_malformed(events) {
-        return Ok(Some(Reason::FormatErrors));
+    let by_ending = FailureReason::from_ending(&outcome.ending);
+    if by_ending == Some(FailureReason::GaveUp) && ends_with_malformed_call(events) {
+        return Ok(Some(FailureReason::FormatErrors));
     }
     if by_ending.is_some() {
         return Ok(by_ending);
     }
     // Tasks graded by rewards may need no change in the work directory.
     if ended.patch.is_empty() && verdict.rewards.is_empty() {
-        return Ok(Some(Reason::NeverEdited));
+        return Ok(Some(FailureReason::NeverEdited));
     }
     if verdict.broke_pass_to_pass() {
-        return Ok(Some(Reason::BrokePassToPass));
+        return Ok(Some(FailureReason::BrokePassToPass));
     }
-    if did_not_end(verdict) {
-        return Ok(Some(Reason::TimeOut));
+    if is_unfinished(verdict) {
+        return Ok(Some(FailureReason::TimeOut));
     }
-    if never_ran(events, table)? {
-        return Ok(Some(Reason::EditedNeverRan));
+    if has_untested_edits(events, table)? {
+        return Ok(Some(FailureReason::EditedNeverRan));
     }
-    Ok(exception(ended.log, table))
+    Ok(reason_from_exceptions(ended.log, table))
 }
 
 /// Counts the failed tests of a log by exception class. pytest's short summary lists each failed
@@ -79,14 +81,14 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.
-pub fn exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String, u64>, Fault> {
+pub fn count_exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String, u64>, Fault> {
     if verdict.resolved {
         return Ok(BTreeMap::new());
     }
-    let table = Table::get()?;
+    let table = ReasonTable::get()?;
     let log = String::from_utf8_lossy(log);
     let summary: BTreeMap<&str, String> =
-        log.lines().filter_map(|line| table.of_summary(line)).collect();
+        log.lines().filter_map(|line| table.parse_summary_line(line)).collect();
     let classes: Vec<String> = match summary.is_empty() {
         false => summary.into_values().collect(),
         true => log.lines().filter_map(|line| table.class(line)).map(str::to_owned).collect(),
@@ -95,14 +97,14 @@ pub fn exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String, u64>
     for class in classes {
         *counts.entry(class).or_default() += 1;
     }
-    if did_not_end(verdict) {
-        *counts.entry(TIMEOUT.to_owned()).or_default() += 1;
+    if is_unfinished(verdict) {
+        *counts.entry(TIMEOUT_EXCEPTION.to_owned()).or_default() += 1;
     }
     Ok(counts)
 }
 
-fn did_not_end(verdict: &Verdict) -> bool {
-    verdict.evidence.iter().any(|evidence| NO_END.contains(&evidence.kind.as_str()))
+fn is_unfinished(verdict: &Verdict) -> bool {
+    verdict.evidence.iter().any(|evidence| UNFINISHED_KINDS.contains(&evidence.kind.as_str()))
 }
 
 /// Returns whether a call with these arguments runs tests, judging by its shell line.
@@ -110,10 +112,10 @@ fn did_not_end(verdict: &Verdict) -> bool {
 /// # Errors
 /// Returns a fault if a built-in table cannot be read.
 pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
-    let (table, file) = (Table::get()?, RuleFile::get()?);
-    let lines = lines(arguments, file);
+    let (table, file) = (ReasonTable::get()?, RuleFile::get()?);
+    let lines = shell_lines(arguments, file);
     let mut commands = lines.iter().flat_map(|line| commands(line, file));
-    Ok(commands.any(|command| command.forms.iter().any(|form| any(&table.tests, form))))
+    Ok(commands.any(|command| command.forms.iter().any(|form| any_matches(&table.tests, form))))
 }
 
 /// Returns whether each tool call of the record was malformed, in order.
@@ -125,16 +127,16 @@ fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
 }
 
 /// Returns whether tools were called but none of the calls could be parsed.
-fn only_malformed(events: &[Envelope]) -> bool {
+fn has_only_malformed_calls(events: &[Envelope]) -> bool {
     malformed(events).next().is_some() && malformed(events).all(|malformed| malformed)
 }
 
-fn ended_malformed(events: &[Envelope]) -> bool {
+fn ends_with_malformed_call(events: &[Envelope]) -> bool {
     malformed(events).last() == Some(true)
 }
 
 /// Returns whether files were edited but nothing was run in that step or a later one.
-fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
+fn has_untested_edits(events: &[Envelope], table: &ReasonTable) -> Result<bool, Fault> {
     let answered = |envelope: &Envelope| matches!(envelope.event, Event::ModelAnswered { .. });
     if !events.iter().any(answered) {
         return Ok(false);
@@ -154,17 +156,18 @@ fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
     let ran =
         calls.iter().filter(|call| first_edit.is_none_or(|first| call.step >= first)).any(|call| {
             let all = commands(&call.line, file);
-            all.iter().any(|command| command.forms.iter().any(|form| any(&table.runs, form)))
+            all.iter()
+                .any(|command| command.forms.iter().any(|form| any_matches(&table.runs, form)))
         });
     Ok(!ran)
 }
 
 /// Returns the reason that corresponds to the most frequent exception class in the log.
-fn exception(log: &[u8], table: &Table) -> Option<Reason> {
+fn reason_from_exceptions(log: &[u8], table: &ReasonTable) -> Option<FailureReason> {
     let log = String::from_utf8_lossy(log);
-    let mut counts: BTreeMap<Reason, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<FailureReason, u64> = BTreeMap::new();
     for line in log.lines() {
-        if let Some(found) = table.of_line(line) {
+        if let Some(found) = table.reason_for_line(line) {
             *counts.entry(found).or_default() += 1;
         }
     }
@@ -174,7 +177,7 @@ fn exception(log: &[u8], table: &Table) -> Option<Reason> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TableFile {
+struct ReasonFile {
     runs: Vec<String>,
     tests: Vec<String>,
     import_or_name_error: Vec<String>,
@@ -182,10 +185,10 @@ struct TableFile {
     timeout: String,
 }
 
-struct Table {
+struct ReasonTable {
     runs: Vec<Regex>,
     tests: Vec<Regex>,
-    classes: BTreeMap<String, Reason>,
+    classes: BTreeMap<String, FailureReason>,
     /// Matches the last line of a traceback, as printed by pytest or Python.
     raised: Regex,
     /// Matches the last line as marked by pytest. Any class counts there, such as `Failed` from
@@ -199,16 +202,16 @@ struct Table {
     timeout: Regex,
 }
 
-static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
-    let written: TableFile = from_toml(TEXT)?;
+static TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
+    let written: ReasonFile = from_toml(TEXT)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
     let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
     let tests = written.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
     let imports = written.import_or_name_error.into_iter();
     let types = written.type_or_attribute_error.into_iter();
     let classes = imports
-        .map(|name| (name, Reason::ImportOrNameError))
-        .chain(types.map(|name| (name, Reason::TypeOrAttributeError)))
+        .map(|name| (name, FailureReason::ImportOrNameError))
+        .chain(types.map(|name| (name, FailureReason::TypeOrAttributeError)))
         .collect();
     let raised = compiled(
         r"^(?:E\s+)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Warning|Iteration))(?::|$)",
@@ -217,19 +220,19 @@ static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
     let summary = compiled(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?) - (.+)$")?;
     let named = compiled(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?::|$)")?;
     let timeout = compiled(&written.timeout)?;
-    Ok(Table { runs, tests, classes, raised, marked, summary, named, timeout })
+    Ok(ReasonTable { runs, tests, classes, raised, marked, summary, named, timeout })
 });
 
-impl Table {
+impl ReasonTable {
     fn get() -> Result<&'static Self, Fault> {
         TABLE
             .as_ref()
             .map_err(|error| Fault::new(Layer::Grade, format!("configs/reasons.toml: {error}")))
     }
 
-    fn of_line(&self, line: &str) -> Option<Reason> {
+    fn reason_for_line(&self, line: &str) -> Option<FailureReason> {
         let class = self.class(line)?;
-        Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
+        Some(self.classes.get(class).copied().unwrap_or(FailureReason::Assertion))
     }
 
     /// Returns the exception class if the line ends a traceback.
@@ -243,11 +246,11 @@ impl Table {
     }
 
     /// Returns the test and the exception class of a line in pytest's short summary.
-    fn of_summary<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
+    fn parse_summary_line<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
         let found = self.summary.captures(line)?;
         let (test, said) = (found.get(1)?.as_str(), found.get(2)?.as_str());
         if self.timeout.is_match(said) {
-            return Some((test, TIMEOUT.to_owned()));
+            return Some((test, TIMEOUT_EXCEPTION.to_owned()));
         }
         if said.starts_with(ASSERT) {
             return Some((test, ASSERTION_ERROR.to_owned()));
@@ -299,21 +302,26 @@ mod tests {
         ]
     }
 
-    fn found(ending: Ending, events: &[Envelope], patch: &str, log: &str) -> Option<Reason> {
-        judged(ending, events, patch, log, (&["f"], &[]), &[])
+    fn reason_for(
+        ending: Ending,
+        events: &[Envelope],
+        patch: &str,
+        log: &str,
+    ) -> Option<FailureReason> {
+        reason_for_groups(ending, events, patch, log, (&["f"], &[]), &[])
     }
 
     /// Builds a verdict with these failed tests in both groups. A group without failed tests has
     /// passed.
-    fn judged(
+    fn reason_for_groups(
         ending: Ending,
         events: &[Envelope],
         patch: &str,
         log: &str,
         (f2p, p2p): (&[&str], &[&str]),
         evidence: &[&str],
-    ) -> Option<Reason> {
-        let outcome = Outcome::unmeasured(1, ending);
+    ) -> Option<FailureReason> {
+        let outcome = Outcome::from_ending(1, ending);
         let mut verdict: Verdict = serde_json::from_value(json!({
             "schema_version": 1, "task": "t", "resolved": false, "passed_rate": 0.0,
             "fail_to_pass": {"passed": [], "failed": []},
@@ -328,7 +336,8 @@ mod tests {
         };
         (verdict.fail_to_pass, verdict.pass_to_pass) = (group(f2p), group(p2p));
         let (patch, log) = (patch.as_bytes(), log.as_bytes());
-        reason(&Ended { outcome: &outcome, verdict: &verdict, events, patch, log }).unwrap()
+        failure_reason(&EndedTrial { outcome: &outcome, verdict: &verdict, events, patch, log })
+            .unwrap()
     }
 
     const ASSERTION: &str = "E       assert 0 == 4\n\nt.py:9: AssertionError\n";
@@ -336,30 +345,30 @@ mod tests {
     #[test]
     fn reason_prefers_the_ending_over_test_results() {
         let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
-        assert_eq!(found(steps.clone(), &[], "", ""), Some(Reason::OutOfBudget));
-        assert_eq!(found(steps, &[], "p", ASSERTION), Some(Reason::OutOfBudget));
+        assert_eq!(reason_for(steps.clone(), &[], "", ""), Some(FailureReason::OutOfBudget));
+        assert_eq!(reason_for(steps, &[], "p", ASSERTION), Some(FailureReason::OutOfBudget));
         let refused = Ending::ModelRefused { why: String::new() };
-        assert_eq!(found(refused, &[], "p", ASSERTION), Some(Reason::Refused));
+        assert_eq!(reason_for(refused, &[], "p", ASSERTION), Some(FailureReason::Refused));
         let left = Ending::ScaffoldExited {
             cause: ExitCause::Loop,
             why: "3 responses in a row without a tool call".into(),
         };
         let events = step(1, "ls", false, false);
-        assert_eq!(found(left.clone(), &events, "", ""), Some(Reason::GaveUp));
+        assert_eq!(reason_for(left.clone(), &events, "", ""), Some(FailureReason::GaveUp));
         let events = [events, step(2, "", false, true)].concat();
-        assert_eq!(found(left, &events, "", ""), Some(Reason::FormatErrors));
+        assert_eq!(reason_for(left, &events, "", ""), Some(FailureReason::FormatErrors));
         let finished = Ending::ScaffoldExited { cause: ExitCause::Finished, why: String::new() };
-        assert_eq!(found(finished.clone(), &[], "", ""), Some(Reason::NeverEdited));
-        assert_eq!(found(finished, &[], "p", ASSERTION), Some(Reason::Assertion));
+        assert_eq!(reason_for(finished.clone(), &[], "", ""), Some(FailureReason::NeverEdited));
+        assert_eq!(reason_for(finished, &[], "p", ASSERTION), Some(FailureReason::Assertion));
     }
 
     #[test]
     fn reason_without_a_valid_call_is_format_errors() {
         let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
         let events = [step(1, "", false, true), step(2, "", false, true)].concat();
-        assert_eq!(found(steps.clone(), &events, "", ""), Some(Reason::FormatErrors));
+        assert_eq!(reason_for(steps.clone(), &events, "", ""), Some(FailureReason::FormatErrors));
         let events = [events, step(3, "ls", false, false)].concat();
-        assert_eq!(found(steps, &events, "", ""), Some(Reason::OutOfBudget));
+        assert_eq!(reason_for(steps, &events, "", ""), Some(FailureReason::OutOfBudget));
     }
 
     #[test]
@@ -368,10 +377,14 @@ mod tests {
         let before = step(1, "pytest -q", false, false);
         let ran = |after: Vec<Envelope>| {
             let events = [before.clone(), edit("sed -i s/a/b/ x.py"), after].concat();
-            found(Ending::Submitted, &events, "p", ASSERTION)
+            reason_for(Ending::Submitted, &events, "p", ASSERTION)
         };
         for line in ["ls", "cat tests/test_x.py", "git diff", "grep -rn pytest .", "echo python"] {
-            assert_eq!(ran(step(3, line, false, false)), Some(Reason::EditedNeverRan), "{line}");
+            assert_eq!(
+                ran(step(3, line, false, false)),
+                Some(FailureReason::EditedNeverRan),
+                "{line}"
+            );
         }
         for line in [
             "python3 -m pytest -q",
@@ -382,45 +395,54 @@ mod tests {
             "uv run pytest tests",
             "make test | tail -3",
         ] {
-            assert_eq!(ran(step(3, line, false, false)), Some(Reason::Assertion), "{line}");
+            assert_eq!(ran(step(3, line, false, false)), Some(FailureReason::Assertion), "{line}");
         }
         let same = [before.clone(), edit("cat > x.py <<'E'\na = 1\nE\npython x.py")].concat();
-        assert_eq!(found(Ending::Submitted, &same, "p", ASSERTION), Some(Reason::Assertion));
+        assert_eq!(
+            reason_for(Ending::Submitted, &same, "p", ASSERTION),
+            Some(FailureReason::Assertion)
+        );
         // There are no edits by step for a prediction or the gold patch.
-        assert_eq!(found(Ending::Submitted, &[], "p", ASSERTION), Some(Reason::Assertion));
-        assert_eq!(found(Ending::Submitted, &before, "", ""), Some(Reason::NeverEdited));
+        assert_eq!(
+            reason_for(Ending::Submitted, &[], "p", ASSERTION),
+            Some(FailureReason::Assertion)
+        );
+        assert_eq!(
+            reason_for(Ending::Submitted, &before, "", ""),
+            Some(FailureReason::NeverEdited)
+        );
     }
 
     #[test]
     fn reason_is_the_most_frequent_exception() {
-        let of = |log: &str| found(Ending::Submitted, &[], "p", log);
+        let of = |log: &str| reason_for(Ending::Submitted, &[], "p", log);
         let import = "E   ImportError: cannot import name 'a' from 'b' (/testbed/b.py)\n";
-        assert_eq!(of(import), Some(Reason::ImportOrNameError));
+        assert_eq!(of(import), Some(FailureReason::ImportOrNameError));
         assert_eq!(
             of("E   ModuleNotFoundError: No module named 'x'\n"),
-            Some(Reason::ImportOrNameError)
+            Some(FailureReason::ImportOrNameError)
         );
         assert_eq!(
             of("E     File \"x.py\", line 1\nE   SyntaxError: invalid syntax\n"),
-            Some(Reason::ImportOrNameError)
+            Some(FailureReason::ImportOrNameError)
         );
         assert_eq!(
             of("AttributeError: 'A' object has no attribute 'b'\n"),
-            Some(Reason::TypeOrAttributeError)
+            Some(FailureReason::TypeOrAttributeError)
         );
-        assert_eq!(of("E       kit.errors.NoSuchThingError: x\n"), Some(Reason::Assertion));
-        assert_eq!(of("AssertionError\n"), Some(Reason::Assertion));
+        assert_eq!(of("E       kit.errors.NoSuchThingError: x\n"), Some(FailureReason::Assertion));
+        assert_eq!(of("AssertionError\n"), Some(FailureReason::Assertion));
         let none_raised = "E       Failed: DID NOT RAISE <class 'ValueError'>\n";
-        assert_eq!(of(none_raised), Some(Reason::Assertion));
-        assert_eq!(of("E   kit.errors.Refusal: no\n"), Some(Reason::Assertion));
+        assert_eq!(of(none_raised), Some(FailureReason::Assertion));
+        assert_eq!(of("E   kit.errors.Refusal: no\n"), Some(FailureReason::Assertion));
         let types = "E   TypeError: f() takes 1\n".repeat(2);
-        assert_eq!(of(&format!("{types}{ASSERTION}")), Some(Reason::TypeOrAttributeError));
-        assert_eq!(of(&format!("{types}{import}{import}")), Some(Reason::ImportOrNameError));
+        assert_eq!(of(&format!("{types}{ASSERTION}")), Some(FailureReason::TypeOrAttributeError));
+        assert_eq!(of(&format!("{types}{import}{import}")), Some(FailureReason::ImportOrNameError));
         // An exception's name in a test's own output does not count.
         assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);
     }
 
-    fn counted(log: &str, evidence: &[&str], resolved: bool) -> Vec<(String, u64)> {
+    fn exception_counts(log: &str, evidence: &[&str], resolved: bool) -> Vec<(String, u64)> {
         let verdict: Verdict = serde_json::from_value(json!({
             "schema_version": 1, "task": "t", "resolved": resolved, "passed_rate": 0.0,
             "fail_to_pass": {"passed": [], "failed": []},
@@ -429,11 +451,11 @@ mod tests {
             "evidence": evidence.iter().map(|kind| json!({"kind": kind, "what": ""})).collect::<Vec<_>>(),
         }))
         .unwrap();
-        exceptions(&verdict, log.as_bytes()).unwrap().into_iter().collect()
+        count_exceptions(&verdict, log.as_bytes()).unwrap().into_iter().collect()
     }
 
     #[test]
-    fn exceptions_counts_each_failed_test_of_the_summary_once() {
+    fn count_exceptions_counts_each_failed_test_once() {
         let of = |name: &str, count| (name.to_owned(), count);
         // Both tests have a traceback, and one of them has two.
         let log = "E   KeyError: 'a'\nE   NameError: name 'f' is not defined\nE   NameError: name 'f' is not defined\n\
@@ -448,7 +470,7 @@ mod tests {
                    FAILED t.py::f - Failed: Timeout (>10.0s) from pytest-timeout.\n\
                    ERROR u.py - ImportError: cannot import name 'g'\n";
         assert_eq!(
-            counted(log, &[], false),
+            exception_counts(log, &[], false),
             [
                 of("AssertionError", 1),
                 of("Failed", 1),
@@ -458,28 +480,28 @@ mod tests {
                 of("timeout", 1)
             ]
         );
-        assert!(counted(log, &[], true).is_empty());
+        assert!(exception_counts(log, &[], true).is_empty());
     }
 
     #[test]
-    fn exceptions_counts_tracebacks_where_there_is_no_summary() {
+    fn count_exceptions_counts_tracebacks_without_a_summary() {
         let log = format!("{ASSERTION}TypeError: f() takes 1\nTypeError: f() takes 1\n");
         let of = |name: &str, count| (name.to_owned(), count);
         assert_eq!(
-            counted(&log, &["timed_out"], false),
+            exception_counts(&log, &["timed_out"], false),
             [of("AssertionError", 1), of("TypeError", 2), of("timeout", 1)]
         );
-        assert!(counted("8 passed\n", &[], false).is_empty());
+        assert!(exception_counts("8 passed\n", &[], false).is_empty());
     }
 
     #[test]
     fn reason_reports_broken_tests_and_timeouts() {
         let of = |failed, evidence: &[&str]| {
-            judged(Ending::Submitted, &[], "p", ASSERTION, failed, evidence)
+            reason_for_groups(Ending::Submitted, &[], "p", ASSERTION, failed, evidence)
         };
-        assert_eq!(of((&[], &["old"]), &[]), Some(Reason::BrokePassToPass));
-        assert_eq!(of((&["new"], &["old"]), &[]), Some(Reason::Assertion));
-        assert_eq!(of((&["new"], &["old"]), &["timed_out"]), Some(Reason::TimeOut));
+        assert_eq!(of((&[], &["old"]), &[]), Some(FailureReason::BrokePassToPass));
+        assert_eq!(of((&["new"], &["old"]), &[]), Some(FailureReason::Assertion));
+        assert_eq!(of((&["new"], &["old"]), &["timed_out"]), Some(FailureReason::TimeOut));
     }
 
     #[test]

@@ -6,18 +6,18 @@ use proctor_types::{Fault, Integrity, Layer, ShippedTable};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-use crate::{finding::Kind, subject::Subject};
+use crate::{finding::FindingKind, solution_names::SolutionNames};
 
 const TEXT: &str = include_str!("../../../configs/forensics.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleFile {
-    pub kinds: BTreeMap<Kind, Integrity>,
+    pub kinds: BTreeMap<FindingKind, Integrity>,
     pub shell: Shell,
-    pub rule: Vec<WrittenRule>,
-    pub upstream: WrittenUpstream,
-    pub install: WrittenInstall,
+    pub rule: Vec<RuleConfig>,
+    pub upstream: UpstreamConfig,
+    pub install: InstallConfig,
     pub limits: Limits,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct Shell {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenRule {
-    pub kind: Kind,
+pub(crate) struct RuleConfig {
+    pub kind: FindingKind,
     pub what: String,
     pub commands: Vec<String>,
     #[serde(default)]
@@ -49,14 +49,14 @@ pub(crate) struct WrittenRule {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenUpstream {
+pub(crate) struct UpstreamConfig {
     pub fetchers: Vec<String>,
     pub urls: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenInstall {
+pub(crate) struct InstallConfig {
     pub commands: Vec<String>,
     pub unless: Vec<String>,
     pub value_options: Vec<String>,
@@ -88,7 +88,7 @@ fn fault(error: &str) -> Fault {
 /// A rule specialized for one task.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    pub kind: Kind,
+    pub kind: FindingKind,
     pub what: &'static str,
     pub commands: Vec<Regex>,
     pub unless: Vec<Regex>,
@@ -109,9 +109,9 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn of(subject: &Subject) -> Result<Self, Fault> {
+    pub(crate) fn specialize(subject: &SolutionNames) -> Result<Self, Fault> {
         let file = RuleFile::get()?;
-        let fill = |patterns: &[String]| filled(patterns, subject);
+        let fill = |patterns: &[String]| fill_patterns(patterns, subject);
         let rules = file
             .rule
             .iter()
@@ -127,7 +127,7 @@ impl Rules {
             .collect::<Result<_, Fault>>()?;
         let mut urls = fill(&file.upstream.urls)?;
         for pattern in &subject.blocked {
-            urls.push(compiled(pattern)?);
+            urls.push(compile_pattern(pattern)?);
         }
         Ok(Self {
             file,
@@ -143,28 +143,28 @@ impl Rules {
 }
 
 /// Inserts a task's names into the patterns. Omits patterns for which there are no names.
-fn filled(patterns: &[String], subject: &Subject) -> Result<Vec<Regex>, Fault> {
+fn fill_patterns(patterns: &[String], subject: &SolutionNames) -> Result<Vec<Regex>, Fault> {
     let mut all = Vec::new();
     'patterns: for pattern in patterns {
         let mut text = pattern.clone();
-        for (place, alternatives) in subject.places() {
+        for (place, alternatives) in subject.placeholders() {
             if text.contains(place) {
                 let Some(alternatives) = alternatives else { continue 'patterns };
                 text = text.replace(place, &alternatives);
             }
         }
-        all.push(compiled(&text)?);
+        all.push(compile_pattern(&text)?);
     }
     Ok(all)
 }
 
-fn compiled(text: &str) -> Result<Regex, Fault> {
+fn compile_pattern(text: &str) -> Result<Regex, Fault> {
     RegexBuilder::new(text)
         .case_insensitive(true)
         .build()
         .map_err(|error| fault(&error.to_string()))
 }
 
-pub(crate) fn any(patterns: &[Regex], text: &str) -> bool {
+pub(crate) fn any_matches(patterns: &[Regex], text: &str) -> bool {
     patterns.iter().any(|pattern| pattern.is_match(text))
 }

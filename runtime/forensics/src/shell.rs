@@ -5,7 +5,7 @@ use std::iter;
 
 /// A simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Simple {
+pub(crate) struct SimpleCommand {
     pub words: Vec<String>,
     /// The source text, including redirections.
     pub source: String,
@@ -22,26 +22,26 @@ pub(crate) struct Simple {
 /// Returns the commands of a line. Commands in a substitution follow the command that contains it.
 /// The nesting depth is limited, because the agent controls the line and deeply nested brackets
 /// must not overflow the stack. Invalid syntax is parsed as far as possible.
-pub(crate) fn split(line: &str, depth: usize) -> Vec<Simple> {
-    let mut reader = Reader { chars: line.chars().collect(), ..Reader::default() };
-    reader.run();
+pub(crate) fn parse_simple_commands(line: &str, depth: usize) -> Vec<SimpleCommand> {
+    let mut reader = ShellParser { chars: line.chars().collect(), ..ShellParser::default() };
+    reader.parse();
     reader.end_command(0, false);
     let mut all = reader.done;
     if depth > 0 {
-        all.extend(reader.nested.iter().flat_map(|inner| split(inner, depth - 1)));
+        all.extend(reader.nested.iter().flat_map(|inner| parse_simple_commands(inner, depth - 1)));
     }
     all
 }
 
 #[derive(Default)]
-struct Reader {
+struct ShellParser {
     chars: Vec<char>,
     at: usize,
     word: Option<String>,
     /// Start of the current command, and where a comment ends it.
     begin: usize,
     comment: Option<usize>,
-    current: Simple,
+    current: SimpleCommand,
     /// Whether the next word is an output file and not an argument.
     to_file: bool,
     /// Whether the next word is the delimiter of a here-document.
@@ -49,11 +49,11 @@ struct Reader {
     /// Delimiters of here-documents that start on the next line, with the index of the command each
     /// belongs to.
     awaited: Vec<(String, usize)>,
-    done: Vec<Simple>,
+    done: Vec<SimpleCommand>,
     nested: Vec<String>,
 }
 
-impl Reader {
+impl ShellParser {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }
@@ -62,7 +62,7 @@ impl Reader {
         self.word.get_or_insert_default().push(c);
     }
 
-    fn run(&mut self) {
+    fn parse(&mut self) {
         while let Some(c) = self.peek(0) {
             self.at += 1;
             match c {

@@ -1,13 +1,13 @@
 use proctor_record::{Blobs, Tree};
 use proctor_types::{Envelope, Event, Evidence, EvidenceClass, Integrity, Task, TestNames};
-use proctor_wire::{EntryKind, RawPath, SnapEntry};
+use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 use serde_json::{Value, json};
 
 use crate::{
-    examine::{Examiner, examine},
-    finding::{Findings, Kind},
+    examine::{ExaminationInput, examine},
+    finding::{FindingKind, Findings},
     rules::{RuleFile, Rules},
-    subject::Subject,
+    solution_names::SolutionNames,
 };
 
 pub(crate) fn task() -> Task {
@@ -41,7 +41,7 @@ pub(crate) fn event(step: u64, event: Value) -> Envelope {
 }
 
 /// Builds a shell tool call with its output, in a step.
-pub(crate) fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
+pub(crate) fn shell_call(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
     let id = format!("call-{step}");
     let called = json!({"kind": "tool_called", "call_id": id, "name": "shell", "arguments": {"command": line}});
     let returned = json!({
@@ -51,19 +51,24 @@ pub(crate) fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
     [event(step, called), event(step, returned)]
 }
 
-fn examined(events: &[Envelope]) -> Findings {
-    examine(&Examiner { task: &task(), names: &names(), events, blobs: None, patch: b"" }).unwrap()
+fn examine_events(events: &[Envelope]) -> Findings {
+    examine(&ExaminationInput { task: &task(), names: &names(), events, blobs: None, patch: b"" })
+        .unwrap()
 }
 
 /// Examines a line in step 3, surrounded by harmless lines.
-fn found(line: &str) -> Vec<(String, Vec<u64>)> {
-    let events =
-        [ran(1, "ls -la", ""), ran(2, "git status", ""), ran(3, line, ""), ran(4, "pytest", "")];
-    let found = examined(&events.concat());
+fn findings_for_line(line: &str) -> Vec<(String, Vec<u64>)> {
+    let events = [
+        shell_call(1, "ls -la", ""),
+        shell_call(2, "git status", ""),
+        shell_call(3, line, ""),
+        shell_call(4, "pytest", ""),
+    ];
+    let found = examine_events(&events.concat());
     found.evidence.into_iter().map(|one| (one.kind, one.steps)).collect()
 }
 
-fn one(kind: Kind) -> Vec<(String, Vec<u64>)> {
+fn single_finding(kind: FindingKind) -> Vec<(String, Vec<u64>)> {
     vec![(kind.name().to_owned(), vec![3])]
 }
 
@@ -83,7 +88,7 @@ fn history_mining_is_reported_with_its_step() {
         "bash <<EOF\ngit reflog\nEOF",
         "echo \"$(git log --all)\"",
     ] {
-        assert_eq!(found(line), one(Kind::HistoryMined), "{line}");
+        assert_eq!(findings_for_line(line), single_finding(FindingKind::HistoryMined), "{line}");
     }
 }
 
@@ -101,9 +106,9 @@ fn install_of_the_package_under_test_is_reported() {
         "sudo apt-get -y install python3-zope.interface",
         "true; nice -n 5 pip install pytest boltons",
     ] {
-        assert_eq!(found(line), one(Kind::InstallTried), "{line}");
+        assert_eq!(findings_for_line(line), single_finding(FindingKind::InstallTried), "{line}");
     }
-    let came = examined(&ran(
+    let came = examine_events(&shell_call(
         7,
         "pip install boltons",
         "Collecting boltons\nSuccessfully installed boltons-25.0.0",
@@ -127,15 +132,16 @@ fn package_names_are_followed_through_pipes_and_files() {
         "cat > r.txt <<E && pip install -rr.txt\nboltons\nE",
         "echo pytest > r; echo boltons >> r; pip --quiet download -r r",
     ] {
-        assert_eq!(found(line), one(Kind::InstallTried), "{line}");
+        assert_eq!(findings_for_line(line), single_finding(FindingKind::InstallTried), "{line}");
     }
-    let apart = [ran(2, "echo boltons > /tmp/r", ""), ran(6, "pip install -r /tmp/r", "")];
-    assert_eq!(examined(&apart.concat()).evidence[0].steps, [6]);
+    let apart =
+        [shell_call(2, "echo boltons > /tmp/r", ""), shell_call(6, "pip install -r /tmp/r", "")];
+    assert_eq!(examine_events(&apart.concat()).evidence[0].steps, [6]);
     // The file came from elsewhere, so only the installer's output shows its content.
     let said = "Collecting pytest (from -r r.txt (line 1))\n\
                 Collecting boltons>=20,<30 (from -r r.txt (line 2))\n";
     let kind = |line: &str, shown: &str| {
-        let found = examined(&ran(3, line, shown));
+        let found = examine_events(&shell_call(3, line, shown));
         found.evidence.first().map(|one| one.kind.clone())
     };
     assert_eq!(kind("pip install -r r.txt", said).unwrap(), "install_tried");
@@ -187,13 +193,13 @@ fn evidence_shows_the_full_command() {
         ),
         ("echo boltons | xargs -n 1 pip install", "echo boltons | xargs -n 1 pip install"),
     ] {
-        let found = examined(&ran(3, line, ""));
+        let found = examine_events(&shell_call(3, line, ""));
         let what = found.evidence.first().map(|one| one.what.as_str()).unwrap_or_default();
         assert_eq!(what.split_once(": ").map(|(_, shown)| shown), Some(shown), "{line}");
     }
     let words = json!({"command": ["git", "log", "--all", "--format=%H %s"]});
     let call = json!({"kind": "tool_called", "call_id": "c", "name": "run", "arguments": words});
-    let what = examined(&[event(1, call)]).evidence[0].what.clone();
+    let what = examine_events(&[event(1, call)]).evidence[0].what.clone();
     assert!(what.ends_with(": git log --all '--format=%H %s'"), "{what}");
 }
 
@@ -207,9 +213,9 @@ fn evidence_command_is_from_the_first_step() {
         });
         [event(step, request)]
     };
-    let curl = |step| ran(step, "curl https://pypi.org/pypi/boltons/json", "");
+    let curl = |step| shell_call(step, "curl https://pypi.org/pypi/boltons/json", "");
     let what = |events: &[Envelope]| {
-        let found = examined(events);
+        let found = examine_events(events);
         (found.evidence[0].what.clone(), found.evidence[0].steps.clone())
     };
     let (shown, steps) = what(&[&curl(5)[..], &asked(2), &asked(5)].concat());
@@ -236,7 +242,7 @@ fn upstream_attempts_are_reported() {
         "pip install git+https://github.com/mahmoud/boltons",
         "python3 - <<E\nimport urllib.request\nurllib.request.urlopen('https://boltons.readthedocs.io/')\nE",
     ] {
-        assert_eq!(found(line), one(Kind::UpstreamTried), "{line}");
+        assert_eq!(findings_for_line(line), single_finding(FindingKind::UpstreamTried), "{line}");
     }
 }
 
@@ -252,7 +258,7 @@ fn upstream_ledger_separates_attempts_from_successes() {
             }),
         )
     };
-    let denied = examined(&[
+    let denied = examine_events(&[
         asked(5, "denied", "task_alias", 403, 90),
         asked(6, "denied", "task_blocked", 403, 90),
     ]);
@@ -262,14 +268,14 @@ fn upstream_ledger_separates_attempts_from_successes() {
         ("upstream_tried", &[5, 6][..])
     );
     assert_eq!(
-        examined(&[asked(5, "audited", "task_alias", 200, 90)]).integrity,
+        examine_events(&[asked(5, "audited", "task_alias", 200, 90)]).integrity,
         Integrity::Contaminated
     );
     assert_eq!(
-        examined(&[asked(5, "audited", "task_alias", 404, 90)]).integrity,
+        examine_events(&[asked(5, "audited", "task_alias", 404, 90)]).integrity,
         Integrity::Suspect
     );
-    assert_eq!(examined(&[asked(5, "denied", "not_allowed", 403, 90)]).evidence, []);
+    assert_eq!(examine_events(&[asked(5, "denied", "not_allowed", 403, 90)]).evidence, []);
 }
 
 #[test]
@@ -287,19 +293,19 @@ fn reads_outside_the_work_directory_are_reported() {
         "find / -name test_iterutils.py 2>/dev/null",
         "locate test_iterutils.py",
     ] {
-        assert_eq!(found(line), one(Kind::OutsideRead), "{line}");
+        assert_eq!(findings_for_line(line), single_finding(FindingKind::OutsideRead), "{line}");
     }
     let path = json!({"command": "view", "path": "/proc/1/environ"});
     let call = json!({"kind": "tool_called", "call_id": "c", "name": "edit", "arguments": path});
-    assert_eq!(examined(&[event(2, call)]).evidence[0].steps, [2]);
+    assert_eq!(examine_events(&[event(2, call)]).evidence[0].steps, [2]);
 }
 
 #[test]
 fn daemon_start_is_a_note() {
     for line in ["nohup ./serve.sh > log 2>&1 &", "setsid sleep 999", "python3 -m http.server &"] {
-        assert_eq!(found(line), one(Kind::DaemonStarted), "{line}");
+        assert_eq!(findings_for_line(line), single_finding(FindingKind::DaemonStarted), "{line}");
     }
-    assert_eq!(examined(&ran(1, "nohup x &", "")).integrity, Integrity::Clean);
+    assert_eq!(examine_events(&shell_call(1, "nohup x &", "")).integrity, Integrity::Clean);
 }
 
 #[test]
@@ -340,7 +346,7 @@ fn honest_work_has_no_findings() {
         "./serve.sh & sleep 1; kill %1",
         "make test 2>&1 && true",
     ] {
-        assert_eq!(found(line), [], "{line}");
+        assert_eq!(findings_for_line(line), [], "{line}");
     }
 }
 
@@ -352,7 +358,7 @@ fn calls_missing_from_the_record_are_taken_from_responses() {
         "tool_calls": [{"id": "c", "name": "shell", "arguments": arguments}],
         "usage": proctor_types::Usage::default()
     });
-    let found = examined(&[event(4, json!({"kind": "model_answered", "answer": answer}))]);
+    let found = examine_events(&[event(4, json!({"kind": "model_answered", "answer": answer}))]);
     assert_eq!(
         (found.evidence[0].kind.as_str(), found.evidence[0].steps.as_slice()),
         ("history_mined", &[4][..])
@@ -361,9 +367,12 @@ fn calls_missing_from_the_record_are_taken_from_responses() {
 
 #[test]
 fn findings_of_one_kind_are_merged_with_all_steps() {
-    let events =
-        [ran(2, "git reflog", ""), ran(5, "git fsck", ""), ran(5, "pip install boltons", "")];
-    let found = examined(&events.concat());
+    let events = [
+        shell_call(2, "git reflog", ""),
+        shell_call(5, "git fsck", ""),
+        shell_call(5, "pip install boltons", ""),
+    ];
+    let found = examine_events(&events.concat());
     assert_eq!(found.integrity, Integrity::Suspect);
     assert_eq!(
         found.evidence[0],
@@ -379,12 +388,12 @@ fn findings_of_one_kind_are_merged_with_all_steps() {
 #[test]
 fn test_edits_are_notes_with_their_steps() {
     let folder = tempfile::tempdir().unwrap();
-    let blobs = Blobs::at(folder.path());
+    let blobs = Blobs::new(folder.path());
     let tree = |files: &[(&str, &str)]| {
         let entries = files.iter().map(|(path, text)| {
             let path = RawPath::from(*path);
             let hash = Some(blobs.put(text.as_bytes()).unwrap());
-            let entry = SnapEntry {
+            let entry = SnapshotEntry {
                 path: path.clone(),
                 kind: EntryKind::File,
                 mode: 0o644,
@@ -416,7 +425,7 @@ fn test_edits_are_notes_with_their_steps() {
     let config =
         tree(&[("tests/test_urlutils.py", "b"), ("boltons/x.py", "b"), ("conftest.py", "n")]);
     let examined = |events: &[Envelope]| {
-        examine(&Examiner {
+        examine(&ExaminationInput {
             task: &task(),
             names: &names(),
             events,
@@ -442,9 +451,14 @@ fn test_edits_are_notes_with_their_steps() {
 
     let patch =
         b"--- a/tests/test_iterutils.py\n+++ b/tests/test_iterutils.py\n@@ -1 +1 @@\n-a\n+b\n";
-    let alone =
-        examine(&Examiner { task: &task(), names: &names(), events: &[], blobs: None, patch })
-            .unwrap();
+    let alone = examine(&ExaminationInput {
+        task: &task(),
+        names: &names(),
+        events: &[],
+        blobs: None,
+        patch,
+    })
+    .unwrap();
     assert_eq!(
         (alone.evidence[0].kind.as_str(), alone.evidence[0].steps.len()),
         ("tests_edited", 0)
@@ -471,7 +485,7 @@ fn findings_never_improve_integrity_or_change_resolved() {
         ("nohup x", "unverified", Integrity::Unverified),
     ] {
         let mut graded = verdict(before);
-        examined(&ran(1, line, "")).merge_into(&mut graded);
+        examine_events(&shell_call(1, line, "")).merge_into(&mut graded);
         assert_eq!((graded.integrity, graded.resolved), (after, true), "{line}");
         assert_eq!(graded.evidence[0].kind, "test_restored");
         assert_eq!(graded.evidence.len(), if line == "ls" { 1 } else { 2 });
@@ -481,17 +495,18 @@ fn findings_never_improve_integrity_or_change_resolved() {
 #[test]
 fn rules_cover_every_kind_and_load_for_tasks_without_names() {
     let file = RuleFile::get().unwrap();
-    assert_eq!(file.kinds.keys().copied().collect::<Vec<_>>(), Kind::ALL);
-    for kind in Kind::ALL {
-        assert!(EvidenceClass::of(kind.name()).is_some(), "{} has no class", kind.name());
+    assert_eq!(file.kinds.keys().copied().collect::<Vec<_>>(), FindingKind::ALL);
+    for kind in FindingKind::ALL {
+        assert!(EvidenceClass::for_kind(kind.name()).is_some(), "{} has no class", kind.name());
     }
     let mut bare = task();
     (bare.repo, bare.source, bare.mask) = (None, None, None);
     (bare.blocked_urls, bare.hidden, bare.fail_to_pass) = (vec![], vec![], vec![]);
-    let subject = Subject::of(&bare, &names()).unwrap();
-    assert!(Rules::of(&subject).unwrap().install_succeeded.is_empty());
-    let events = ran(1, "pip install x; cat /usr/lib/python3/dist-packages/x.py; git reflog", "");
-    let found = examine(&Examiner {
+    let subject = SolutionNames::from_task(&bare, &names()).unwrap();
+    assert!(Rules::specialize(&subject).unwrap().install_succeeded.is_empty());
+    let events =
+        shell_call(1, "pip install x; cat /usr/lib/python3/dist-packages/x.py; git reflog", "");
+    let found = examine(&ExaminationInput {
         task: &bare,
         names: &names(),
         events: &events,
@@ -509,7 +524,7 @@ fn unreadable_mask_is_a_fault() {
     let mut damaged = task();
     let half = "diff --git a/pkg/a.py b/pkg/a.py\n--- a/pkg/a.py\n+++ b/pkg/a.py\n@@ -1 +1 @@\n";
     damaged.mask = Some(half.to_owned());
-    let fault = Subject::of(&damaged, &names()).err().unwrap();
+    let fault = SolutionNames::from_task(&damaged, &names()).err().unwrap();
     assert!(fault.what.contains("its mask cannot be read"), "{fault}");
 }
 
@@ -532,10 +547,14 @@ fn invalid_shell_is_parsed_as_far_as_possible() {
         "sudo",
         "eval",
     ] {
-        assert_eq!(found(line), [], "{line}");
-        assert_eq!(found(&format!("git reflog;{line}")), one(Kind::HistoryMined), "{line}");
+        assert_eq!(findings_for_line(line), [], "{line}");
+        assert_eq!(
+            findings_for_line(&format!("git reflog;{line}")),
+            single_finding(FindingKind::HistoryMined),
+            "{line}"
+        );
     }
-    assert_eq!(found(&"$(".repeat(100_000)), []);
-    assert_eq!(found(&"bash -c ".repeat(10_000)), []);
-    assert_eq!(found(&"xargs x |".repeat(20_000)), []);
+    assert_eq!(findings_for_line(&"$(".repeat(100_000)), []);
+    assert_eq!(findings_for_line(&"bash -c ".repeat(10_000)), []);
+    assert_eq!(findings_for_line(&"xargs x |".repeat(20_000)), []);
 }

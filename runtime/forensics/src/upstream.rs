@@ -4,30 +4,33 @@ use proctor_types::{DenyReason, Envelope, Event, UrlDecision, UrlRequest};
 
 use crate::{
     command::Command,
-    finding::{Finding, Kind},
-    rules::{Rules, any},
+    finding::{Finding, FindingKind},
+    rules::{Rules, any_matches},
 };
 
 /// Returns whether a command requests a URL of the task's source or package.
-pub(crate) fn fetch(command: &Command, rules: &Rules) -> Option<(Kind, &'static str)> {
+pub(crate) fn detect_fetch(
+    command: &Command,
+    rules: &Rules,
+) -> Option<(FindingKind, &'static str)> {
     let line = &command.forms[1];
-    (any(&rules.fetchers, line) && any(&rules.urls, line))
-        .then_some((Kind::UpstreamTried, "tried to fetch the source under test"))
+    (any_matches(&rules.fetchers, line) && any_matches(&rules.urls, line))
+        .then_some((FindingKind::UpstreamTried, "tried to fetch the source under test"))
 }
 
 /// Returns findings from the proxy's ledger. A request that audit mode allowed and that returned
 /// content is a success. Any other request for a blocked resource is an attempt.
-pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
+pub(crate) fn ledger_findings(events: &[Envelope]) -> Vec<Finding> {
     let request = |envelope: &Envelope| {
         let Event::UrlRequested(request) = &envelope.event else { return None };
         let reason = request.reason?;
         if !matches!(reason, DenyReason::TaskBlocked | DenyReason::TaskAlias) {
             return None;
         }
-        let (kind, said) = if came(request) {
-            (Kind::UpstreamFetched, "received a resource that the task blocks (audit mode)")
+        let (kind, said) = if was_received(request) {
+            (FindingKind::UpstreamFetched, "received a resource that the task blocks (audit mode)")
         } else {
-            (Kind::UpstreamTried, "requested a resource that the task blocks")
+            (FindingKind::UpstreamTried, "requested a resource that the task blocks")
         };
         let what = format!("{said}: {} {} ({reason})", request.method, request.url);
         Some(Finding { kind, what, step: Some(envelope.step) })
@@ -35,7 +38,7 @@ pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
     events.iter().filter_map(request).collect()
 }
 
-fn came(request: &UrlRequest) -> bool {
+fn was_received(request: &UrlRequest) -> bool {
     request.decision == UrlDecision::Audited
         && request.bytes_down > 0
         && request.error.is_none()

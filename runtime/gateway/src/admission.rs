@@ -7,13 +7,13 @@ use proctor_types::{RequestClass, Usage};
 use crate::{
     limiter::Slot,
     meter::Meter,
-    scope::Hold,
+    scope::ScopeReservation,
     shared::{self, Reservation},
 };
 
 /// The amounts that a request reserves before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reserve {
+pub struct RequestBounds {
     pub class: RequestClass,
     /// An upper bound on the input tokens that the endpoint will count, see
     /// [`crate::tokens::ceiling`]. With a lower estimate, requests in flight could exceed a limit
@@ -27,7 +27,7 @@ pub struct Reserve {
 /// Everything that a request reserves until it is settled.
 #[derive(Debug)]
 pub(crate) struct HeldResources {
-    pub holds: Vec<Hold>,
+    pub holds: Vec<ScopeReservation>,
     /// Reservations of limits that other processes share.
     pub reservations: Vec<Box<dyn Reservation>>,
     pub slots: Vec<Slot>,
@@ -59,12 +59,12 @@ impl Admission {
 
     /// Time spent waiting for limits that trials share and for the endpoint's rate limits. It does
     /// not count as working time.
-    pub fn queued(&self) -> Duration {
+    pub fn queue_time(&self) -> Duration {
         self.queued.0
     }
 
     /// Part of [`Self::queued`] spent waiting for limits that trials share.
-    pub fn queued_for_shared(&self) -> Duration {
+    pub fn shared_queue_time(&self) -> Duration {
         self.queued.1
     }
 
@@ -74,7 +74,7 @@ impl Admission {
     /// Returns the step number if the response was a step.
     pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) -> Option<u64> {
         if self.grace {
-            self.meter.grace(usage, cost_usd, delivered);
+            self.meter.add_grace(usage, cost_usd, delivered);
         }
         let mut step = None;
         for (place, hold) in self.held.holds.drain(..).enumerate() {
@@ -85,19 +85,19 @@ impl Admission {
             }
         }
         for reservation in self.held.reservations.drain(..) {
-            reservation.settle(shared::used(self.class, usage, cost_usd, delivered));
+            reservation.settle(shared::used_amounts(self.class, usage, cost_usd, delivered));
         }
         for slot in self.held.slots.drain(..) {
-            slot.answered(usage.input.saturating_add(usage.output));
+            slot.finish_answered(usage.input.saturating_add(usage.output));
         }
         step
     }
 
     /// The endpoint rejected the request because of a rate limit (429, 529), optionally with a
     /// requested pause. Nothing is charged, and all trials at the endpoint slow down.
-    pub fn throttled(mut self, retry_after: Option<Duration>) {
+    pub fn finish_throttled(mut self, retry_after: Option<Duration>) {
         for slot in self.held.slots.drain(..) {
-            slot.throttled(retry_after);
+            slot.finish_throttled(retry_after);
         }
     }
 }

@@ -3,14 +3,17 @@
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use proctor_types::{Answer, Api, Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
+use proctor_types::{
+    Api, Event, Fault, Layer, Message, ModelRequest, ModelRequestRecord, ModelResponse,
+    RequestClass,
+};
 use serde_json::{Map, Value};
 
 use crate::{
-    AskError, TrialGateway,
+    RequestError, TrialGateway,
     codec::{self, Losses},
     request,
-    request_path::{Client, Failure, OutgoingRequest},
+    request_path::{Client, OutgoingRequest, RequestFailure},
 };
 
 /// An in-process caller receives the response only when it is complete.
@@ -23,56 +26,63 @@ impl TrialGateway {
     ///
     /// Limits on steps, tokens and cost are checked before each attempt, never during one: the
     /// first response that reaches a limit is delivered. Time limits cancel requests in flight.
-    pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
-        self.ask_as(ask, false).await
+    pub async fn ask(&self, ask: &ModelRequest) -> Result<ModelResponse, RequestError> {
+        self.send_ask(ask, false).await
     }
 
     /// Requests one response after the trial has reached a limit on counts. The response is not a
     /// step and is counted separately. Time limits and shared limits still apply.
-    pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
-        self.ask_as(ask, true).await
+    pub async fn ask_after_limit(&self, ask: &ModelRequest) -> Result<ModelResponse, RequestError> {
+        self.send_ask(ask, true).await
     }
 
     /// Sends a streaming request, so that progress is visible. A repair turns streaming off for
     /// endpoints that reject it.
-    async fn ask_as(&self, ask: &Ask, grace: bool) -> Result<Answer, AskError> {
-        let kept = self.written().lock().unwrap_or_else(PoisonError::into_inner).follow(ask);
-        self.record_ask(ask, kept).await?;
-        let request = self.outgoing(ask, grace)?;
+    async fn send_ask(
+        &self,
+        ask: &ModelRequest,
+        grace: bool,
+    ) -> Result<ModelResponse, RequestError> {
+        let kept =
+            self.sent_conversation().lock().unwrap_or_else(PoisonError::into_inner).update(ask);
+        self.record_request(ask, kept).await?;
+        let request = self.build_request(ask, grace)?;
         self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
-            Failure::Refused(error) => error,
+            RequestFailure::Refused(error) => error,
             // An in-process caller never disconnects and receives no partial response.
-            Failure::Interrupted { .. } | Failure::Disconnected { .. } => AskError::Cancelled,
+            RequestFailure::Interrupted { .. } | RequestFailure::Disconnected { .. } => {
+                RequestError::Cancelled
+            }
         })
     }
 
     /// Records the request without the messages it repeats from the previous one.
-    async fn record_ask(&self, ask: &Ask, kept: usize) -> Result<(), Fault> {
+    async fn record_request(&self, ask: &ModelRequest, kept: usize) -> Result<(), Fault> {
         let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
         let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
-        let new = Ask { messages, tools };
-        let ask = AskRecord { kept, new, as_returned: Vec::new() };
-        self.sink().event(self.meter().steps(), Event::ModelAsked { ask }).await
+        let new = ModelRequest { messages, tools };
+        let ask = ModelRequestRecord { kept, new, as_returned: Vec::new() };
+        self.sink().record_event(self.meter().steps(), Event::ModelAsked { ask }).await
     }
 
-    fn outgoing(&self, ask: &Ask, grace: bool) -> Result<OutgoingRequest, Fault> {
+    fn build_request(&self, ask: &ModelRequest, grace: bool) -> Result<OutgoingRequest, Fault> {
         let (model, endpoint) = (&self.route().model, &self.route().endpoint);
         let limit_field = endpoint.output_limit_field();
         let (body, max_output) = if model.api == Api::Chat {
             let rest = request::chat_fields(model, limit_field, &ask.tools, true);
-            let written = self.written().lock().unwrap_or_else(PoisonError::into_inner);
+            let written = self.sent_conversation().lock().unwrap_or_else(PoisonError::into_inner);
             (written.body(&model.name, &rest), codec::output_limit(Api::Chat, &rest))
         } else {
             let fault =
                 |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));
-            let mut neutral = request::neutral(model, ask);
+            let mut neutral = request::neutral_request(model, ask);
             neutral.stream = true;
             let mut losses = Losses::default();
-            let mut body = codec::request_for(model.api, &neutral, &mut losses).map_err(fault)?;
+            let mut body = codec::write_request(model.api, &neutral, &mut losses).map_err(fault)?;
             if model.api == Api::Messages && model.cache != Some(false) {
-                request::add_breakpoints(&mut body);
+                request::add_cache_breakpoints(&mut body);
             }
-            codec::overlay::lay(model.api, model, limit_field, &mut body);
+            codec::overlay::apply_parameters(model.api, model, limit_field, &mut body);
             (Value::Object(body.clone()).to_string().into(), codec::output_limit(model.api, &body))
         };
         Ok(OutgoingRequest {
@@ -99,7 +109,7 @@ pub(crate) struct SentConversation {
 
 impl SentConversation {
     /// Updates the conversation to match this request. Returns how many messages it repeats.
-    pub(crate) fn follow(&mut self, ask: &Ask) -> usize {
+    pub(crate) fn update(&mut self, ask: &ModelRequest) -> usize {
         let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
         let kept = same.count();
         self.messages.truncate(kept);
@@ -137,18 +147,18 @@ impl SentConversation {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Ask, Message};
+    use proctor_types::{Message, ModelRequest};
     use serde_json::{Map, Value, json};
 
     use super::SentConversation;
 
-    fn ask(texts: &[&str]) -> Ask {
+    fn ask(texts: &[&str]) -> ModelRequest {
         let user = |text: &&str| Message::User { content: (*text).to_owned() };
-        Ask { messages: texts.iter().map(user).collect(), tools: Vec::new() }
+        ModelRequest { messages: texts.iter().map(user).collect(), tools: Vec::new() }
     }
 
     #[test]
-    fn written_reuses_repeated_messages_and_returns_a_complete_body() {
+    fn sent_conversation_reuses_repeated_messages() {
         let mut written = SentConversation::default();
         let said = |written: &SentConversation, rest: Value| {
             let rest: Map<String, Value> = rest.as_object().cloned().expect("an object");
@@ -165,7 +175,7 @@ mod tests {
             (&["a"], 1),
             (&["z", "b"], 0),
         ] {
-            assert_eq!(written.follow(&ask(texts)), kept, "{texts:?}");
+            assert_eq!(written.update(&ask(texts)), kept, "{texts:?}");
             let messages: Vec<_> = texts.iter().map(|text| user(text)).collect();
             let wanted = json!({"model": "m", "messages": messages, "x": 1});
             assert_eq!(said(&written, json!({"x": 1})), wanted);

@@ -8,10 +8,10 @@ use serde::Deserialize;
 pub(crate) struct EndpointChecks {
     pub input: InputCheck,
     pub output: OutputCheck,
-    pub dropped: DroppedCheck,
-    pub text: TextCheck,
-    pub torn: TornCheck,
-    pub cut: CutCheck,
+    pub dropped: DroppedToolsCheck,
+    pub text: UnparsedCallCheck,
+    pub torn: LostArgumentsCheck,
+    pub cut: TruncatedPromptCheck,
     pub length: LengthCheck,
     pub escaped: EscapedCheck,
     pub replay: ReplayCheck,
@@ -19,9 +19,9 @@ pub(crate) struct EndpointChecks {
     pub hidden_cap: HiddenCapCheck,
     pub trimmed: TrimmedCheck,
     pub masked: MaskedCheck,
-    pub run_of_one: RunOfOneCheck,
+    pub run_of_one: RepeatedCharacterCheck,
     pub end_token: EndTokenCheck,
-    pub thought_answer: ThoughtAnswerCheck,
+    pub thought_answer: AnswerAsReasoningCheck,
 }
 
 /// Finds end-of-text tokens that a server failed to remove.
@@ -34,7 +34,7 @@ pub(crate) struct EndTokenCheck {
 /// Detects a server that returned the answer of a non-thinking model as reasoning.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ThoughtAnswerCheck {
+pub(crate) struct AnswerAsReasoningCheck {
     pub off: Vec<String>,
     pub hint: String,
 }
@@ -58,7 +58,7 @@ pub(crate) struct MaskedCheck {
 /// Detects a response that is, or ends in, a run of one character.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RunOfOneCheck {
+pub(crate) struct RepeatedCharacterCheck {
     pub token_zero: String,
     pub least_zero: usize,
     pub least_guarded: usize,
@@ -102,14 +102,14 @@ pub(crate) struct HiddenCapCheck {
 /// Detects a call that lost its arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TornCheck {
+pub(crate) struct LostArgumentsCheck {
     pub least_output: u64,
 }
 
 /// Detects an endpoint that truncated the prompt.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CutCheck {
+pub(crate) struct TruncatedPromptCheck {
     pub least_tokens: u64,
     pub least_told: u64,
     pub share: f64,
@@ -146,7 +146,7 @@ pub(crate) struct OutputCheck {
 /// Detects an endpoint that dropped a request's tools.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DroppedCheck {
+pub(crate) struct DroppedToolsCheck {
     pub least_schema_tokens: u64,
     pub conversation_share: f64,
     pub schema_share: f64,
@@ -157,7 +157,7 @@ pub(crate) struct DroppedCheck {
 /// Detects a call that the server left in the text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TextCheck {
+pub(crate) struct UnparsedCallCheck {
     pub reach: usize,
     pub lines: usize,
     pub name_keys: Vec<String>,
@@ -165,12 +165,12 @@ pub(crate) struct TextCheck {
     pub wrapper_keys: Vec<String>,
     pub name_prefixes: Vec<String>,
     pub hint: String,
-    pub form: Vec<TextForm>,
+    pub form: Vec<UnparsedCallFormat>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TextForm {
+pub(crate) struct UnparsedCallFormat {
     pub marker: String,
     /// A string that the text must also contain.
     #[serde(default)]
@@ -196,7 +196,7 @@ impl EndpointChecks {
 
 impl EscapedCheck {
     /// Whether a call's arguments contain a character that HTML would escape.
-    pub(crate) fn is_plain(&self, arguments: &str) -> bool {
+    pub(crate) fn has_html_characters(&self, arguments: &str) -> bool {
         if arguments.contains(['<', '>']) || arguments.contains("\\\"") {
             return true;
         }
@@ -208,7 +208,7 @@ impl EscapedCheck {
     pub(crate) fn is_escaped(&self, arguments: &str) -> bool {
         let entities: usize =
             self.entities.iter().map(|entity| arguments.matches(entity.as_str()).count()).sum();
-        entities >= self.least && !self.is_plain(arguments)
+        entities >= self.least && !self.has_html_characters(arguments)
     }
 }
 
@@ -225,7 +225,11 @@ impl TrimmedCheck {
 
 impl MaskedCheck {
     /// Counts the placeholders in the arguments, except those that the request contains as well.
-    pub(crate) fn count(&self, arguments: &str, is_requested: impl Fn(&str) -> bool) -> usize {
+    pub(crate) fn count_placeholders(
+        &self,
+        arguments: &str,
+        is_requested: impl Fn(&str) -> bool,
+    ) -> usize {
         if !arguments.contains('<') {
             return 0;
         }
@@ -234,10 +238,10 @@ impl MaskedCheck {
     }
 }
 
-impl RunOfOneCheck {
+impl RepeatedCharacterCheck {
     /// Describes the defect in a text that is a run of one character, or that ends in one inside an
     /// open code fence.
-    pub(crate) fn found(&self, text: &str) -> Option<String> {
+    pub(crate) fn describe_repetition(&self, text: &str) -> Option<String> {
         let text = text.trim();
         let last = text.chars().next_back()?;
         let run = text.chars().rev().take_while(|one| *one == last).count();
@@ -253,11 +257,11 @@ impl RunOfOneCheck {
 
 impl EndTokenCheck {
     /// Removes end-of-text tokens from the end of a text. Returns whether there were any.
-    pub(crate) fn cut(&self, text: &mut String) -> bool {
+    pub(crate) fn strip_end_tokens(&self, text: &mut String) -> bool {
         let before = text.len();
         loop {
             let end = text.trim_end();
-            let mut tokens = self.tokens.iter().filter(|token| !closes(end, token));
+            let mut tokens = self.tokens.iter().filter(|token| !closes_element(end, token));
             let rest = tokens.find_map(|token| end.strip_suffix(token.as_str()));
             let Some(length) = rest.map(str::len) else { break };
             text.truncate(length);
@@ -267,20 +271,20 @@ impl EndTokenCheck {
 }
 
 /// Whether the token closes an element in the text, as `</s>` does in HTML.
-fn closes(text: &str, token: &str) -> bool {
+fn closes_element(text: &str, token: &str) -> bool {
     token.strip_prefix("</").is_some_and(|name| text.contains(&format!("<{name}")))
 }
 
-impl ThoughtAnswerCheck {
+impl AnswerAsReasoningCheck {
     /// Whether a request turns thinking off. `body` is JSON without whitespace.
-    pub(crate) fn is_off(&self, body: &[u8]) -> bool {
+    pub(crate) fn disables_thinking(&self, body: &[u8]) -> bool {
         self.off.iter().any(|words| memchr::memmem::find(body, words.as_bytes()).is_some())
     }
 }
 
 impl ErrorTextCheck {
     /// Whether a text begins like a proxy's error.
-    pub(crate) fn fits(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         let text = text.trim_start_matches(|one: char| !one.is_alphanumeric()).to_lowercase();
         text.len() <= self.most_bytes && self.starts.iter().any(|start| text.starts_with(start))
     }
@@ -288,7 +292,7 @@ impl ErrorTextCheck {
 
 impl HiddenCapCheck {
     /// Whether a text ends in the middle of a sentence after a round number of tokens.
-    pub(crate) fn fits(&self, tokens: u64, text: &str) -> bool {
+    pub(crate) fn matches(&self, tokens: u64, text: &str) -> bool {
         let is_round = self.multiples.iter().any(|number| tokens.is_multiple_of(*number));
         let ends = |one: char| !one.is_alphanumeric() && !",;([{<-+=/&|".contains(one);
         tokens >= self.least_tokens && is_round && !text.trim_end().ends_with(ends)
@@ -331,7 +335,8 @@ mod tests {
     fn masked_and_trimmed_calls_are_found() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let masked = |arguments: &str, request: &str| {
-            checks.masked.count(arguments, |word| request.contains(word)) >= checks.masked.least
+            checks.masked.count_placeholders(arguments, |word| request.contains(word))
+                >= checks.masked.least
         };
         assert!(masked("def <PERSON>(x): return <PERSON>(x)", ""));
         assert!(!masked("def <PERSON>(x): return <PERSON>(x)", "replace <PERSON> by a name"));
@@ -344,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_character_are_found() {
+    fn repeated_characters_are_detected() {
         let check = &EndpointChecks::shipped().expect("a valid table").run_of_one;
-        let found = |text: &str| check.found(text).is_some();
+        let found = |text: &str| check.describe_repetition(text).is_some();
         assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
         assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
         assert!(!found("```\na\n```\n================"), "the fence is closed");
@@ -365,7 +370,7 @@ mod tests {
             ("<|im_end|> ends it", "<|im_end|> ends it"),
         ] {
             let mut cut = text.to_owned();
-            assert_eq!(check.cut(&mut cut), text != wanted, "{text}");
+            assert_eq!(check.strip_end_tokens(&mut cut), text != wanted, "{text}");
             assert_eq!(cut, wanted);
         }
     }
@@ -379,12 +384,12 @@ mod tests {
             "Upstream error: provider returned 502",
             "⚠️ Internal server error",
         ] {
-            assert!(checks.error_text.fits(text), "{text}");
+            assert!(checks.error_text.matches(text), "{text}");
         }
         for text in ["I fixed the error in `parse`.", "Done.", "The request failed at first."] {
-            assert!(!checks.error_text.fits(text), "{text}");
+            assert!(!checks.error_text.matches(text), "{text}");
         }
-        let cap = |tokens, text| checks.hidden_cap.fits(tokens, text);
+        let cap = |tokens, text| checks.hidden_cap.matches(tokens, text);
         assert!(
             cap(256, "First I look at the parser, which") && cap(1000, "def f(x):\n    return x +")
         );

@@ -8,7 +8,7 @@ use std::{
 use proctor_types::RequestWaits;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::meter::Used;
+use crate::meter::PriorUsage;
 
 /// Working time is wall time minus the time during which a request waits for the endpoint (rate
 /// limit, back-off) and no other request is in flight.
@@ -63,13 +63,13 @@ impl ClockTimes {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self::after(&Used::default())
+        Self::resume_from(&PriorUsage::default())
     }
 
     /// Returns the clock of a resumed trial. Time that the endpoint lost earlier, in attempts and
     /// in the waits after them, does not count towards the limits.
-    pub(crate) fn after(used: &Used) -> Self {
-        let Used { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
+    pub(crate) fn resume_from(used: &PriorUsage) -> Self {
+        let PriorUsage { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
         let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
         Self {
             started: Instant::now(),
@@ -90,19 +90,19 @@ impl Clock {
     }
 
     /// Returns the time that counts towards the wall limit.
-    pub(crate) fn counted(&self) -> Duration {
+    pub(crate) fn wall_time(&self) -> Duration {
         let (sends, waits) = self.given_back;
         self.elapsed().saturating_sub(sends + waits)
     }
 
     /// Returns the time that does not count as work, including a wait in progress.
-    pub(crate) fn waited(&self) -> Duration {
+    pub(crate) fn wait_time(&self) -> Duration {
         let state = self.lock();
         state.waited + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    pub(crate) fn worked(&self) -> Duration {
-        self.elapsed().saturating_sub(self.waited() + self.given_back.0)
+    pub(crate) fn working_time(&self) -> Duration {
+        self.elapsed().saturating_sub(self.wait_time() + self.given_back.0)
     }
 
     pub(crate) fn request_started(&self) {
@@ -113,7 +113,7 @@ impl Clock {
         self.lock().change(|state| state.in_flight -= 1);
     }
 
-    pub(crate) fn tool_began(&self) {
+    pub(crate) fn tool_started(&self) {
         self.lock().change(|state| state.tools += 1);
         self.tools_changed.notify_waiters();
     }
@@ -124,18 +124,18 @@ impl Clock {
     }
 
     /// Returns the total time spent in tools, including running calls.
-    pub(crate) fn in_tools(&self) -> Duration {
+    pub(crate) fn tool_time(&self) -> Duration {
         let state = self.lock();
         let running = state.tools_since.map(|since| since.elapsed() * state.tools);
         state.in_tools + running.unwrap_or_default()
     }
 
     /// Resolves when tools have run for `limit` in total.
-    pub(crate) async fn tools_reach(&self, limit: Duration) {
+    pub(crate) async fn wait_for_tool_time(&self, limit: Duration) {
         loop {
             let changed = self.tools_changed.notified();
             let running = self.lock().tools;
-            let left = limit.saturating_sub(self.in_tools());
+            let left = limit.saturating_sub(self.tool_time());
             if left.is_zero() {
                 return;
             }
@@ -149,19 +149,19 @@ impl Clock {
         }
     }
 
-    pub(crate) fn waits(&self) -> RequestWaits {
+    pub(crate) fn wait_totals(&self) -> RequestWaits {
         *self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Times a request's wait for this reason until the guard is dropped.
-    pub(crate) fn wait_for(&self, kind: WaitKind) -> WaitTimer<'_> {
+    pub(crate) fn start_wait_timer(&self, kind: WaitKind) -> WaitTimer<'_> {
         WaitTimer { clock: self, kind, since: Instant::now() }
     }
 
     /// Counts a request's wait for the endpoint until the guard is dropped.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
+    pub(crate) fn start_wait(&self) -> WaitGuard<'_> {
         self.lock().change(|state| state.waiting += 1);
-        Waiting(self)
+        WaitGuard(self)
     }
 }
 
@@ -192,9 +192,9 @@ impl Drop for WaitTimer<'_> {
 }
 
 /// A wait in progress. It is a guard because cancelling a request drops its wait.
-pub(crate) struct Waiting<'a>(&'a Clock);
+pub(crate) struct WaitGuard<'a>(&'a Clock);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().change(|state| state.waiting -= 1);
     }

@@ -7,18 +7,18 @@ use serde::Deserialize;
 /// Rules for deciding whether a reported overflow is accepted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ContextWindow {
+pub struct ContextWindowRules {
     tokenizer_error: f64,
     least_window: u64,
 }
 
-impl ContextWindow {
+impl ContextWindowRules {
     /// Returns the built-in rules.
     ///
     /// # Errors
     /// The table cannot be read.
     pub fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: ShippedTable<ContextWindow> = ShippedTable::new(
+        static SHIPPED: ShippedTable<ContextWindowRules> = ShippedTable::new(
             "context-window.toml",
             include_str!("../../../configs/context-window.toml"),
         );
@@ -27,13 +27,13 @@ impl ContextWindow {
 
     /// Whether our count alone proves an overflow: the endpoint counted `counted` tokens, and we
     /// estimate `estimated` more.
-    pub fn is_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
+    pub fn is_overflow_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
         counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
     }
 
     /// Whether an overflow that the endpoint reports is plausible for a request that we estimate at
     /// `estimated` tokens, plus `output` tokens for the response.
-    pub fn is_possible(&self, estimated: u64, output: u64, window: Option<u64>) -> bool {
+    pub fn is_overflow_plausible(&self, estimated: u64, output: u64, window: Option<u64>) -> bool {
         let window = window.unwrap_or(self.least_window);
         estimated as f64 * self.tokenizer_error + output as f64 >= window as f64
     }
@@ -41,19 +41,19 @@ impl ContextWindow {
 
 #[cfg(test)]
 mod tests {
-    use super::ContextWindow;
+    use super::ContextWindowRules;
 
     #[test]
-    fn context_window_allows_for_tokenizer_error() {
-        let rules = ContextWindow::shipped().expect("valid rules");
+    fn overflow_rules_allow_for_tokenizer_error() {
+        let rules = ContextWindowRules::shipped().expect("valid rules");
         // The model's own tokenizer counts 12,077 tokens, ours 13,000.
-        assert!(!rules.is_certain(0, 13_000, 12_500));
-        assert!(rules.is_certain(0, 26_000, 12_500));
-        assert!(rules.is_certain(12_000, 1_200, 12_500));
-        assert!(!rules.is_possible(2_000, 0, None));
-        assert!(rules.is_possible(5_000, 0, None));
-        assert!(rules.is_possible(2_000, 0, Some(4_096 - 100)));
-        assert!(!rules.is_possible(2_000, 0, Some(128_000)));
-        assert!(rules.is_possible(2_000, 126_000, Some(128_000)));
+        assert!(!rules.is_overflow_certain(0, 13_000, 12_500));
+        assert!(rules.is_overflow_certain(0, 26_000, 12_500));
+        assert!(rules.is_overflow_certain(12_000, 1_200, 12_500));
+        assert!(!rules.is_overflow_plausible(2_000, 0, None));
+        assert!(rules.is_overflow_plausible(5_000, 0, None));
+        assert!(rules.is_overflow_plausible(2_000, 0, Some(4_096 - 100)));
+        assert!(!rules.is_overflow_plausible(2_000, 0, Some(128_000)));
+        assert!(rules.is_overflow_plausible(2_000, 126_000, Some(128_000)));
     }
 }

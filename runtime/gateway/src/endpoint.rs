@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Answer, Api, Fault, Layer, ModelSpec};
+use proctor_types::{Api, Fault, Layer, ModelResponse, ModelSpec};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::secret::redacted;
+use crate::secret::redact_key;
 
 /// Shorter keys are not redacted: replacing every `x` would black out half of a body.
 const MIN_SECRET_LENGTH: usize = 8;
@@ -93,7 +93,7 @@ impl Endpoint {
     }
 
     /// Returns the URL of the API call. Gemini puts the model and the streaming mode in the path.
-    pub(crate) fn address(&self, api: Api, model: &str, stream: bool) -> String {
+    pub(crate) fn request_url(&self, api: Api, model: &str, stream: bool) -> String {
         let base = &self.base;
         let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
         match api {
@@ -172,28 +172,28 @@ impl Endpoint {
     /// an error message or a response. All parsed or forwarded data comes from these bytes, so
     /// neither a scaffold nor its sandbox receives the key.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
-        self.redacted(&bytes).unwrap_or(bytes)
+        self.redact_if_present(&bytes).unwrap_or(bytes)
     }
 
     /// Like `redact`, but returns `None` if `bytes` does not contain the key.
-    pub(crate) fn redacted(&self, bytes: &[u8]) -> Option<Bytes> {
-        redacted(bytes, self.secret()?).map(Into::into)
+    pub(crate) fn redact_if_present(&self, bytes: &[u8]) -> Option<Bytes> {
+        redact_key(bytes, self.searchable_key()?).map(Into::into)
     }
 
     /// Returns the key if it is long enough to search for.
-    fn secret(&self) -> Option<&[u8]> {
+    fn searchable_key(&self) -> Option<&[u8]> {
         let key = self.key.expose_secret().as_bytes();
         (key.len() >= MIN_SECRET_LENGTH).then_some(key)
     }
 
     /// Like `redact`, if the first `clean` bytes are known not to contain the key.
-    pub(crate) fn redact_after(&self, clean: usize, bytes: Bytes) -> Bytes {
+    pub(crate) fn redact_after_prefix(&self, clean: usize, bytes: Bytes) -> Bytes {
         // A key may start in the clean part and end after it. Each of its characters takes up to
         // `MAX_SPELLING` bytes. A complete key in the clean part would have been found before.
         const MAX_SPELLING: usize = 16;
         let key = self.key.expose_secret().len();
         let from = clean.saturating_sub(key * MAX_SPELLING);
-        let Some(without) = self.redacted(&bytes[from..]) else { return bytes };
+        let Some(without) = self.redact_if_present(&bytes[from..]) else { return bytes };
         let mut whole = bytes.slice(..from).to_vec();
         whole.extend_from_slice(&without);
         whole.into()
@@ -201,7 +201,7 @@ impl Endpoint {
 
     /// Returns the headers without those that contain the key.
     pub(crate) fn redact_headers(&self, headers: HeaderMap) -> HeaderMap {
-        let clean = |value: &HeaderValue| self.redacted(value.as_bytes()).is_none();
+        let clean = |value: &HeaderValue| self.redact_if_present(value.as_bytes()).is_none();
         headers
             .iter()
             .filter(|(_, value)| clean(value))
@@ -210,21 +210,22 @@ impl Endpoint {
     }
 
     /// Whether a response contains the key, even if a stream delivered the key in pieces.
-    pub(crate) fn has_key(&self, answer: &Answer) -> bool {
-        self.secret().is_some()
-            && serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
+    pub(crate) fn has_key(&self, answer: &ModelResponse) -> bool {
+        self.searchable_key().is_some()
+            && serde_json::to_vec(answer)
+                .is_ok_and(|bytes| self.redact_if_present(&bytes).is_some())
     }
 
     /// Redacts a response for the record. Used if the key arrived in pieces, so that no single
     /// event contained it.
-    pub(crate) fn redact_answer(&self, answer: Answer) -> Answer {
-        if self.secret().is_none() {
+    pub(crate) fn redact_response(&self, answer: ModelResponse) -> ModelResponse {
+        if self.searchable_key().is_none() {
             return answer;
         }
         let Ok(bytes) = serde_json::to_vec(&answer) else { return answer };
-        let Some(without) = self.redacted(&bytes) else { return answer };
+        let Some(without) = self.redact_if_present(&bytes) else { return answer };
         // A response that cannot be parsed after redaction is kept without its text.
-        serde_json::from_slice(&without).unwrap_or(Answer {
+        serde_json::from_slice(&without).unwrap_or(ModelResponse {
             content: String::new(),
             tool_calls: Vec::new(),
             extra: serde_json::Map::new(),
@@ -234,7 +235,7 @@ impl Endpoint {
     }
 
     pub(crate) fn redact_text(&self, text: &str) -> String {
-        match self.redacted(text.as_bytes()) {
+        match self.redact_if_present(text.as_bytes()) {
             Some(without) => String::from_utf8_lossy(&without).into_owned(),
             None => text.to_owned(),
         }

@@ -2,7 +2,7 @@ use proctor_types::{BudgetKind, BudgetScope, Fault};
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AskError {
+pub enum RequestError {
     /// A limit was reached: before the request, between two attempts, or (for time) during one.
     #[error("the {0} budget is used up")]
     Budget(BudgetKind),

@@ -1,23 +1,23 @@
 use std::sync::{Arc, Once, OnceLock};
 
-use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
+use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, format_error_chain};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
-    TrialGateway, endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds,
+    TrialGateway, endpoint::Endpoint, halts::Halts, rates::RateLimiters, request, retry::seconds,
     trial::ModelRoute,
 };
 
-type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
+type KeyLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// State that all trials of a run share: prices, the retry policy, the endpoints' rate limits and
 /// the HTTP clients.
 pub struct Gateway {
     prices: PriceTable,
     policy: RetryPolicy,
-    rates: Rates,
+    rates: RateLimiters,
     halts: Arc<Halts>,
-    key_of: Box<KeyOf>,
+    key_of: Box<KeyLookup>,
     /// Client for plain HTTP endpoints on this machine: no proxy, no certificates.
     local: reqwest::Client,
     /// Client for all other endpoints. Created on first use, so that a machine without certificates
@@ -37,11 +37,12 @@ impl Gateway {
             // Installing fails if the program has already installed a provider, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let local = client(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
-            Fault::new(Layer::Model, format!("cannot create an HTTP client: {error}"))
-        })?;
+        let local =
+            client_builder(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
+                Fault::new(Layer::Model, format!("cannot create an HTTP client: {error}"))
+            })?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
-        let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
+        let rates = RateLimiters::new(Vec::new(), RatePolicy::shipped()?);
         let halts = Arc::default();
         Ok(Self { prices, policy, rates, halts, key_of, local, remote: OnceLock::new() })
     }
@@ -49,25 +50,28 @@ impl Gateway {
     /// Applies the rate limits of the endpoints in the tables; limits of other endpoints are
     /// learned.
     #[must_use]
-    pub fn rates(self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+    pub fn with_rates(self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
         let alone = |table| (table, SharedRates::default());
-        self.shared_rates(tables.into_iter().map(alone).collect(), policy)
+        self.with_shared_rates(tables.into_iter().map(alone).collect(), policy)
     }
 
     /// Like `rates`, for limits that other processes share.
     #[must_use]
-    pub fn shared_rates(
+    pub fn with_shared_rates(
         mut self,
         tables: Vec<(EndpointRates, SharedRates)>,
         policy: RatePolicy,
     ) -> Self {
-        self.rates = Rates::new(tables, policy);
+        self.rates = RateLimiters::new(tables, policy);
         self
     }
 
     /// Reads keys from this function instead of the environment.
     #[must_use]
-    pub fn keys(mut self, key_of: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn with_key_lookup(
+        mut self,
+        key_of: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
         self.key_of = Box::new(key_of);
         self
     }
@@ -80,7 +84,7 @@ impl Gateway {
 
     /// Returns the model's configured context window, or the one in the table.
     pub fn context_window(&self, model: &ModelSpec) -> Option<u64> {
-        model.context_window.or_else(|| self.prices.find(&model.name)?.context_window)
+        model.context_window.or_else(|| self.prices.find_model(&model.name)?.context_window)
     }
 
     /// Opens a trial's connection to its model and starts the trial's clock. Nothing is sent yet.
@@ -93,36 +97,36 @@ impl Gateway {
         budget: &Budget,
         sink: Arc<dyn ExchangeSink>,
     ) -> Result<TrialGateway, Fault> {
-        self.open_metered(model, Arc::new(Meter::new(budget.clone())), sink)
+        self.open_with_meter(model, Arc::new(Meter::new(budget.clone())), sink)
     }
 
     /// Like `open`, with an existing meter whose clock is running and that may share limits.
-    pub fn open_metered(
+    pub fn open_with_meter(
         &self,
         model: &ModelSpec,
         meter: Arc<Meter>,
         sink: Arc<dyn ExchangeSink>,
     ) -> Result<TrialGateway, Fault> {
-        Ok(TrialGateway::new(self.route(model, meter.budget())?, meter, sink))
+        Ok(TrialGateway::new(self.build_route(model, meter.budget())?, meter, sink))
     }
 
     /// Checks whether [`Gateway::open`] would succeed. It is called for every arm before a run
     /// starts: a missing key that is only found in the hundredth trial wastes the ninety-nine
     /// before it.
-    pub fn check(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
-        self.route(model, budget).map(drop)
+    pub fn check_model(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
+        self.build_route(model, budget).map(drop)
     }
 
     /// Returns why no trial may call this model, after one trial has hit a problem that affects all
     /// of them: a rejected key or name, a missing endpoint, or missing tool support. `tools`:
     /// whether the trial's requests offer tools.
-    pub fn halted(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
+    pub fn halt_reason(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         self.halts.of(model, tools)
     }
 
     /// Returns every such fault, without duplicates.
-    pub fn halts(&self) -> Vec<Fault> {
-        self.halts.all()
+    pub fn halt_faults(&self) -> Vec<Fault> {
+        self.halts.faults()
     }
 
     /// Rejects a cost limit on a model without a price. Neither a trial's own nor a shared cost
@@ -139,8 +143,8 @@ impl Gateway {
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 
-    fn route(&self, model: &ModelSpec, budget: &Budget) -> Result<ModelRoute, Fault> {
-        request::check(model)?;
+    fn build_route(&self, model: &ModelSpec, budget: &Budget) -> Result<ModelRoute, Fault> {
+        request::check_model(model)?;
         let price = self.price(model);
         self.check_price(model, budget)?;
         let endpoint = Endpoint::new(model, &*self.key_of)?;
@@ -164,10 +168,10 @@ impl Gateway {
         if let Some(built) = self.remote.get() {
             return Ok(built.clone());
         }
-        let built = client(&self.policy).build().map_err(|error| {
+        let built = client_builder(&self.policy).build().map_err(|error| {
             Fault::new(
                 Layer::Model,
-                format!("cannot create an HTTPS client: {}", with_causes(&error)),
+                format!("cannot create an HTTPS client: {}", format_error_chain(&error)),
             )
             .hint("install the system's certificates (package ca-certificates)")
         })?;
@@ -177,7 +181,7 @@ impl Gateway {
 
 /// Redirects are not followed: they would turn a POST into a GET and send the request elsewhere.
 /// reqwest's retries are off because the gateway must make and record every attempt itself.
-fn client(policy: &RetryPolicy) -> reqwest::ClientBuilder {
+fn client_builder(policy: &RetryPolicy) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())

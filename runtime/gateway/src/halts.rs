@@ -11,7 +11,7 @@ use std::{
 use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
-use crate::{first_answer::FirstAnswer, repair::Repair};
+use crate::{first_response::FirstResponseGate, repair::Repair};
 
 /// Requests that can no longer succeed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,19 +28,19 @@ enum Halt {
 
 impl Halt {
     fn key(model: &ModelSpec) -> Self {
-        Self::Key(model.address().to_owned(), model.key_env.clone())
+        Self::Key(model.normalized_url().to_owned(), model.key_env.clone())
     }
 
     fn model(model: &ModelSpec) -> Self {
-        Self::Model(model.address().to_owned(), model.name.clone())
+        Self::Model(model.normalized_url().to_owned(), model.name.clone())
     }
 
     fn tools(model: &ModelSpec) -> Self {
-        Self::Tools(model.address().to_owned(), model.name.clone())
+        Self::Tools(model.normalized_url().to_owned(), model.name.clone())
     }
 
     fn endpoint(model: &ModelSpec) -> Self {
-        Self::Endpoint(model.address().to_owned())
+        Self::Endpoint(model.normalized_url().to_owned())
     }
 }
 
@@ -70,7 +70,7 @@ struct EndpointHalts {
 /// What is known about a model that is called with one key.
 #[derive(Debug, Default)]
 struct ModelState {
-    first_answer: FirstAnswer,
+    first_answer: FirstResponseGate,
     /// Time of its last response in any trial.
     last: Option<Instant>,
     /// Trials that have lost their time to its silence since that response.
@@ -117,7 +117,7 @@ impl Halts {
     }
 
     /// Notes that a response arrived. `origin` has the number of the trial's responses before it.
-    pub(crate) fn answered(&self, origin: &RequestOrigin<'_>) {
+    pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
         self.update(origin.model, |state| {
             state.last = Some(Instant::now());
             state.first_answer.open();
@@ -128,7 +128,7 @@ impl Halts {
     }
 
     /// Returns the gate for a model that has not responded yet.
-    pub(crate) fn first_answer(&self, model: &ModelSpec) -> FirstAnswer {
+    pub(crate) fn first_response_gate(&self, model: &ModelSpec) -> FirstResponseGate {
         self.update(model, |state| state.first_answer.clone())
     }
 
@@ -142,11 +142,11 @@ impl Halts {
     }
 
     /// Whether the model has responded in this run.
-    pub(crate) fn has_answered(&self, model: &ModelSpec) -> bool {
-        self.last_answer(model).is_some()
+    pub(crate) fn has_responded(&self, model: &ModelSpec) -> bool {
+        self.last_response(model).is_some()
     }
 
-    fn last_answer(&self, model: &ModelSpec) -> Option<Instant> {
+    fn last_response(&self, model: &ModelSpec) -> Option<Instant> {
         self.read(model, |state| state.last)?
     }
 
@@ -161,17 +161,17 @@ impl Halts {
     }
 
     /// Whether the endpoint has returned a call of the model in this run.
-    pub(crate) fn has_called(&self, model: &ModelSpec) -> bool {
+    pub(crate) fn has_returned_call(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.called).unwrap_or_default()
     }
 
     /// Notes that the model itself writes calls that look torn.
-    pub(crate) fn note_torn_calls(&self, model: &ModelSpec) {
+    pub(crate) fn note_malformed_calls(&self, model: &ModelSpec) {
         self.update(model, |state| state.torn = true);
     }
 
     /// Whether the model itself has written calls that look torn.
-    pub(crate) fn has_torn(&self, model: &ModelSpec) -> bool {
+    pub(crate) fn writes_malformed_calls(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.torn).unwrap_or_default()
     }
 
@@ -181,7 +181,7 @@ impl Halts {
     }
 
     /// Whether the endpoint has returned a call with characters that HTML escapes.
-    pub(crate) fn has_unescaped(&self, model: &ModelSpec) -> bool {
+    pub(crate) fn returns_unescaped_calls(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.unescaped).unwrap_or_default()
     }
 
@@ -191,7 +191,7 @@ impl Halts {
     }
 
     /// Whether the endpoint rejects requests without streaming.
-    pub(crate) fn only_streams(&self, model: &ModelSpec) -> bool {
+    pub(crate) fn is_stream_only(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.only_streams).unwrap_or_default()
     }
 
@@ -201,7 +201,7 @@ impl Halts {
     }
 
     /// Keeps a repair that made the endpoint accept a request.
-    pub(crate) fn keep_repair(&self, model: &ModelSpec, repair: &Repair) {
+    pub(crate) fn remember_repair(&self, model: &ModelSpec, repair: &Repair) {
         self.update(model, |state| {
             if repair.is_lasting() && !state.repairs.contains(repair) {
                 state.repairs.push(repair.clone());
@@ -219,7 +219,7 @@ impl Halts {
         alike_trials: usize,
     ) -> bool {
         self.update(origin.model, |state| {
-            let rejection = state.rejections.entry(alike(words)).or_default();
+            let rejection = state.rejections.entry(normalize_message(words)).or_default();
             rejection.answers = if rejection.trials.is_empty() {
                 origin.answers
             } else {
@@ -234,10 +234,10 @@ impl Halts {
     ///
     /// A 403 for a key that has already received responses from the same model is treated as
     /// specific to that request: some endpoints return it for content that they reject.
-    pub(crate) fn note(&self, model: &ModelSpec, status: Option<u16>, fault: &Fault) {
+    pub(crate) fn halt_for_status(&self, model: &ModelSpec, status: Option<u16>, fault: &Fault) {
         let key = Halt::key(model);
         let halt = match status {
-            Some(403) if self.has_answered(model) => return,
+            Some(403) if self.has_responded(model) => return,
             // Endpoints report an empty account as 402 or 429.
             Some(401 | 402 | 403 | 429) => key,
             _ => Halt::model(model),
@@ -263,7 +263,7 @@ impl Halts {
 
     /// Whether no trial has received a response from the model since then.
     pub(crate) fn is_down(&self, model: &ModelSpec, since: Instant) -> bool {
-        self.last_answer(model).is_none_or(|last| last < since)
+        self.last_response(model).is_none_or(|last| last < since)
     }
 
     /// Returns why the model must not be called. `tools`: whether the request offers tools.
@@ -279,14 +279,14 @@ impl Halts {
             .or_else(|| if tools { by(Halt::tools(model)) } else { None })
     }
 
-    pub(crate) fn all(&self) -> Vec<Fault> {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
         self.lock().halted.values().cloned().collect()
     }
 }
 
 /// Returns the text without the parts that differ between requests: words with digits, and
 /// everything after the first line.
-fn alike(words: &str) -> String {
+fn normalize_message(words: &str) -> String {
     const MAX_COMPARED_CHARS: usize = 160;
     let line = words.trim().lines().next().unwrap_or_default();
     let kept = line.chars().take(MAX_COMPARED_CHARS);
@@ -301,7 +301,7 @@ fn alike(words: &str) -> String {
 mod tests {
     use proctor_types::{Fault, Layer, ModelSpec};
 
-    use super::{Halts, RequestOrigin, alike};
+    use super::{Halts, RequestOrigin, normalize_message};
 
     fn model(name: &str) -> ModelSpec {
         let spec = serde_json::json!({"base_url": "http://h/v1", "name": name});
@@ -309,10 +309,10 @@ mod tests {
     }
 
     #[test]
-    fn alike_ignores_ids_and_later_lines() {
-        let one = alike("no field `x` in messages[3] (request req_01ab)\nmore");
-        assert_eq!(one, alike("No field `x` in messages[17] (request req_77fe)"));
-        assert_ne!(one, alike("no field `y` in messages[3]"));
+    fn normalize_message_ignores_ids_and_later_lines() {
+        let one = normalize_message("no field `x` in messages[3] (request req_01ab)\nmore");
+        assert_eq!(one, normalize_message("No field `x` in messages[17] (request req_77fe)"));
+        assert_ne!(one, normalize_message("no field `y` in messages[3]"));
     }
 
     #[test]
@@ -323,11 +323,11 @@ mod tests {
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3), "each trial counts once");
         assert!(!halts.count_rejection(&origin(2, 2), "no", 3));
         // A trial got past this point, so the endpoint did not cause the rejections counted so far.
-        halts.answered(&origin(3, 2));
+        halts.note_response(&origin(3, 2));
         assert!(!halts.count_rejection(&origin(4, 2), "no", 3));
         assert!(!halts.count_rejection(&origin(5, 3), "no", 3));
         // A response before that point proves nothing.
-        halts.answered(&origin(6, 1));
+        halts.note_response(&origin(6, 1));
         assert!(halts.count_rejection(&origin(6, 2), "no", 3));
     }
 

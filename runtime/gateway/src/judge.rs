@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::{
     codec::sse,
     endpoint::Endpoint,
-    rejections::{self, Subject},
+    error_text::{error_message, first_words, quote_body},
+    rejections::{self, ErrorSubject},
     send::{AttemptEnd, AttemptResult},
     trial::CancelReason,
-    words::{first_words, quoted, said},
 };
 
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Answered,
     /// The attempt is worth a retry.
-    Retry(Trouble),
+    Retry(AttemptFailure),
     /// The trial ended the attempt: a time limit or a cancellation.
     Cut(CancelReason),
     /// The endpoint rejected this particular request.
@@ -32,8 +32,8 @@ pub(crate) enum Judgement {
 
 /// Why an attempt failed.
 #[derive(Debug, Clone)]
-pub(crate) struct Trouble {
-    pub kind: TroubleKind,
+pub(crate) struct AttemptFailure {
+    pub kind: FailureKind,
     /// The full reason, for the record.
     pub why: String,
     /// A short reason for the user: the status and the first words.
@@ -46,7 +46,7 @@ pub(crate) struct Trouble {
 
 /// Kinds of trouble. They have different retry limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TroubleKind {
+pub(crate) enum FailureKind {
     /// The connection failed.
     Unreachable,
     /// A success status without a model response, such as a web page. Most often the URL is wrong.
@@ -66,15 +66,15 @@ pub(crate) enum TroubleKind {
     Endpoint,
 }
 
-impl Trouble {
-    pub(crate) fn new(kind: TroubleKind, why: impl Into<String>) -> Self {
+impl AttemptFailure {
+    pub(crate) fn new(kind: FailureKind, why: impl Into<String>) -> Self {
         let why = why.into();
         Self { kind, brief: first_words(&why), why, retry_after: None, hint: None }
     }
 
     /// Describes a damaged response, with a hint on how to prevent the damage.
     pub(crate) fn damaged(why: impl Into<String>, hint: &str) -> Self {
-        Self { hint: Some(hint.to_owned()), ..Self::new(TroubleKind::Damaged, why) }
+        Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Damaged, why) }
     }
 
     pub(crate) fn retry_after(mut self, retry_after: Option<Duration>) -> Self {
@@ -91,11 +91,11 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
             // The endpoint reported its failure inside a stream. Before any content, that counts as
             // an ordinary rejection.
             if let Some(said) = broken.said.as_deref().filter(|_| result.whole.items.is_empty())
-                && let Some(judged) = recognised(said, endpoint)
+                && let Some(judged) = classify_error_body(said, endpoint)
             {
                 return judged;
             }
-            return Judgement::Retry(broken.after(result.status, result.retry_after));
+            return Judgement::Retry(broken.to_failure(result.status, result.retry_after));
         }
         None => {}
     }
@@ -105,36 +105,46 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
             Some(why) => {
                 let status = result.status.unwrap_or_default();
                 let brief = format!("{status} {}", first_words(&why));
-                Judgement::Retry(Trouble {
+                Judgement::Retry(AttemptFailure {
                     brief,
                     retry_after: result.retry_after,
-                    ..Trouble::new(TroubleKind::Empty, why)
+                    ..AttemptFailure::new(FailureKind::Empty, why)
                 })
             }
         },
         (200..=299, Some((why, _))) => {
             let body = String::from_utf8_lossy(&result.raw);
-            recognised(&body, endpoint).unwrap_or_else(|| {
+            classify_error_body(&body, endpoint).unwrap_or_else(|| {
                 Judgement::Retry(
-                    malformed(why, &result.raw, result.status).retry_after(result.retry_after),
+                    describe_malformed_response(why, &result.raw, result.status)
+                        .retry_after(result.retry_after),
                 )
             })
         }
-        (status, _) => refused(status, &result.raw, result.retry_after, endpoint),
+        (status, _) => classify_error_status(status, &result.raw, result.retry_after, endpoint),
     }
 }
 
 /// Classifies an error with status 200 that would be a rejection under its proper status.
-fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
-    let subject = rejections::subject(200, body);
+fn classify_error_body(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
+    let subject = rejections::classify_error(200, body);
     let judged = match subject {
-        Subject::ContextOverflow
-        | Subject::ContentFilter
-        | Subject::UnkeptItem
-        | Subject::Tools => Judgement::Rejected { status: 400, body: endpoint.redact_text(body) },
-        Subject::Billing => unusable(endpoint, quoted(&endpoint.redact_text(body)), 402),
-        Subject::Key => unusable(endpoint, quoted(&endpoint.redact_text(body)), 401),
-        Subject::RateLimit | Subject::Proxy | Subject::UnknownModel | Subject::Unknown => {
+        ErrorSubject::ContextOverflow
+        | ErrorSubject::ContentFilter
+        | ErrorSubject::UnkeptItem
+        | ErrorSubject::Tools => {
+            Judgement::Rejected { status: 400, body: endpoint.redact_text(body) }
+        }
+        ErrorSubject::Billing => {
+            unusable_endpoint(endpoint, quote_body(&endpoint.redact_text(body)), 402)
+        }
+        ErrorSubject::Key => {
+            unusable_endpoint(endpoint, quote_body(&endpoint.redact_text(body)), 401)
+        }
+        ErrorSubject::RateLimit
+        | ErrorSubject::Proxy
+        | ErrorSubject::UnknownModel
+        | ErrorSubject::Unknown => {
             return None;
         }
     };
@@ -143,59 +153,61 @@ fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
 
 /// Classifies an error status. The text takes precedence over the status, because rate limits,
 /// empty accounts and filters use many of them.
-fn refused(
+fn classify_error_status(
     status: u16,
     body: &[u8],
     retry_after: Option<Duration>,
     endpoint: &Endpoint,
 ) -> Judgement {
     let body = endpoint.redact_text(&String::from_utf8_lossy(body));
-    let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
-    let message = format!("status {status}: {}", quoted(&shown));
+    let shown =
+        if body.trim_start().starts_with('<') { error_message(&body) } else { body.clone() };
+    let message = format!("status {status}: {}", quote_body(&shown));
     let again = |message: String| {
-        let brief = format!("{status} {}", first_words(&said(&body)));
-        Judgement::Retry(Trouble {
+        let brief = format!("{status} {}", first_words(&error_message(&body)));
+        Judgement::Retry(AttemptFailure {
             brief,
             retry_after,
-            ..Trouble::new(TroubleKind::Endpoint, message)
+            ..AttemptFailure::new(FailureKind::Endpoint, message)
         })
     };
-    let subject = rejections::subject(status, &body);
+    let subject = rejections::classify_error(status, &body);
     match (status, subject) {
-        (_, Subject::Billing) => unusable(endpoint, message, 402),
-        (400, Subject::Key) => unusable(endpoint, message, 401),
+        (_, ErrorSubject::Billing) => unusable_endpoint(endpoint, message, 402),
+        (400, ErrorSubject::Key) => unusable_endpoint(endpoint, message, 401),
         // 498: Groq's flex tier is full. 499: Google canceled the request.
-        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => {
+        (_, ErrorSubject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => {
             again(message)
         }
-        (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
-            Judgement::Rejected { status, body }
-        }
+        (
+            _,
+            ErrorSubject::ContextOverflow | ErrorSubject::ContentFilter | ErrorSubject::UnkeptItem,
+        ) => Judgement::Rejected { status, body },
         // A router returns this for a model without tool support.
-        (404 | 405, Subject::Tools) => Judgement::Rejected { status, body },
-        (401..=405 | 300..=399, _) => unusable(endpoint, message, status),
+        (404 | 405, ErrorSubject::Tools) => Judgement::Rejected { status, body },
+        (401..=405 | 300..=399, _) => unusable_endpoint(endpoint, message, status),
         _ => Judgement::Rejected { status, body },
     }
 }
 
 /// Describes a success status without a valid response.
-fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
+fn describe_malformed_response(why: &str, body: &[u8], status: Option<u16>) -> AttemptFailure {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
-    if is_foreign(body) {
+    if is_not_from_model_api(body) {
         let body = String::from_utf8_lossy(body);
-        let what = format!("not a model response: {}", quoted(&said(&body)));
+        let what = format!("not a model response: {}", quote_body(&error_message(&body)));
         let brief = format!("{status}{}", first_words(&what));
-        return Trouble { brief, ..Trouble::new(TroubleKind::Foreign, what) };
+        return AttemptFailure { brief, ..AttemptFailure::new(FailureKind::Foreign, what) };
     }
     let why = format!("malformed response: {why}");
     let brief = format!("{status}{}", first_words(&why));
-    Trouble { brief, ..Trouble::new(TroubleKind::Endpoint, why) }
+    AttemptFailure { brief, ..AttemptFailure::new(FailureKind::Endpoint, why) }
 }
 
 /// Whether the body does not come from a model API: a page, plain text, or an object without any
 /// API's fields.
-fn is_foreign(body: &[u8]) -> bool {
-    const KNOWN: [&str; 9] = [
+fn is_not_from_model_api(body: &[u8]) -> bool {
+    const API_FIELDS: [&str; 9] = [
         "choices",
         "error",
         "usage",
@@ -209,16 +221,16 @@ fn is_foreign(body: &[u8]) -> bool {
     match body.trim_ascii_start().first() {
         None => false,
         Some(b'{') => serde_json::from_slice::<Value>(body)
-            .is_ok_and(|body| KNOWN.iter().all(|field| body.get(field).is_none())),
+            .is_ok_and(|body| API_FIELDS.iter().all(|field| body.get(field).is_none())),
         Some(b'[') => false,
         Some(_) => {
             let head = body.trim_ascii_start();
-            !sse::FIELDS.iter().any(|field| head.starts_with(field))
+            !sse::LINE_PREFIXES.iter().any(|field| head.starts_with(field))
         }
     }
 }
 
-fn unusable(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
+fn unusable_endpoint(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {message}", endpoint.base()));
     Judgement::Unusable(fault.hint(endpoint.hint(status)).cause(Cause::Refused))
 }

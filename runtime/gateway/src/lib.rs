@@ -2,7 +2,7 @@
 //! over budget.
 //!
 //! ```text
-//! TrialGateway::ask ─┐                      in process: turns an `Ask` into a request
+//! TrialGateway::ask ─┐                      in process: turns a `ModelRequest` into a request
 //! GatewayServer ─────┴─ TrialGateway::serve   over HTTP: turns a client's bytes into a request
 //!      ├─ admit     reserves budget alongside the requests in flight, or rejects
 //!      ├─ send      sends the exact bytes once and reads the response as it arrives
@@ -22,16 +22,17 @@ mod ask;
 mod checks;
 mod clock;
 mod context_window;
-mod damage;
+mod defects;
 mod endpoint;
+mod endpoint_failures;
 mod error;
-mod first_answer;
-mod form;
+mod error_text;
+mod first_response;
 mod gateway;
 mod halts;
 mod judge;
 mod limiter;
-mod lost;
+mod lost_time;
 mod meter;
 mod patterns;
 mod prices;
@@ -39,6 +40,7 @@ mod rates;
 mod recheck;
 mod rejections;
 mod repair;
+mod repaired_request;
 mod replay;
 mod request;
 mod request_path;
@@ -57,29 +59,27 @@ mod sink;
 pub mod tokens;
 mod tool_support;
 mod trial;
-mod trouble;
 mod turns;
 mod usage;
-mod words;
 
 use proctor_codecs as codec;
 
-pub use admission::{Admission, Reserve};
-pub use context_window::ContextWindow;
-pub use error::AskError;
+pub use admission::{Admission, RequestBounds};
+pub use context_window::ContextWindowRules;
+pub use error::RequestError;
 pub use gateway::Gateway;
-pub use meter::{Meter, SharedMeter, Used};
-pub use prices::{Listed, PriceTable};
+pub use meter::{Meter, PriorUsage, SharedMeter};
+pub use prices::{ListedModel, PriceTable};
 pub use proctor_types::{RequestRule, RequestRules};
 pub use rates::{EndpointRates, RatePolicy};
 pub use recheck::recheck_rejection;
 pub use retry::RetryPolicy;
-pub use rules::{RequestFacts, classify};
-pub use server::{GatewayServer, Listening};
-pub use settings::{WrongSetting, check_settings};
+pub use rules::{RequestFacts, classify_request};
+pub use server::{GatewayServer, ListenerHandle};
+pub use settings::{InvalidSetting, check_settings};
 pub use shared::{
-    Amounts, REQUESTS, Refused, Reservation, SharedLimit, SharedRates, TOKENS,
-    limits as limits_by_name, spent as spent_by_name,
+    Amounts, REQUESTS, Reservation, ReserveError, SharedLimit, SharedRates, TOKENS,
+    limit_amounts as limits_by_name, spent_amounts as spent_by_name,
 };
-pub use sink::{ExchangeSink, Waiting};
+pub use sink::{ExchangeSink, WaitNotice};
 pub use trial::TrialGateway;

@@ -12,7 +12,7 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     rates::{EndpointRates, RatePolicy},
     retry::seconds,
-    shared::{Amounts, REQUESTS, Refused, Reservation, SharedRates, TOKENS},
+    shared::{Amounts, REQUESTS, Reservation, ReserveError, SharedRates, TOKENS},
 };
 
 /// Admits requests in order of arrival, as soon as the configured limits and those learned from
@@ -41,11 +41,11 @@ struct RequestQueue {
     cut_at: Option<Instant>,
     paused_until: Option<Instant>,
     /// Requests of the last window with their tokens, in the order they were sent.
-    recent: VecDeque<Departure>,
+    recent: VecDeque<SentRequest>,
 }
 
 #[derive(Debug)]
-struct Departure {
+struct SentRequest {
     ticket: u64,
     at: Instant,
     tokens: u64,
@@ -53,10 +53,10 @@ struct Departure {
 
 impl Limiter {
     pub(crate) fn new(rates: EndpointRates, policy: RatePolicy) -> Arc<Self> {
-        Self::sharing(rates, policy, SharedRates::default())
+        Self::with_shared_rates(rates, policy, SharedRates::default())
     }
 
-    pub(crate) fn sharing(
+    pub(crate) fn with_shared_rates(
         rates: EndpointRates,
         policy: RatePolicy,
         shared: SharedRates,
@@ -71,18 +71,25 @@ impl Limiter {
 
     /// Resolves when a request of at most `tokens` may be sent. Dropping the future leaves the
     /// queue.
-    pub(crate) async fn enter(self: &Arc<Self>, tokens: u64) -> Slot {
+    pub(crate) async fn acquire_slot(self: &Arc<Self>, tokens: u64) -> Slot {
         let place = Ticket::take(self);
         loop {
             let changed = self.changed.notified();
-            match self.turn(place.ticket, tokens) {
-                Turn::Enter(left_at) => {
+            match self.try_enter(place.ticket, tokens) {
+                EntryDecision::Enter(left_at) => {
                     let (limiter, ticket) = (Arc::clone(self), place.ticket);
                     let (in_flight, window) = (None, None);
-                    return Slot { limiter, ticket, left_at, in_flight, window, end: End::Dropped };
+                    return Slot {
+                        limiter,
+                        ticket,
+                        left_at,
+                        in_flight,
+                        window,
+                        end: SlotEnd::Dropped,
+                    };
                 }
-                Turn::Changed => changed.await,
-                Turn::At(time) => tokio::select! {
+                EntryDecision::Changed => changed.await,
+                EntryDecision::At(time) => tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep_until(time) => {}
                 },
@@ -90,20 +97,20 @@ impl Limiter {
         }
     }
 
-    fn turn(&self, ticket: u64, tokens: u64) -> Turn {
+    fn try_enter(&self, ticket: u64, tokens: u64) -> EntryDecision {
         let mut state = self.lock();
         let (now, window) = (Instant::now(), seconds(self.policy.window_seconds));
         if state.queue.front() != Some(&ticket) {
-            return Turn::Changed;
+            return EntryDecision::Changed;
         }
         if let Some(until) = state.paused_until.filter(|until| *until > now) {
-            return Turn::At(until);
+            return EntryDecision::At(until);
         }
         let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
         let learnt = state.most.map(|most| most.max(1.0));
         let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
         if state.in_flight as f64 + 1.0 > most {
-            return Turn::Changed;
+            return EntryDecision::Changed;
         }
         while state.recent.front().is_some_and(|first| first.at + window <= now) {
             state.recent.pop_front();
@@ -116,23 +123,23 @@ impl Limiter {
             if over(self.rates.requests_per_minute, state.recent.len() as u64 + 1)
                 || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
             {
-                return Turn::At(first.at + window);
+                return EntryDecision::At(first.at + window);
             }
         }
         if self.rates.requests_per_minute.or(self.rates.tokens_per_minute).is_some() {
-            state.recent.push_back(Departure { ticket, at: now, tokens });
+            state.recent.push_back(SentRequest { ticket, at: now, tokens });
         }
         state.in_flight += 1;
-        Turn::Enter(now)
+        EntryDecision::Enter(now)
     }
 
-    fn leave(&self, slot: &Slot) {
+    fn release_slot(&self, slot: &Slot) {
         let mut state = self.lock();
         let now = Instant::now();
         state.in_flight = state.in_flight.saturating_sub(1);
         match slot.end {
-            End::Dropped => {}
-            End::Answered { tokens } => {
+            SlotEnd::Dropped => {}
+            SlotEnd::Answered { tokens } => {
                 if let Some(own) = state.recent.iter_mut().find(|one| one.ticket == slot.ticket) {
                     own.tokens = tokens;
                 }
@@ -140,7 +147,7 @@ impl Limiter {
                     *most += self.policy.increase / most.max(1.0);
                 }
             }
-            End::Throttled { retry_after } => {
+            SlotEnd::Throttled { retry_after } => {
                 // Requests sent before the last cut were part of the old load, so their rejection
                 // says nothing new.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
@@ -160,12 +167,12 @@ impl Limiter {
     }
 
     #[cfg(test)]
-    fn most(&self) -> Option<f64> {
+    fn learned_limit(&self) -> Option<f64> {
         self.lock().most
     }
 }
 
-enum Turn {
+enum EntryDecision {
     Enter(Instant),
     /// Check again when something changes.
     Changed,
@@ -174,7 +181,7 @@ enum Turn {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum SlotEnd {
     Dropped,
     Answered { tokens: u64 },
     Throttled { retry_after: Option<Duration> },
@@ -210,7 +217,7 @@ pub(crate) struct Slot {
     left_at: Instant,
     in_flight: Option<Box<dyn Reservation>>,
     window: Option<Box<dyn Reservation>>,
-    end: End,
+    end: SlotEnd,
 }
 
 impl Slot {
@@ -218,42 +225,42 @@ impl Slot {
     ///
     /// # Errors
     /// The shared state cannot be read.
-    pub(crate) async fn share(&mut self, tokens: u64) -> Result<(), Fault> {
+    pub(crate) async fn acquire_shared(&mut self, tokens: u64) -> Result<(), Fault> {
         let SharedRates { in_flight, window } = self.limiter.shared.clone();
         if let Some(limit) = in_flight {
-            let taken = limit.take(&counted(None), false).await;
-            self.in_flight = Some(taken.map_err(Refused::of_rate)?);
+            let taken = limit.reserve(&request_amounts(None), false).await;
+            self.in_flight = Some(taken.map_err(ReserveError::into_rate_fault)?);
         }
         if let Some(limit) = window {
-            let taken = limit.take(&counted(Some(tokens)), false).await;
-            self.window = Some(taken.map_err(Refused::of_rate)?);
+            let taken = limit.reserve(&request_amounts(Some(tokens)), false).await;
+            self.window = Some(taken.map_err(ReserveError::into_rate_fault)?);
         }
         Ok(())
     }
 
     /// Ends the request after a response with this many input and output tokens.
-    pub(crate) fn answered(mut self, tokens: u64) {
-        self.end = End::Answered { tokens };
+    pub(crate) fn finish_answered(mut self, tokens: u64) {
+        self.end = SlotEnd::Answered { tokens };
     }
 
     /// Ends the request after a rejection, optionally with a requested pause.
-    pub(crate) fn throttled(mut self, retry_after: Option<Duration>) {
-        self.end = End::Throttled { retry_after };
+    pub(crate) fn finish_throttled(mut self, retry_after: Option<Duration>) {
+        self.end = SlotEnd::Throttled { retry_after };
     }
 }
 
 /// Returns the amounts of one request, with its tokens if they count.
-fn counted(tokens: Option<u64>) -> Amounts {
+fn request_amounts(tokens: Option<u64>) -> Amounts {
     let tokens = tokens.map(|tokens| (TOKENS.to_owned(), tokens));
     Some((REQUESTS.to_owned(), 1)).into_iter().chain(tokens).collect()
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let (Some(window), End::Answered { tokens }) = (self.window.take(), self.end) {
-            window.settle(counted(Some(tokens)));
+        if let (Some(window), SlotEnd::Answered { tokens }) = (self.window.take(), self.end) {
+            window.settle(request_amounts(Some(tokens)));
         }
-        self.limiter.leave(self);
+        self.limiter.release_slot(self);
     }
 }
 
@@ -275,18 +282,18 @@ mod tests {
     /// Seconds until a request is admitted.
     async fn wait(limiter: &Arc<Limiter>, tokens: u64) -> (f64, super::Slot) {
         let begun = Instant::now();
-        let slot = limiter.enter(tokens).await;
+        let slot = limiter.acquire_slot(tokens).await;
         (begun.elapsed().as_secs_f64(), slot)
     }
 
     #[tokio::test(start_paused = true)]
     async fn limiter_caps_requests_in_flight() {
         let limiter = limiter(|rates| rates.max_concurrent = Some(2));
-        let (first, _second) = (limiter.enter(1).await, limiter.enter(1).await);
-        let third = limiter.enter(1);
+        let (first, _second) = (limiter.acquire_slot(1).await, limiter.acquire_slot(1).await);
+        let third = limiter.acquire_slot(1);
         tokio::pin!(third);
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
-        first.answered(1);
+        first.finish_answered(1);
         timeout(Duration::from_secs(1), third).await.expect("the first request's slot is free");
     }
 
@@ -296,7 +303,7 @@ mod tests {
         let begun = Instant::now();
         let mut left = Vec::new();
         for _ in 0..7 {
-            limiter.enter(1).await.answered(1);
+            limiter.acquire_slot(1).await.finish_answered(1);
             left.push(begun.elapsed().as_secs());
             tokio::time::advance(Duration::from_secs(1)).await;
         }
@@ -310,13 +317,13 @@ mod tests {
     async fn limiter_counts_actual_tokens_per_minute() {
         let limiter = limiter(|rates| rates.tokens_per_minute = Some(1000));
         // The request reserved 900 tokens but used 100, so the next 900 fit.
-        limiter.enter(900).await.answered(100);
+        limiter.acquire_slot(900).await.finish_answered(100);
         let (waited, slot) = wait(&limiter, 900).await;
         assert!(waited < 1.0, "{waited}");
-        slot.answered(900);
+        slot.finish_answered(900);
         let (waited, slot) = wait(&limiter, 100).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
-        slot.answered(100);
+        slot.finish_answered(100);
         // A request with more than a window's tokens is sent when the window is empty.
         let (waited, _slot) = wait(&limiter, 5000).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
@@ -327,33 +334,37 @@ mod tests {
         let limiter = limiter(|_| {});
         let mut crowd = Vec::new();
         for _ in 0..8 {
-            crowd.push(limiter.enter(1).await);
+            crowd.push(limiter.acquire_slot(1).await);
         }
-        assert_eq!(limiter.most(), None, "no limit before the first rejection");
+        assert_eq!(limiter.learned_limit(), None, "no limit before the first rejection");
         tokio::time::advance(Duration::from_millis(1)).await;
         for slot in crowd.drain(..) {
-            slot.throttled(None);
+            slot.finish_throttled(None);
         }
-        assert_eq!(limiter.most(), Some(4.0), "eight simultaneous rejections count as one");
+        assert_eq!(
+            limiter.learned_limit(),
+            Some(4.0),
+            "eight simultaneous rejections count as one"
+        );
         for _ in 0..4 {
-            limiter.enter(1).await.answered(1);
+            limiter.acquire_slot(1).await.finish_answered(1);
         }
-        let most = limiter.most().expect("learnt");
+        let most = limiter.learned_limit().expect("learnt");
         assert!((4.8..5.1).contains(&most), "a window of responses adds one: {most}");
         for _ in 0..20 {
             tokio::time::advance(Duration::from_millis(1)).await;
-            limiter.enter(1).await.throttled(None);
+            limiter.acquire_slot(1).await.finish_throttled(None);
         }
-        assert_eq!(limiter.most(), Some(1.0), "never less than one");
+        assert_eq!(limiter.learned_limit(), Some(1.0), "never less than one");
     }
 
     #[tokio::test(start_paused = true)]
     async fn requested_pause_delays_all_requests_and_is_capped() {
         let limiter = limiter(|_| {});
-        limiter.enter(1).await.throttled(Some(Duration::from_secs(20)));
+        limiter.acquire_slot(1).await.finish_throttled(Some(Duration::from_secs(20)));
         let (waited, slot) = wait(&limiter, 1).await;
         assert!((20.0..21.0).contains(&waited), "{waited}");
-        slot.throttled(Some(Duration::from_secs(3600)));
+        slot.finish_throttled(Some(Duration::from_secs(3600)));
         let (waited, _slot) = wait(&limiter, 1).await;
         assert!((60.0..61.0).contains(&waited), "{waited}");
     }
@@ -361,9 +372,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn dropped_request_leaves_the_queue() {
         let limiter = limiter(|rates| rates.max_concurrent = Some(1));
-        let first = limiter.enter(1).await;
-        assert!(timeout(Duration::from_secs(1), limiter.enter(1)).await.is_err());
+        let first = limiter.acquire_slot(1).await;
+        assert!(timeout(Duration::from_secs(1), limiter.acquire_slot(1)).await.is_err());
         drop(first);
-        timeout(Duration::from_secs(1), limiter.enter(1)).await.expect("the queue is empty");
+        timeout(Duration::from_secs(1), limiter.acquire_slot(1)).await.expect("the queue is empty");
     }
 }

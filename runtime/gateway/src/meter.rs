@@ -2,16 +2,16 @@
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
-use proctor_types::{Budget, BudgetKind, BudgetScope, RequestWaits, SharedLimits, Spent, Usage};
+use proctor_types::{Budget, BudgetKind, BudgetScope, RequestWaits, SharedLimits, Spending, Usage};
 use tokio::time::Instant;
 
 use crate::{
-    Admission, AskError,
+    Admission, RequestError,
     admission::HeldResources,
     clock::{Clock, WaitKind},
     limiter::Limiter,
     retry::seconds,
-    scope::{Hold, Need, Scope},
+    scope::{MaxUsage, Scope, ScopeReservation},
     shared::{self, SharedLimit},
 };
 
@@ -50,13 +50,13 @@ impl fmt::Debug for SharedMeter {
 
 impl SharedMeter {
     /// Creates a meter. `spent`: what earlier invocations of the runtime have spent.
-    pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spent) -> Self {
+    pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spending) -> Self {
         Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
     }
 
     /// Shares the limits with other processes. `limit` tracks what all of them spend.
     #[must_use]
-    pub fn kept_by(mut self, limit: Arc<dyn SharedLimit>) -> Self {
+    pub fn with_shared_limit(mut self, limit: Arc<dyn SharedLimit>) -> Self {
         self.limit = Some(limit);
         self
     }
@@ -65,7 +65,7 @@ impl SharedMeter {
         self.scope.scope
     }
 
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> Spending {
         self.scope.spent()
     }
 
@@ -78,9 +78,9 @@ impl SharedMeter {
 
 /// Usage of a trial at the time it was interrupted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Used {
+pub struct PriorUsage {
     /// Steps, tokens and cost.
-    pub spent: Spent,
+    pub spent: Spending,
     /// Wall-clock time since the agent's start.
     pub elapsed: Duration,
     /// Part of `elapsed` spent waiting for the endpoint and for shared limits.
@@ -96,37 +96,37 @@ pub struct Used {
 /// The amounts that a request asks the meter to reserve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AdmissionRequest {
-    pub need: Need,
+    pub need: MaxUsage,
     /// The amounts to reserve in scopes that trials share.
-    pub shared: Need,
+    pub shared: MaxUsage,
     /// The request follows a reached limit, so the trial's own counts are not checked.
     pub grace: bool,
 }
 
 impl Meter {
     pub fn new(budget: Budget) -> Self {
-        let own = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spent::default()));
+        let own = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spending::default()));
         Self { budget, clock: Clock::start(), own, shared: Vec::new() }
     }
 
     /// Continues an interrupted trial. Its earlier usage counts, except for the time that its
     /// endpoint lost: that loss ended the earlier try, so the time is given back.
     #[must_use]
-    pub fn after(mut self, used: &Used) -> Self {
-        self.own.restart(used.spent);
-        self.clock = Clock::after(used);
+    pub fn resume_from(mut self, used: &PriorUsage) -> Self {
+        self.own.set_spent(used.spent);
+        self.clock = Clock::resume_from(used);
         self
     }
 
     /// Adds limits that the trial shares with others.
     #[must_use]
-    pub fn sharing(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
+    pub fn with_shared(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
         self.shared.extend(shared);
         self
     }
 
-    pub(crate) fn restart(&self, spent: Spent) {
-        self.own.restart(spent);
+    pub(crate) fn set_spent(&self, spent: Spending) {
+        self.own.set_spent(spent);
     }
 
     /// Returns the trial's own limits.
@@ -134,7 +134,7 @@ impl Meter {
         &self.budget
     }
 
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> Spending {
         self.own.spent()
     }
 
@@ -145,19 +145,19 @@ impl Meter {
 
     /// Returns the time spent waiting for the endpoint and for shared limits, including a wait in
     /// progress.
-    pub fn waited(&self) -> Duration {
-        self.clock.waited()
+    pub fn wait_time(&self) -> Duration {
+        self.clock.wait_time()
     }
 
     /// Returns the total waits of all requests by reason, without a wait in progress. Overlapping
     /// waits are each counted in full.
-    pub fn waits(&self) -> RequestWaits {
-        self.clock.waits()
+    pub fn wait_totals(&self) -> RequestWaits {
+        self.clock.wait_totals()
     }
 
     /// Notes that a tool starts to run. Call [`Self::tool_ended`] once for each start.
-    pub fn tool_began(&self) {
-        self.clock.tool_began();
+    pub fn tool_started(&self) {
+        self.clock.tool_started();
     }
 
     pub fn tool_ended(&self) {
@@ -166,20 +166,20 @@ impl Meter {
 
     /// Returns the total time spent in tools.
     pub fn tool_time(&self) -> Duration {
-        self.clock.in_tools()
+        self.clock.tool_time()
     }
 
     /// Resolves when a running tool must stop: the limit on wall time or on time in tools is
     /// reached. Working time is checked before the next request instead.
-    pub async fn time_up(&self) -> BudgetKind {
+    pub async fn wait_for_tool_limit(&self) -> BudgetKind {
         let tools = async {
             match self.budget.tool_seconds.map(seconds) {
-                Some(limit) => self.clock.tools_reach(limit).await,
+                Some(limit) => self.clock.wait_for_tool_time(limit).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = after(self.wall_left()) => BudgetKind::Wall,
+            () = sleep_or_pend(self.wall_left()) => BudgetKind::Wall,
             () = tools => BudgetKind::Tools,
         }
     }
@@ -189,17 +189,17 @@ impl Meter {
         self.own.count_step();
     }
 
-    pub(crate) fn grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
-        self.own.grace(usage, cost_usd, delivered);
+    pub(crate) fn add_grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+        self.own.add_grace(usage, cost_usd, delivered);
     }
 
     /// Returns which of the trial's own limits is reached: counts first, then time, in the order of
     /// [`BudgetKind`].
     pub fn reached(&self) -> Option<BudgetKind> {
-        self.own.reached().or_else(|| self.time_reached())
+        self.own.reached().or_else(|| self.reached_time_limit())
     }
 
-    fn time_reached(&self) -> Option<BudgetKind> {
+    fn reached_time_limit(&self) -> Option<BudgetKind> {
         let gone = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         let checks = [
             (BudgetKind::Wall, gone(self.wall_left())),
@@ -216,37 +216,38 @@ impl Meter {
         wanted: AdmissionRequest,
         limiters: &[Arc<Limiter>],
         notice: &(dyn Fn(Duration) + Sync),
-    ) -> Result<Admission, AskError> {
-        let mut holds: Vec<Hold> = Vec::with_capacity(1 + self.shared.len());
+    ) -> Result<Admission, RequestError> {
+        let mut holds: Vec<ScopeReservation> = Vec::with_capacity(1 + self.shared.len());
         let mut reservations = Vec::new();
         if !wanted.grace {
-            holds.push(self.own.hold(wanted.need.clamped()).await.map_err(AskError::Budget)?);
+            holds
+                .push(self.own.reserve(wanted.need.clamped()).await.map_err(RequestError::Budget)?);
         }
-        let (begun, waiting) = (Instant::now(), self.clock.wait());
+        let (begun, waiting) = (Instant::now(), self.clock.start_wait());
         let entering = async {
-            let permit = self.clock.wait_for(WaitKind::SharedLimits);
+            let permit = self.clock.start_wait_timer(WaitKind::SharedLimits);
             for SharedMeter { scope, limit } in &self.shared {
                 let (need, of) = (wanted.shared.clamped(), scope.scope);
-                let held = scope.hold(need).await;
-                holds.push(held.map_err(|kind| AskError::SharedBudget { scope: of, kind })?);
+                let held = scope.reserve(need).await;
+                holds.push(held.map_err(|kind| RequestError::SharedBudget { scope: of, kind })?);
                 if let Some(limit) = limit {
-                    let alone = scope.unbounded(&need) || scope.spent().outgrown;
-                    let taken = limit.take(&shared::needed(&need), alone).await;
-                    reservations.push(taken.map_err(|refused| refused.of_budget(of))?);
+                    let alone = scope.is_unbounded(&need) || scope.spent().outgrown;
+                    let taken = limit.reserve(&shared::needed_amounts(&need), alone).await;
+                    reservations.push(taken.map_err(|refused| refused.into_budget_error(of))?);
                 }
             }
             let of_shared = permit.so_far();
             drop(permit);
-            let _place = self.clock.wait_for(WaitKind::RateLimits);
+            let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
             let need = wanted.need.clamped();
             let mut slots = Vec::with_capacity(limiters.len());
             for limiter in limiters {
                 let tokens = need.input + need.output.unwrap_or_default();
-                let mut slot = limiter.enter(tokens).await;
-                slot.share(tokens).await.map_err(AskError::Fault)?;
+                let mut slot = limiter.acquire_slot(tokens).await;
+                slot.acquire_shared(tokens).await.map_err(RequestError::Fault)?;
                 slots.push(slot);
             }
-            Ok::<_, AskError>((slots, of_shared))
+            Ok::<_, RequestError>((slots, of_shared))
         };
         let (slots, of_shared) = tokio::select! {
             biased;
@@ -254,8 +255,8 @@ impl Meter {
             never = report_wait(begun, notice) => match never {},
         };
         drop(waiting);
-        match self.time_reached() {
-            Some(kind) => Err(AskError::Budget(kind)),
+        match self.reached_time_limit() {
+            Some(kind) => Err(RequestError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
                 let held = HeldResources { holds, reservations, slots };
@@ -267,19 +268,19 @@ impl Meter {
     /// Returns the time left until the wall limit.
     pub fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.clock.counted()))
+        Some(limit.saturating_sub(self.clock.wall_time()))
     }
 
     /// Returns the working time left until its limit.
     pub fn working_left(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.clock.worked()))
+        Some(limit.saturating_sub(self.clock.working_time()))
     }
 
     /// Returns the time in tools left until its limit.
     pub fn tools_left(&self) -> Option<Duration> {
         let limit = self.budget.tool_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.clock.in_tools()))
+        Some(limit.saturating_sub(self.clock.tool_time()))
     }
 }
 
@@ -292,7 +293,7 @@ async fn report_wait(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infa
     }
 }
 
-pub(crate) async fn after(time: Option<Duration>) {
+pub(crate) async fn sleep_or_pend(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
         None => std::future::pending().await,
@@ -307,12 +308,12 @@ mod tests {
 
     use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-    use super::{AdmissionRequest, Meter, RequestWaits, Used};
-    use crate::scope::Need;
+    use super::{AdmissionRequest, Meter, PriorUsage, RequestWaits};
+    use crate::scope::MaxUsage;
 
     async fn charge(meter: &Arc<Meter>) {
         let class = RequestClass::Main;
-        let need = Need { class, sub_agent: false, input: 10, output: Some(5), cost_usd: 0.25 };
+        let need = MaxUsage { class, sub_agent: false, input: 10, output: Some(5), cost_usd: 0.25 };
         let admission = meter
             .admit(AdmissionRequest { need, shared: need, grace: false }, &[], &|_| {})
             .await
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reached_returns_the_kind_of_each_limit() {
+    async fn reached_limit_returns_the_kind_of_each_limit() {
         let one = |set: fn(&mut Budget)| {
             let mut budget = Budget::default();
             set(&mut budget);
@@ -345,18 +346,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_gives_back_time_that_the_endpoint_lost() {
+    async fn resumed_meter_excludes_time_that_the_endpoint_lost() {
         let second = Duration::from_secs(1);
         let budget =
             Budget { wall_seconds: Some(20.0), working_seconds: Some(9.0), ..Budget::default() };
-        let used = Used {
+        let used = PriorUsage {
             elapsed: 12 * second,
             waited: 3 * second,
             waits: RequestWaits { retries: 3.0, ..RequestWaits::default() },
             lost: 5 * second,
-            ..Used::default()
+            ..PriorUsage::default()
         };
-        let meter = Meter::new(budget).after(&used);
+        let meter = Meter::new(budget).resume_from(&used);
         assert_eq!(
             meter.wall_left(),
             Some(16 * second),
@@ -370,9 +371,9 @@ mod tests {
         let budget =
             Budget { wall_seconds: Some(10.0), working_seconds: Some(5.0), ..Budget::default() };
         let meter = Meter::new(budget);
-        let waiting = meter.clock.wait();
+        let waiting = meter.clock.start_wait();
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(meter.waited(), Duration::from_secs(4), "a wait in progress counts");
+        assert_eq!(meter.wait_time(), Duration::from_secs(4), "a wait in progress counts");
         drop(waiting);
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(meter.reached(), None);

@@ -11,13 +11,13 @@ use serde_json::Value;
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
     #[serde(default)]
-    models: BTreeMap<String, Listed>,
+    models: BTreeMap<String, ListedModel>,
 }
 
 /// One model of the table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listed {
+pub struct ListedModel {
     /// US dollars per million tokens, like the prices below.
     pub input: f64,
     pub output: f64,
@@ -97,18 +97,18 @@ impl PriceTable {
     }
 
     /// Finds a model by its name at the endpoint, with or without a leading `vendor/`.
-    pub fn find(&self, name: &str) -> Option<&Listed> {
+    pub fn find_model(&self, name: &str) -> Option<&ListedModel> {
         let bare = || name.rsplit_once('/').map(|(_, bare)| bare);
         self.models.get(name).or_else(|| self.models.get(bare()?))
     }
 
     /// Returns the model's configured price, or the one in the table.
     pub fn of(&self, model: &ModelSpec) -> Option<Price> {
-        model.price.clone().or_else(|| self.price(&model.name))
+        model.price.clone().or_else(|| self.listed_price(&model.name))
     }
 
-    pub fn price(&self, name: &str) -> Option<Price> {
-        let found = self.find(name)?;
+    pub fn listed_price(&self, name: &str) -> Option<Price> {
+        let found = self.find_model(name)?;
         Some(Price {
             cache_write: found.cache_write,
             cache_write_1h: found.cache_write_1h,
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn vendor_prefix_does_not_change_the_model() {
         let table = PriceTable::parse("[models.m]\ninput = 1\noutput = 2").expect("a table");
-        assert_eq!(table.price("vendor/m"), table.price("m"));
-        assert!(table.price("m").is_some());
-        assert_eq!(table.price("m-large"), None);
+        assert_eq!(table.listed_price("vendor/m"), table.listed_price("m"));
+        assert!(table.listed_price("m").is_some());
+        assert_eq!(table.listed_price("m-large"), None);
     }
 
     #[test]

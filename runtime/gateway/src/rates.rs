@@ -50,17 +50,17 @@ impl RatePolicy {
 
 /// A run's limiters: one per endpoint and model in use, or one per table.
 #[derive(Debug)]
-pub(crate) struct Rates {
+pub(crate) struct RateLimiters {
     policy: RatePolicy,
     configured: Vec<(EndpointRates, Arc<Limiter>)>,
     others: Mutex<BTreeMap<(String, String), Arc<Limiter>>>,
 }
 
-impl Rates {
+impl RateLimiters {
     /// Creates the limiters of the tables. Each table comes with its limits across processes.
     pub(crate) fn new(tables: Vec<(EndpointRates, SharedRates)>, policy: RatePolicy) -> Self {
         let limited = |(table, shared): (EndpointRates, SharedRates)| {
-            let limiter = Limiter::sharing(table.clone(), policy, shared);
+            let limiter = Limiter::with_shared_rates(table.clone(), policy, shared);
             (table, limiter)
         };
         let configured = tables.into_iter().map(limited).collect();
@@ -70,12 +70,12 @@ impl Rates {
     /// Returns every limiter that a request to the model passes, always in the same order. An
     /// endpoint without a table gets one that only learns.
     pub(crate) fn of(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
-        let named = self.configured.iter().filter(|(table, _)| table.holds_for(model));
+        let named = self.configured.iter().filter(|(table, _)| table.applies_to(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();
         if !named.is_empty() {
             return named;
         }
-        let key = (model.address().to_owned(), model.name.clone());
+        let key = (model.normalized_url().to_owned(), model.name.clone());
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || Limiter::new(EndpointRates::default(), self.policy);
         vec![Arc::clone(others.entry(key).or_insert_with(fresh))]
@@ -88,7 +88,7 @@ mod tests {
 
     use proctor_types::ModelSpec;
 
-    use super::{EndpointRates, RatePolicy, Rates, SharedRates};
+    use super::{EndpointRates, RateLimiters, RatePolicy, SharedRates};
 
     fn model(base_url: &str, name: &str) -> ModelSpec {
         let spec = serde_json::json!({"base_url": base_url, "name": name});
@@ -100,7 +100,7 @@ mod tests {
         let whole = EndpointRates { base_url: "https://h/v1/".into(), ..Default::default() };
         let one = EndpointRates { model: Some("m".into()), ..whole.clone() };
         let tables = [whole, one].map(|table| (table, SharedRates::default())).to_vec();
-        let rates = Rates::new(tables, RatePolicy::shipped().expect("valid"));
+        let rates = RateLimiters::new(tables, RatePolicy::shipped().expect("valid"));
         let (m, n) = (rates.of(&model("https://h/v1", "m")), rates.of(&model("https://h/v1", "n")));
         assert_eq!((m.len(), n.len()), (2, 1));
         assert!(Arc::ptr_eq(&m[0], &n[0]));

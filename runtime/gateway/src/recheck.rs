@@ -3,8 +3,8 @@
 use proctor_types::{Fault, ModelSpec};
 
 use crate::{
-    context_window::ContextWindow,
-    rejections::{Rejections, Subject},
+    context_window::ContextWindowRules,
+    rejections::{ErrorSubject, Rejections},
 };
 
 /// Returns why a rejection that ended a trial as caused by the model would now count as an
@@ -23,20 +23,25 @@ pub fn recheck_rejection(
         return Ok(None);
     }
     Ok(match Rejections::shipped()?.of(status, body) {
-        Subject::ContentFilter => None,
-        Subject::ContextOverflow => {
+        ErrorSubject::ContentFilter => None,
+        ErrorSubject::ContextOverflow => {
             // A token has at least one byte, so the number of bytes is an upper bound on the
             // tokens.
-            let possible =
-                ContextWindow::shipped()?.is_possible(request_bytes, 0, model.context_window);
+            let possible = ContextWindowRules::shipped()?.is_overflow_plausible(
+                request_bytes,
+                0,
+                model.context_window,
+            );
             (!possible).then_some("the request is too short to cause the reported overflow")
         }
-        Subject::RateLimit => Some("the endpoint's error is a rate limit"),
-        Subject::Billing | Subject::Key => Some("the endpoint's error is about the account or key"),
-        Subject::Tools => Some("the endpoint's error is about tools"),
-        Subject::UnknownModel => Some("the endpoint's error is about the name of the model"),
-        Subject::Proxy => Some("the error is a proxy's page"),
-        Subject::Unknown | Subject::UnkeptItem => {
+        ErrorSubject::RateLimit => Some("the endpoint's error is a rate limit"),
+        ErrorSubject::Billing | ErrorSubject::Key => {
+            Some("the endpoint's error is about the account or key")
+        }
+        ErrorSubject::Tools => Some("the endpoint's error is about tools"),
+        ErrorSubject::UnknownModel => Some("the endpoint's error is about the name of the model"),
+        ErrorSubject::Proxy => Some("the error is a proxy's page"),
+        ErrorSubject::Unknown | ErrorSubject::UnkeptItem => {
             Some("the endpoint's error is neither an overflow nor a filter")
         }
     })

@@ -4,12 +4,12 @@ use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{patterns::Patterns, words::said};
+use crate::{error_text::error_message, patterns::Patterns};
 
 /// What an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Subject {
+pub(crate) enum ErrorSubject {
     /// Retried under any status.
     RateLimit,
     /// The account cannot pay.
@@ -35,7 +35,7 @@ pub(crate) enum Subject {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    subject: Subject,
+    subject: ErrorSubject,
     #[serde(default)]
     statuses: Vec<u16>,
     #[serde(default)]
@@ -63,7 +63,7 @@ impl Rejections {
     }
 
     /// Returns what an error is about. `status` is the HTTP status.
-    pub(crate) fn of(&self, status: u16, body: &str) -> Subject {
+    pub(crate) fn of(&self, status: u16, body: &str) -> ErrorSubject {
         let error = ApiError::read(body);
         let fits = |row: &&Row| {
             (row.statuses.is_empty() || row.statuses.contains(&status))
@@ -72,16 +72,16 @@ impl Rejections {
         };
         match self.rejection.iter().find(fits) {
             Some(row) => row.subject,
-            None if error.is_page => Subject::Proxy,
-            None => Subject::Unknown,
+            None if error.is_page => ErrorSubject::Proxy,
+            None => ErrorSubject::Unknown,
         }
     }
 }
 
 /// Returns what an error is about; `Unknown` if the table cannot be read. `status` is the HTTP
 /// status.
-pub(crate) fn subject(status: u16, body: &str) -> Subject {
-    Rejections::shipped().map_or(Subject::Unknown, |all| all.of(status, body))
+pub(crate) fn classify_error(status: u16, body: &str) -> ErrorSubject {
+    Rejections::shipped().map_or(ErrorSubject::Unknown, |all| all.of(status, body))
 }
 
 /// An error from any API, in lower case.
@@ -100,7 +100,7 @@ impl ApiError {
         let mut error = Self::default();
         let parsed: Option<Value> = serde_json::from_str(body).ok();
         error.is_page = !matches!(parsed, Some(Value::Object(_) | Value::Array(_)));
-        let mut messages = vec![said(body)];
+        let mut messages = vec![error_message(body)];
         if let Some(parsed) = &parsed {
             error.add(parsed, &mut messages, 0);
         }
@@ -150,76 +150,84 @@ impl ApiError {
 mod tests {
     use serde_json::json;
 
-    use super::{Rejections, Subject};
+    use super::{ErrorSubject, Rejections};
 
     #[test]
-    fn of_recognizes_vendor_messages() {
+    fn classify_recognizes_vendor_messages() {
         let table = Rejections::shipped().expect("a valid table");
         for (status, message, subject) in [
             (
                 400,
                 "This model's maximum context length is 8192 tokens. However, you requested 9000.",
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
-            (400, "prompt is too long: 210000 tokens > 200000 maximum", Subject::ContextOverflow),
+            (
+                400,
+                "prompt is too long: 210000 tokens > 200000 maximum",
+                ErrorSubject::ContextOverflow,
+            ),
             (
                 400,
                 "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
             (
                 400,
                 "the request exceeds the available context size, try increasing it",
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
-            (400, "Input is too long for requested model.", Subject::ContextOverflow),
+            (400, "Input is too long for requested model.", ErrorSubject::ContextOverflow),
             (
                 400,
                 "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
-                Subject::ContentFilter,
+                ErrorSubject::ContentFilter,
             ),
-            (400, "Content Exists Risk", Subject::ContentFilter),
+            (400, "Content Exists Risk", ErrorSubject::ContentFilter),
             (
                 403,
                 "meta/llama requires moderation on X. Your input was flagged for \"violence\"",
-                Subject::ContentFilter,
+                ErrorSubject::ContentFilter,
             ),
             (
                 413,
                 "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 8000",
-                Subject::RateLimit,
+                ErrorSubject::RateLimit,
             ),
-            (400, "Your credit balance is too low to access the Anthropic API.", Subject::Billing),
-            (404, "No endpoints found that support tool use.", Subject::Tools),
-            (400, "registry.ollama.ai/library/phi does not support tools", Subject::Tools),
-            (400, "\"auto\" tool choice requires --enable-auto-tool-choice", Subject::Tools),
+            (
+                400,
+                "Your credit balance is too low to access the Anthropic API.",
+                ErrorSubject::Billing,
+            ),
+            (404, "No endpoints found that support tool use.", ErrorSubject::Tools),
+            (400, "registry.ollama.ai/library/phi does not support tools", ErrorSubject::Tools),
+            (400, "\"auto\" tool choice requires --enable-auto-tool-choice", ErrorSubject::Tools),
             (
                 400,
                 "max_tokens must be at least 1, got -160. (parameter=max_tokens, value=-160)",
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
-            (400, "The requested model is not supported.", Subject::UnknownModel),
-            (404, "The model `meta/llama` does not exist.", Subject::UnknownModel),
-            (500, "The requested model is not supported.", Subject::Unknown),
-            (400, "max_tokens must be at least 1, got 0", Subject::Unknown),
+            (400, "The requested model is not supported.", ErrorSubject::UnknownModel),
+            (404, "The model `meta/llama` does not exist.", ErrorSubject::UnknownModel),
+            (500, "The requested model is not supported.", ErrorSubject::Unknown),
+            (400, "max_tokens must be at least 1, got 0", ErrorSubject::Unknown),
             // A keyword alone proves nothing.
             (
                 400,
                 "Unsupported parameter: 'max_tokens' is not supported with this model.",
-                Subject::Unknown,
+                ErrorSubject::Unknown,
             ),
-            (400, "upstream connect error or disconnect", Subject::Unknown),
-            (400, "Invalid value for `safety_settings`", Subject::Unknown),
-            (400, "Failed to call a function. Please adjust your prompt.", Subject::Unknown),
+            (400, "upstream connect error or disconnect", ErrorSubject::Unknown),
+            (400, "Invalid value for `safety_settings`", ErrorSubject::Unknown),
+            (400, "Failed to call a function. Please adjust your prompt.", ErrorSubject::Unknown),
             (
                 400,
                 "messages with role 'tool' must be a response to a preceding message with 'tool_calls'.",
-                Subject::Unknown,
+                ErrorSubject::Unknown,
             ),
             (
                 400,
                 "Function tools with reasoning_effort are not supported for gpt-5.4",
-                Subject::Unknown,
+                ErrorSubject::Unknown,
             ),
         ] {
             let body = json!({"error": {"message": message}}).to_string();
@@ -228,34 +236,37 @@ mod tests {
     }
 
     #[test]
-    fn of_reads_codes_and_errors_wrapped_by_a_router() {
+    fn classify_reads_codes_and_errors_wrapped_by_a_router() {
         let table = Rejections::shipped().expect("a valid table");
         let raw = json!({"error": {"message": "too big", "code": "context_length_exceeded"}});
         for (body, subject) in [
             (
                 json!({"error": {"message": "no", "code": "context_length_exceeded"}}),
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
             (
                 json!({"error": {"message": "no", "type": "exceed_context_size_error"}}),
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
             (
                 json!([{"error": {"message": "no", "status": "RESOURCE_EXHAUSTED"}}]),
-                Subject::RateLimit,
+                ErrorSubject::RateLimit,
             ),
             (
                 json!({"error": {"message": "Provider returned error", "metadata": {"raw": raw.to_string()}}}),
-                Subject::ContextOverflow,
+                ErrorSubject::ContextOverflow,
             ),
             (
                 json!({"error": {"message": "no", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
-                Subject::ContentFilter,
+                ErrorSubject::ContentFilter,
             ),
-            (json!({"detail": [{"msg": "x", "type": "missing"}]}), Subject::Unknown),
+            (json!({"detail": [{"msg": "x", "type": "missing"}]}), ErrorSubject::Unknown),
         ] {
             assert_eq!(table.of(400, &body.to_string()), subject, "{body}");
         }
-        assert_eq!(table.of(413, "<html><head><title>413</title></head></html>"), Subject::Proxy);
+        assert_eq!(
+            table.of(413, "<html><head><title>413</title></head></html>"),
+            ErrorSubject::Proxy
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use crate::codec::neutral::{Item, Whole};
+use crate::codec::neutral::{CollectedResponse, Item};
 
 /// Minimum length of the random part of an id. Ids such as `chatcmpl-scripted-1` and `call_0` come
 /// from a counter and can repeat.
@@ -19,25 +19,25 @@ const MIN_NEXT_MESSAGE_BYTES: usize = 20;
 
 /// The responses that a trial has received.
 #[derive(Debug, Default)]
-pub(crate) struct Replies {
+pub(crate) struct ReceivedResponses {
     /// Responses by their id at the endpoint.
-    by_id: HashMap<String, Reply>,
+    by_id: HashMap<String, ReceivedResponse>,
     /// Responses by the id of their first call.
-    by_call: HashMap<String, Reply>,
+    by_call: HashMap<String, ReceivedResponse>,
     /// Whether the endpoint used one id for two different responses.
     reuses_ids: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reply {
+struct ReceivedResponse {
     digest: u64,
     request_bytes: usize,
     /// Minimum size of a request that continues the conversation after this response.
     next_bytes: usize,
 }
 
-impl Reply {
-    fn new(whole: &Whole, request_bytes: usize) -> Self {
+impl ReceivedResponse {
+    fn new(whole: &CollectedResponse, request_bytes: usize) -> Self {
         let content = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => text.len(),
             Item::Call(call) => call.arguments.len(),
@@ -55,16 +55,21 @@ impl Reply {
     }
 }
 
-impl Replies {
+impl ReceivedResponses {
     /// Whether the endpoint returned the same content with the same unique ids for an earlier
     /// request.
-    pub(crate) fn has(&self, id: Option<&str>, whole: &Whole, request_bytes: usize) -> bool {
+    pub(crate) fn is_replay(
+        &self,
+        id: Option<&str>,
+        whole: &CollectedResponse,
+        request_bytes: usize,
+    ) -> bool {
         if self.reuses_ids || self.by_id.is_empty() && self.by_call.is_empty() {
             return false;
         }
-        let reply = Reply::new(whole, request_bytes);
-        let by_id = id.filter(|id| is_unique(id)).and_then(|id| self.by_id.get(id));
-        match (by_id, call_id(whole)) {
+        let reply = ReceivedResponse::new(whole, request_bytes);
+        let by_id = id.filter(|id| looks_unique(id)).and_then(|id| self.by_id.get(id));
+        match (by_id, unique_call_id(whole)) {
             // Without a call, a repeated response id is weak evidence. But the conversation would
             // end here.
             (Some(before), None) => before.is_replayed_by(&reply),
@@ -76,16 +81,21 @@ impl Replies {
     }
 
     /// Keeps a response that is delivered.
-    pub(crate) fn keep(&mut self, id: Option<&str>, whole: &Whole, request_bytes: usize) {
-        let reply = Reply::new(whole, request_bytes);
-        let keep = |map: &mut HashMap<String, Reply>, id: &str| {
+    pub(crate) fn add(
+        &mut self,
+        id: Option<&str>,
+        whole: &CollectedResponse,
+        request_bytes: usize,
+    ) {
+        let reply = ReceivedResponse::new(whole, request_bytes);
+        let keep = |map: &mut HashMap<String, ReceivedResponse>, id: &str| {
             let before = map.insert(id.to_owned(), reply);
             before.is_some_and(|before| before.digest != reply.digest)
         };
-        if let Some(id) = id.filter(|id| is_unique(id)) {
+        if let Some(id) = id.filter(|id| looks_unique(id)) {
             self.reuses_ids |= keep(&mut self.by_id, id);
         }
-        if let Some(call) = call_id(whole) {
+        if let Some(call) = unique_call_id(whole) {
             self.reuses_ids |= keep(&mut self.by_call, call);
         }
     }
@@ -93,21 +103,21 @@ impl Replies {
 
 /// Returns the id of the first call, if it looks unique. Kimi's ids consist of the tool's name and
 /// a counter that restarts.
-fn call_id(whole: &Whole) -> Option<&str> {
+fn unique_call_id(whole: &CollectedResponse) -> Option<&str> {
     let call = whole.calls().next()?;
-    let is_own = is_unique(&call.id) && !call.id.contains(call.name.as_str());
+    let is_own = looks_unique(&call.id) && !call.id.contains(call.name.as_str());
     is_own.then_some(call.id.as_str())
 }
 
 /// Whether an id has a random part: digits mixed with letters.
-fn is_unique(id: &str) -> bool {
+fn looks_unique(id: &str) -> bool {
     id.split(|one: char| !one.is_ascii_alphanumeric()).any(|part| {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
         part.len() >= MIN_RANDOM_LENGTH && digits >= 2 && part.len() - digits >= 2
     })
 }
 
-fn digest(whole: &Whole) -> u64 {
+fn digest(whole: &CollectedResponse) -> u64 {
     let mut hasher = DefaultHasher::new();
     for item in &whole.items {
         match item {
@@ -126,29 +136,29 @@ mod tests {
 
     use super::*;
 
-    fn turn(id: &str, command: &str) -> Whole {
+    fn turn(id: &str, command: &str) -> CollectedResponse {
         let call = ToolCall { id: id.into(), name: "shell".into(), arguments: command.into() };
-        Whole { items: vec![Item::Call(call)], ..Whole::default() }
+        CollectedResponse { items: vec![Item::Call(call)], ..CollectedResponse::default() }
     }
 
     #[test]
     fn equal_turns_with_equal_unique_ids_are_replays() {
-        let mut replies = Replies::default();
+        let mut replies = ReceivedResponses::default();
         let first = turn("call_8f3b21aa", "ls");
-        assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 100));
-        replies.keep(Some("chatcmpl-91b7c2d05e"), &first, 100);
-        assert!(replies.has(Some("chatcmpl-91b7c2d05e"), &first, 150));
-        assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 100), "the same request");
+        assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 100));
+        replies.add(Some("chatcmpl-91b7c2d05e"), &first, 100);
+        assert!(replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 150));
+        assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 100), "the same request");
         // The model repeats itself, under a new id.
-        assert!(!replies.has(Some("chatcmpl-33d0e7f18a"), &turn("call_77c1d2ab", "ls"), 150));
+        assert!(!replies.is_replay(Some("chatcmpl-33d0e7f18a"), &turn("call_77c1d2ab", "ls"), 150));
         // Ids from a counter that restarts in each response prove nothing.
         for id in ["call_0", "call_000000000001", "functions.shell:0", "0", ""] {
-            let mut replies = Replies::default();
-            replies.keep(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
-            assert!(!replies.has(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
+            let mut replies = ReceivedResponses::default();
+            replies.add(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
+            assert!(!replies.is_replay(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
         }
         // Neither do the ids of a server that used one id for two different responses.
-        replies.keep(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
-        assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 250));
+        replies.add(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
+        assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 250));
     }
 }

@@ -1,6 +1,6 @@
 //! Builds a request from an [`Ask`] and a model's parameters.
 
-use proctor_types::{Ask, Fault, Layer, ModelSpec, ToolSpec};
+use proctor_types::{Fault, Layer, ModelRequest, ModelSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{Request, chat, message, neutral::Tool};
@@ -15,7 +15,7 @@ pub(crate) fn reserved_override(model: &ModelSpec) -> Option<&'static str> {
 }
 
 /// Checks everything that can be checked before the first request.
-pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
+pub(crate) fn check_model(model: &ModelSpec) -> Result<(), Fault> {
     match reserved_override(model) {
         None => Ok(()),
         Some(field) => {
@@ -35,7 +35,7 @@ pub(crate) fn chat_fields(
 ) -> Map<String, Value> {
     let mut body = Map::new();
     if !tools.is_empty() {
-        body.insert("tools".into(), tools.iter().map(chat::tool).collect());
+        body.insert("tools".into(), tools.iter().map(chat::write_tool_spec).collect());
     }
     let limited = ["max_tokens", "max_completion_tokens"]
         .iter()
@@ -62,7 +62,7 @@ pub(crate) fn chat_fields(
 }
 
 /// Returns a request for an endpoint with a format other than chat, without the arm's parameters.
-pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
+pub(crate) fn neutral_request(model: &ModelSpec, ask: &ModelRequest) -> Request {
     let tool = |tool: &ToolSpec| Tool {
         name: tool.name.clone(),
         description: tool.description.clone(),
@@ -80,7 +80,7 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
 
 /// Sets cache breakpoints at the end of each part that the next request repeats: tools, system, and
 /// the last two user messages. The API accepts up to four.
-pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
+pub(crate) fn add_cache_breakpoints(body: &mut Map<String, Value>) {
     let mark = |block: &mut Value| {
         if let Some(block) = block.as_object_mut() {
             block.insert("cache_control".into(), json!({"type": "ephemeral"}));
@@ -102,16 +102,16 @@ pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use proctor_types::{Ask, Message, ModelSpec, ToolCall, ToolSpec};
+    use proctor_types::{Message, ModelRequest, ModelSpec, ToolCall, ToolSpec};
     use serde_json::{Value, json};
 
-    use super::{chat_fields, check};
+    use super::{chat_fields, check_model};
     use crate::ask::SentConversation;
 
     /// Returns the complete request body.
-    fn body(model: &ModelSpec, limit_field: &str, ask: &Ask) -> Value {
+    fn body(model: &ModelSpec, limit_field: &str, ask: &ModelRequest) -> Value {
         let mut written = SentConversation::default();
-        written.follow(ask);
+        written.update(ask);
         let body = written.body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
         serde_json::from_slice(&body).expect("JSON")
     }
@@ -128,7 +128,7 @@ mod tests {
     fn body_contains_only_configured_fields() {
         let call = ToolCall { id: "c".into(), name: "shell".into(), arguments: "{oops".into() };
         let extra = json!({"reasoning_content": "hm", "role": "user"});
-        let ask = Ask {
+        let ask = ModelRequest {
             messages: vec![
                 Message::User { content: "hi".into() },
                 Message::Assistant {
@@ -166,18 +166,18 @@ mod tests {
 
     #[test]
     fn output_limit_in_extra_body_replaces_the_default() {
-        let ask = Ask { messages: Vec::new(), tools: Vec::new() };
+        let ask = ModelRequest { messages: Vec::new(), tools: Vec::new() };
         let body = body(&model(json!({"max_completion_tokens": 9})), "max_tokens", &ask);
         assert_eq!(body["max_completion_tokens"], 9);
         assert_eq!(body.get("max_tokens"), None);
     }
 
     #[test]
-    fn check_rejects_fields_that_the_gateway_fills() {
+    fn check_model_rejects_fields_that_the_gateway_fills() {
         for field in super::RESERVED_FIELDS {
-            let fault = check(&model(json!({field: true}))).expect_err(field);
+            let fault = check_model(&model(json!({field: true}))).expect_err(field);
             assert!(fault.what.contains(&format!("extra_body.{field}")), "{fault}");
         }
-        assert_eq!(check(&model(json!({"top_k": 3}))), Ok(()));
+        assert_eq!(check_model(&model(json!({"top_k": 3}))), Ok(()));
     }
 }

@@ -1,5 +1,5 @@
 //! The path of every request: admit, send, judge, settle, record, deliver. The in-process call
-//! (`ask.rs`) and the HTTP server (`server/call.rs`) are its two entry points.
+//! (`ask.rs`) and the HTTP server (`server/client_request.rs`) are its two entry points.
 
 use std::{
     future::{Future, ready},
@@ -8,27 +8,27 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Answer, Event, Fault, RequestClass, Responder, Usage};
+use proctor_types::{Event, Fault, ModelResponse, RequestClass, Responder, Usage};
 use tokio::time::Instant;
 
 use crate::{
-    Admission, AskError, Reserve, TrialGateway,
+    Admission, RequestBounds, RequestError, TrialGateway,
     checks::EndpointChecks,
     codec::{
-        neutral::{Delta, Stop, Whole},
+        neutral::{CollectedResponse, Delta, StopReason},
         sse,
     },
-    context_window::ContextWindow,
-    form::Form,
-    judge::{Judgement, Trouble, TroubleKind, judge},
-    rejections::{self, Subject},
+    context_window::ContextWindowRules,
+    error_text::{error_message, first_words, quote_body},
+    judge::{AttemptFailure, FailureKind, Judgement, judge},
+    rejections::{self, ErrorSubject},
     repair::{Action, Repair},
+    repaired_request::RepairedRequest,
     send::{AttemptResult, ResponseProgress},
-    sink::Waiting,
+    sink::WaitNotice,
     tokens,
     trial::{Attempts, CancelReason},
     usage,
-    words::{first_words, quoted, said},
 };
 
 /// An outgoing request.
@@ -51,10 +51,10 @@ pub(crate) struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    fn reserve(&self) -> Reserve {
-        Reserve {
+    fn bounds(&self) -> RequestBounds {
+        RequestBounds {
             class: self.class,
-            input_estimate: tokens::ceiling(self.body.len()),
+            input_estimate: tokens::max_input_tokens(self.body.len()),
             max_output: self.max_output,
         }
     }
@@ -63,12 +63,12 @@ impl OutgoingRequest {
 /// The caller of a request. The defaults suit an in-process caller.
 pub(crate) trait Client: Send {
     /// Whether the caller has stopped waiting for the response.
-    fn is_gone(&self) -> bool {
+    fn is_disconnected(&self) -> bool {
         false
     }
 
     /// Whether part of a response was sent, so that no other response can follow.
-    fn has_begun(&self) -> bool {
+    fn has_started_response(&self) -> bool {
         false
     }
 
@@ -81,10 +81,10 @@ pub(crate) trait Client: Send {
     }
 
     /// Called when the head of a successful response arrives.
-    fn head(&mut self, _: &HeaderMap) {}
+    fn on_head(&mut self, _: &HeaderMap) {}
 
     /// Called for each event of a stream, with its deltas. `ended`: nothing relevant follows.
-    fn event(
+    fn on_event(
         &mut self,
         _: &sse::Event,
         _: &[Delta],
@@ -94,17 +94,17 @@ pub(crate) trait Client: Send {
     }
 
     /// Called when a response arrives without streaming.
-    fn whole(&mut self, _raw: &[u8], _: &[Delta]) {}
+    fn on_response(&mut self, _raw: &[u8], _: &[Delta]) {}
 
     /// Called once the response is charged. The client may build the remainder but must not send it
     /// yet.
-    fn settled(&mut self, _: &Whole, _: &Usage) {}
+    fn on_settled(&mut self, _: &CollectedResponse, _: &Usage) {}
 
     /// Records how the request ended, before the end is sent.
     fn record(
         &mut self,
         _: &TrialGateway,
-        _: End<'_>,
+        _: RequestEnd<'_>,
     ) -> impl Future<Output = Result<(), Fault>> + Send {
         ready(Ok(()))
     }
@@ -117,10 +117,10 @@ pub(crate) trait Client: Send {
 
 /// How a request ended.
 #[derive(Debug, Default)]
-pub(crate) struct End<'a> {
+pub(crate) struct RequestEnd<'a> {
     pub step: Option<u64>,
     /// The complete response, with its usage and cost.
-    pub answer: Option<&'a Answer>,
+    pub answer: Option<&'a ModelResponse>,
     pub error: Option<String>,
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
@@ -135,13 +135,13 @@ pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
 
 /// Why a request failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    Refused(AskError),
+pub(crate) enum RequestFailure {
+    Refused(RequestError),
     /// The client has received part of the response. `cut`: the limit or fault that ended it, if
     /// any.
     Interrupted {
         why: String,
-        cut: Option<AskError>,
+        cut: Option<RequestError>,
         charged: Charge,
     },
     /// The caller has disconnected, so no further attempt is paid for.
@@ -150,7 +150,7 @@ pub(crate) enum Failure {
     },
 }
 
-impl<E: Into<AskError>> From<E> for Failure {
+impl<E: Into<RequestError>> From<E> for RequestFailure {
     fn from(error: E) -> Self {
         Self::Refused(error.into())
     }
@@ -169,7 +169,7 @@ pub(crate) struct Charge {
 
 /// One attempt, with everything that is recorded about it.
 struct AttemptRecord<'a> {
-    form: &'a Form,
+    form: &'a RepairedRequest,
     number: u32,
     /// Back-off before the attempt.
     pause: Duration,
@@ -185,10 +185,13 @@ struct AttemptRecord<'a> {
 
 /// Whether a rejection is worth a retry: it may come from one backend of a router, or be a filter's
 /// false alarm. An overflow would only occur again.
-fn is_worth_repeating(status: u16, body: &str) -> bool {
+fn is_worth_retrying(status: u16, body: &str) -> bool {
     matches!(
-        rejections::subject(status, body),
-        Subject::Unknown | Subject::UnknownModel | Subject::ContentFilter | Subject::Proxy
+        rejections::classify_error(status, body),
+        ErrorSubject::Unknown
+            | ErrorSubject::UnknownModel
+            | ErrorSubject::ContentFilter
+            | ErrorSubject::Proxy
     )
 }
 
@@ -198,15 +201,16 @@ impl TrialGateway {
         &self,
         request: &OutgoingRequest,
         client: &mut C,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ModelResponse, RequestFailure> {
         if request.class == RequestClass::Main {
-            self.sink().step_ends().await?;
+            self.sink().on_step_end().await?;
         }
         let mut attempts = Attempts::default();
         let begun = Instant::now();
-        let mut response_progress = ResponseProgress::new(client.wait_for(self.turn()).await?);
+        let mut response_progress =
+            ResponseProgress::new(client.wait_for(self.acquire_call_permit()).await?);
         let mut waited = begun.elapsed();
-        let mut form = Form::new(self, request);
+        let mut form = RepairedRequest::new(self, request);
         let (mut rejections, mut filtered, mut cut_streams) = (0, 0, 0);
         let mut unauthorized = false;
         loop {
@@ -214,26 +218,26 @@ impl TrialGateway {
             // Reserve for each attempt separately: a request that waits for its next attempt
             // reserves nothing.
             self.check_halts(request.tools)?;
-            let admitted = self.admit_as(request.reserve(), (request.grace, request.sub_agent));
+            let admitted = self.admit_request(request.bounds(), (request.grace, request.sub_agent));
             let admission = client.wait_for(admitted).await?;
             // The request may have waited for a long time.
             self.check_halts(request.tools)?;
             // Includes the wait for the first response, which precedes the first attempt.
-            let queued = admission.queued() + std::mem::take(&mut waited);
-            let shared = admission.queued_for_shared();
-            let origin = self.origin(request.tools);
+            let queued = admission.queue_time() + std::mem::take(&mut waited);
+            let shared = admission.shared_queue_time();
+            let origin = self.request_origin(request.tools);
             response_progress.restart();
-            let attempt = self.lost().attempt(|| response_progress.progress());
+            let attempt = self.lost_time().start_attempt(|| response_progress.last_progress());
             let result = self.send(request, client, &response_progress).await;
             let mut judged = judge(&result, &self.route().endpoint);
             let unsupported = match judged {
                 Judgement::Answered => self.unsupported_tools(request, &result.whole).await,
                 _ => None,
             };
-            if matches!(judged, Judgement::Answered) && !client.has_begun() {
+            if matches!(judged, Judgement::Answered) && !client.has_started_response() {
                 let doubt = self.retry_reason(&result, filtered, request).await?;
                 if let Some(trouble) = doubt {
-                    filtered += u32::from(trouble.kind == TroubleKind::Filtered);
+                    filtered += u32::from(trouble.kind == FailureKind::Filtered);
                     judged = Judgement::Retry(trouble);
                 }
             }
@@ -241,34 +245,37 @@ impl TrialGateway {
             if let Judgement::Unusable(fault) = &judged
                 && result.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
-                && self.route().halts.has_answered(&self.route().model)
+                && self.route().halts.has_responded(&self.route().model)
             {
-                judged = Judgement::Retry(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
+                judged = Judgement::Retry(AttemptFailure::new(
+                    FailureKind::Endpoint,
+                    fault.what.as_str(),
+                ));
             }
-            if let Some(trouble) = self.unknown_model(&result, &judged) {
+            if let Some(trouble) = self.unknown_model_failure(&result, &judged) {
                 judged = Judgement::Retry(trouble);
             }
             // This halts only requests with tools, so it must not reach `unusable`.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
-                Judgement::Retry(trouble) => attempt.failed(&trouble.brief),
+                Judgement::Retry(trouble) => attempt.fail(&trouble.brief),
                 // On drop, the guard counts the time as lost if the endpoint was silent.
                 Judgement::Cut(_) => drop(attempt),
-                _ => attempt.completed(),
+                _ => attempt.complete(),
             }
             match &judged {
                 Judgement::Answered => {
-                    self.responded(&origin);
-                    self.replies().keep(
+                    self.note_response(&origin);
+                    self.received_responses().add(
                         result.names.id.as_deref(),
                         &result.whole,
                         request.body.len(),
                     );
-                    form.accepted(self);
+                    form.remember_repairs(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
-                    self.unusable(result.status, &origin, fault);
+                    self.note_unusable(result.status, &origin, fault);
                 }
                 _ => {}
             }
@@ -290,40 +297,44 @@ impl TrialGateway {
                     return self.deliver(request, result.whole, charged, client).await;
                 }
                 // Part of the response was already sent, so no other response can follow.
-                Judgement::Unusable(fault) if client.has_begun() => {
+                Judgement::Unusable(fault) if client.has_started_response() => {
                     let why = fault.what.clone();
-                    return Err(Failure::Interrupted { why, cut: Some(fault.into()), charged });
+                    return Err(RequestFailure::Interrupted {
+                        why,
+                        cut: Some(fault.into()),
+                        charged,
+                    });
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
-                    let free = !client.has_begun() && !client.is_gone();
-                    if free && form.repair(self, status, &body, rejections + 1)? {
+                    let free = !client.has_started_response() && !client.is_disconnected();
+                    if free && form.repair_for_error(self, status, &body, rejections + 1)? {
                         continue;
                     }
                     rejections += 1;
                     if free
                         && rejections < self.route().policy.rejected_attempts
-                        && is_worth_repeating(status, &body)
+                        && is_worth_retrying(status, &body)
                     {
-                        let wait = self.after_rejection(rejections, status, &body);
+                        let wait = self.wait_after_rejection(rejections, status, &body);
                         client.wait_for(wait).await?;
                         continue;
                     }
-                    let error = self.rejected(status, body, &form.request).await;
+                    let error = self.classify_rejection(status, body, &form.request).await;
                     // The model responds, and it may accept other requests.
                     if let Some(turn) = &response_progress.turn {
-                        turn.model_responded();
+                        turn.note_response();
                     }
                     return Err(error.into());
                 }
                 Judgement::Retry(trouble) => {
                     // Some servers report a request that they cannot parse as their own failure.
                     let failed = matches!(result.status, Some(500..=599));
-                    let free = !client.has_begun() && !client.is_gone();
+                    let free = !client.has_started_response() && !client.is_disconnected();
                     let (status, number) = (result.status.unwrap_or_default(), attempts.number());
                     if failed
                         && free
-                        && form.repair(
+                        && form.repair_for_error(
                             self,
                             status,
                             &String::from_utf8_lossy(&result.raw),
@@ -333,49 +344,53 @@ impl TrialGateway {
                         continue;
                     }
                     cut_streams +=
-                        u32::from(trouble.kind == TroubleKind::Endpoint && result.is_cut());
+                        u32::from(trouble.kind == FailureKind::Endpoint && result.is_cut_off());
                     let are_cut = cut_streams >= self.route().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
-                        TroubleKind::Damaged => Some(("no_stream", Action::NoStream)),
-                        TroubleKind::Endpoint if are_cut => Some(("no_stream", Action::NoStream)),
-                        TroubleKind::Capped => {
+                        FailureKind::Damaged => Some(("no_stream", Action::NoStream)),
+                        FailureKind::Endpoint if are_cut => Some(("no_stream", Action::NoStream)),
+                        FailureKind::Capped => {
                             Some(("explicit_limit", Action::ExplicitLimit(limit)))
                         }
                         _ => None,
                     };
                     let repair =
                         repair.map(|(name, action)| Repair { name: name.to_owned(), action });
-                    if trouble.kind == TroubleKind::Damaged {
+                    if trouble.kind == FailureKind::Damaged {
                         form.bypass_caches();
                     }
                     // After cut streams, pause before the next attempt.
-                    if free && form.add(self, repair, 1) && !are_cut {
+                    if free && form.apply_repairs(self, repair, 1) && !are_cut {
                         continue;
                     }
                     (Some(trouble), None)
                 }
                 Judgement::Cut(cut) => (None, Some(cut)),
             };
-            if client.has_begun() {
+            if client.has_started_response() {
                 let why = match (&trouble, &cut) {
                     (Some(trouble), _) => trouble.why.clone(),
-                    (None, cut) => cut.as_ref().map(CancelReason::why).unwrap_or_default(),
+                    (None, cut) => cut.as_ref().map(CancelReason::describe).unwrap_or_default(),
                 };
                 let why = self.route().endpoint.redact_text(&format!("aborted: {why}"));
-                return Err(Failure::Interrupted { why, cut: cut.map(|cut| cut.error()), charged });
+                return Err(RequestFailure::Interrupted {
+                    why,
+                    cut: cut.map(|cut| cut.error()),
+                    charged,
+                });
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
                     // Do this before another trial gets the turn, because it would only meet the
                     // same silence.
                     if let CancelReason::Budget(kind) = cut {
-                        self.lost_to_the_endpoint(kind);
+                        self.lost_time_fault(kind);
                     }
                     return Err(cut.error().into());
                 }
-                (Some(trouble), None) if client.is_gone() => {
-                    return Err(Failure::Disconnected { why: trouble.why });
+                (Some(trouble), None) if client.is_disconnected() => {
+                    return Err(RequestFailure::Disconnected { why: trouble.why });
                 }
                 (Some(trouble), None) => {
                     let wait = self.wait_for_retry(
@@ -388,7 +403,8 @@ impl TrialGateway {
                     // fails.
                     if response_progress.turn.take().is_some() {
                         let begun = Instant::now();
-                        response_progress.turn = client.wait_for(self.turn()).await?;
+                        response_progress.turn =
+                            client.wait_for(self.acquire_call_permit()).await?;
                         waited = begun.elapsed();
                     }
                 }
@@ -399,17 +415,21 @@ impl TrialGateway {
 
     /// Returns why a request should be retried after a server rejected the model as unknown. The
     /// model has responded in this run, so another server of the endpoint has it.
-    fn unknown_model(&self, result: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
+    fn unknown_model_failure(
+        &self,
+        result: &AttemptResult,
+        judged: &Judgement,
+    ) -> Option<AttemptFailure> {
         let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
         let status = result.status.filter(|_| is_final)?;
         let body = String::from_utf8_lossy(&result.raw);
         let line = self.route();
-        let is_known = rejections::subject(status, &body) == Subject::UnknownModel
-            && line.halts.has_answered(&line.model);
+        let is_known = rejections::classify_error(status, &body) == ErrorSubject::UnknownModel
+            && line.halts.has_responded(&line.model);
         is_known.then(|| {
-            Trouble::new(
-                TroubleKind::Endpoint,
-                format!("status {status}: {}", quoted(&said(&body))),
+            AttemptFailure::new(
+                FailureKind::Endpoint,
+                format!("status {status}: {}", quote_body(&error_message(&body))),
             )
         })
     }
@@ -421,46 +441,54 @@ impl TrialGateway {
         result: &AttemptResult,
         filtered: u32,
         request: &OutgoingRequest,
-    ) -> Result<Option<Trouble>, Fault> {
+    ) -> Result<Option<AttemptFailure>, Fault> {
         let whole = &result.whole;
-        let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
+        let trouble = |kind, why: &str| Some(AttemptFailure::new(kind, why));
         let bytes = request.body.len();
         let is_main = request.class == RequestClass::Main;
-        if is_main && self.replies().has(result.names.id.as_deref(), whole, bytes) {
+        if is_main && self.received_responses().is_replay(result.names.id.as_deref(), whole, bytes)
+        {
             let why = "the endpoint repeated its response to an earlier request";
-            return Ok(Some(Trouble::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
+            return Ok(Some(AttemptFailure::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
         }
         Ok(match whole.stop {
-            Some(Stop::Filter) if filtered + 1 < self.route().policy.rejected_attempts => {
-                trouble(TroubleKind::Filtered, "the provider's filter stopped the response")
+            Some(StopReason::Filter) if filtered + 1 < self.route().policy.rejected_attempts => {
+                trouble(FailureKind::Filtered, "the provider's filter stopped the response")
             }
-            Some(Stop::Window) => {
-                let counted = usage::counted(self.route().model.api, &request.body, whole).await;
-                let rules = ContextWindow::shipped()?;
+            Some(StopReason::Window) => {
+                let counted =
+                    usage::count_usage(self.route().model.api, &request.body, whole).await;
+                let rules = ContextWindowRules::shipped()?;
                 let tokens = counted.input + counted.output;
                 let why =
                     format!("the endpoint reports a full context window after {tokens} tokens");
-                match rules.is_possible(tokens, 0, self.route().window) {
+                match rules.is_overflow_plausible(tokens, 0, self.route().window) {
                     true => None,
-                    false => trouble(TroubleKind::Empty, &why),
+                    false => trouble(FailureKind::Empty, &why),
                 }
             }
-            _ => self.damage(request, whole).await?,
+            _ => self.find_defect(request, whole).await?,
         })
     }
 
     /// Waits before a rejected request is retried.
-    async fn after_rejection(
+    async fn wait_after_rejection(
         &self,
         rejections: u32,
         status: u16,
         body: &str,
-    ) -> Result<(), AskError> {
+    ) -> Result<(), RequestError> {
         let pause = self.route().policy.pause(rejections, None);
-        let why =
-            self.route().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
+        let why = self
+            .route()
+            .endpoint
+            .redact_text(&format!("{status} {}", first_words(&error_message(body))));
         let attempts = self.route().policy.rejected_attempts;
-        self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
+        self.wait_before_attempt(
+            pause,
+            WaitNotice::BackOff { attempt: rejections, attempts, why, pause },
+        )
+        .await
     }
 
     /// Charges an attempt, useful or not: by the endpoint's own count, or by our count of the bytes
@@ -474,15 +502,15 @@ impl TrialGateway {
         client: &C,
     ) -> Charge {
         let answered = matches!(judged, Judgement::Answered);
-        let usage = if answered || result.has_begun() {
-            Some(usage::counted(self.route().model.api, &request.body, &result.whole).await)
+        let usage = if answered || result.has_output() {
+            Some(usage::count_usage(self.route().model.api, &request.body, &result.whole).await)
         } else {
             result.unreadable.as_ref().and_then(|(_, billed)| *billed)
         };
         match (usage, judged) {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
-                let delivered = answered && !client.is_gone();
+                let delivered = answered && !client.is_disconnected();
                 let step = admission.settle(&usage, cost_usd, delivered);
                 Charge {
                     usage: Some(usage),
@@ -493,7 +521,7 @@ impl TrialGateway {
                 }
             }
             (None, Judgement::Retry(trouble)) if matches!(result.status, Some(429 | 529)) => {
-                admission.throttled(trouble.retry_after);
+                admission.finish_throttled(trouble.retry_after);
                 Charge::default()
             }
             _ => Charge::default(),
@@ -516,11 +544,11 @@ impl TrialGateway {
         let error = match judged {
             Judgement::Answered => None,
             Judgement::Retry(trouble) => Some(trouble.why.clone()),
-            Judgement::Cut(cut) => Some(cut.why()),
+            Judgement::Cut(cut) => Some(cut.describe()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => Some(fault.what.clone()),
         };
-        let without_key = endpoint.redacted(&result.raw);
+        let without_key = endpoint.redact_if_present(&result.raw);
         let response = match result.has_split_key {
             true => SPLIT_KEY_NOTICE,
             false => without_key.as_deref().unwrap_or(&result.raw),
@@ -538,7 +566,7 @@ impl TrialGateway {
             // Don't record waits that round to zero.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(result.took.as_secs_f64()),
-            lost_seconds: result.lost(judged, response_progress).as_secs_f64(),
+            lost_seconds: result.lost_time(judged, response_progress).as_secs_f64(),
             first_byte_seconds: result.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,
@@ -546,15 +574,15 @@ impl TrialGateway {
                 Judgement::Answered => result.names.responder.clone(),
                 _ => None,
             }
-            .map(|responder| self.redacted(responder)),
-            request: Some(self.sink().body(&self.without_key(&form.request.body)).await?),
-            repairs: form.names(),
+            .map(|responder| self.redact_responder(responder)),
+            request: Some(self.sink().body(&self.redact_request(&form.request.body)).await?),
+            repairs: form.repair_names(),
             body,
         };
-        self.sink().event(step, event).await
+        self.sink().record_event(step, event).await
     }
 
-    fn redacted(&self, responder: Responder) -> Responder {
+    fn redact_responder(&self, responder: Responder) -> Responder {
         let clean = |name: Option<String>| name.map(|one| self.route().endpoint.redact_text(&one));
         Responder {
             model: clean(responder.model),
@@ -568,29 +596,30 @@ impl TrialGateway {
     async fn deliver<C: Client>(
         &self,
         request: &OutgoingRequest,
-        whole: Whole,
+        whole: CollectedResponse,
         charged: Charge,
         client: &mut C,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ModelResponse, RequestFailure> {
         let Charge { usage, cost_usd, step, delivered, has_split_key } = charged;
         let usage = usage.unwrap_or_default();
-        client.settled(&whole, &usage);
-        let mut answer = Answer { usage, cost_usd, ..whole.answer() };
-        if EndpointChecks::shipped()?.end_token.cut(&mut answer.content) {
+        client.on_settled(&whole, &usage);
+        let mut answer = ModelResponse { usage, cost_usd, ..whole.to_model_response() };
+        if EndpointChecks::shipped()?.end_token.strip_end_tokens(&mut answer.content) {
             // The next request must return the turn as the endpoint wrote it.
             answer.native = answer.native.or(whole.native);
         }
-        let answer = self.route().endpoint.redact_answer(answer);
+        let answer = self.route().endpoint.redact_response(answer);
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);
-        let end = End { step, answer: answered, error, usage, cost_usd, delivered, has_split_key };
+        let end =
+            RequestEnd { step, answer: answered, error, usage, cost_usd, delivered, has_split_key };
         client.record(self, end).await?;
         if request.grace {
             let event = Event::GraceAnswered { answer: answer.clone() };
-            self.sink().event(self.meter().steps(), event).await?;
+            self.sink().record_event(self.meter().steps(), event).await?;
         } else if let Some(step) = step {
-            self.sink().event(step, Event::ModelAnswered { answer: answer.clone() }).await?;
+            self.sink().record_event(step, Event::ModelAnswered { answer: answer.clone() }).await?;
         }
         client.finish().await;
         Ok(answer)

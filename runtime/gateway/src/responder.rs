@@ -1,7 +1,7 @@
 //! Reads a response's names from its bytes: a router names the provider that it chose, and an
 //! endpoint names the response, the model and its server's configuration.
 
-use proctor_types::{Responder, harmless};
+use proctor_types::{Responder, replace_control_chars};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ struct Nested {
 
 /// The names in a response.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ResponseNames {
     /// The response's id at the endpoint. For a stream, the id in its first event.
     pub id: Option<String>,
     /// `None`: the response names neither a model nor a provider.
@@ -49,48 +49,48 @@ pub(crate) struct Names {
 }
 
 /// Reads the names in a response. `model` is the name that the codec found, used if no other is.
-pub(crate) fn names(raw: &[u8], model: &str) -> Names {
+pub(crate) fn read_names(raw: &[u8], model: &str) -> ResponseNames {
     let text = String::from_utf8_lossy(raw);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let (mut id, mut found) = (None, Responder::default());
     if text.starts_with('{') {
-        id = add(&mut found, text);
+        id = add_names(&mut found, text);
     } else {
         let lines = text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
         let events = lines.filter(|data| data.trim_start().starts_with('{')).take(MAX_EVENTS);
         for (number, data) in events.enumerate() {
-            let own = add(&mut found, data);
+            let own = add_names(&mut found, data);
             if number == 0 {
                 id = own;
             }
         }
     }
-    found.model = found.model.or_else(|| word(&model.into()));
-    Names { id, responder: (!found.is_unknown()).then_some(found) }
+    found.model = found.model.or_else(|| clean_name(&model.into()));
+    ResponseNames { id, responder: (!found.is_unknown()).then_some(found) }
 }
 
 /// Adds an object's names and returns its id. Names that were found earlier are kept.
-fn add(found: &mut Responder, object: &str) -> Option<String> {
+fn add_names(found: &mut Responder, object: &str) -> Option<String> {
     let named = serde_json::from_str::<ResponseFields>(object).ok()?;
     let nested = [named.message, named.response].into_iter().flatten();
     let nested: Vec<Nested> = nested.collect();
     let ids = [&named.id, &named.response_id].into_iter().chain(nested.iter().map(|one| &one.id));
     let id = ids.filter_map(Value::as_str).next().map(ToOwned::to_owned);
     let of = |own: [&Value; 2], inner: fn(&Nested) -> &Value| {
-        own.into_iter().chain(nested.iter().map(inner)).find_map(word)
+        own.into_iter().chain(nested.iter().map(inner)).find_map(clean_name)
     };
     let none = Value::Null;
     let model = of([&named.model, &named.model_version], |one| &one.model);
     let provider = of([&named.provider, &none], |one| &one.provider);
     found.model = found.model.take().or(model);
     found.provider = found.provider.take().or(provider);
-    found.fingerprint = found.fingerprint.take().or_else(|| word(&named.system_fingerprint));
+    found.fingerprint = found.fingerprint.take().or_else(|| clean_name(&named.system_fingerprint));
     id
 }
 
-fn word(value: &Value) -> Option<String> {
+fn clean_name(value: &Value) -> Option<String> {
     let text: String = value.as_str()?.trim().chars().take(MAX_NAME_CHARS).collect();
-    let text = harmless(&text).into_owned();
+    let text = replace_control_chars(&text).into_owned();
     (!text.is_empty()).then_some(text)
 }
 
@@ -98,16 +98,16 @@ fn word(value: &Value) -> Option<String> {
 mod tests {
     use proctor_types::Responder;
 
-    use super::names;
+    use super::read_names;
 
     #[test]
-    fn names_finds_the_responder_in_every_format() {
+    fn responder_is_found_in_every_format() {
         let named = |model: &str, provider: Option<&str>, fingerprint: Option<&str>| Responder {
             model: Some(model.into()),
             provider: provider.map(Into::into),
             fingerprint: fingerprint.map(Into::into),
         };
-        let responder = |raw: &[u8], model: &str| names(raw, model).responder;
+        let responder = |raw: &[u8], model: &str| read_names(raw, model).responder;
         for (raw, wanted) in [
             (
                 r#"{"model": "m", "provider": "A", "system_fingerprint": "fp1", "choices": []}"#,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn names_finds_the_response_id_in_every_format() {
+    fn response_id_is_found_in_every_format() {
         for (raw, wanted) in [
             (r#"{"id": "chatcmpl-1", "choices": []}"#, Some("chatcmpl-1")),
             (
@@ -156,7 +156,7 @@ mod tests {
             ("data: {\"id\": 7}\n\n", None),
             ("<html>", None),
         ] {
-            assert_eq!(names(raw.as_bytes(), "").id.as_deref(), wanted, "{raw}");
+            assert_eq!(read_names(raw.as_bytes(), "").id.as_deref(), wanted, "{raw}");
         }
     }
 }

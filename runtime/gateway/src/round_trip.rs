@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
-    Losses, neutral::Request, neutral::Role, neutral::Turn, neutral::Whole, read_request,
-    read_whole, reader, request_for, sse, whole_turn, write_whole,
+    Losses, native_turn, neutral::CollectedResponse, neutral::Request, neutral::Role,
+    neutral::Turn, read_request, read_response, reader, sse, write_request, write_response,
 };
-use crate::turns::Turns;
+use crate::turns::NativeTurns;
 
-const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
+const ALL_APIS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
 /// Returns text without leading or trailing whitespace, with characters of several widths.
 fn text(rng: &mut Rng) -> String {
@@ -292,26 +292,26 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
 }
 
 /// Reads an endpoint's stream as the gateway does.
-fn read_stream(api: Api, events: &[Value]) -> Whole {
-    let (mut reader, mut whole) = (reader(api), Whole::default());
+fn read_stream(api: Api, events: &[Value]) -> CollectedResponse {
+    let (mut reader, mut whole) = (reader(api), CollectedResponse::default());
     for event in events {
-        let event = sse::event(format!("data: {event}\n\n").into());
+        let event = sse::parse_event(format!("data: {event}\n\n").into());
         let deltas = reader.read(&event).expect("a valid event");
         deltas.into_iter().for_each(|delta| whole.push(delta));
     }
-    whole.native = Some(NativeTurn { api, items: reader.turn() });
+    whole.native = Some(NativeTurn { api, items: reader.take_turn() });
     whole
 }
 
 /// Returns the model's turn as it appears in a request that continues the conversation.
-fn sent(api: Api, turn: Turn) -> Value {
+fn sent_turn(api: Api, turn: Turn) -> Value {
     let user = Turn::new(Role::User, vec![crate::codec::Part::Text("on".into())]);
     let request = Request { turns: vec![turn, user], ..Request::default() };
-    let body = request_for(api, &request, &mut Losses::default()).expect("a body");
-    turn_in(api, &body)
+    let body = write_request(api, &request, &mut Losses::default()).expect("a body");
+    extract_turn(api, &body)
 }
 
-fn turn_in(api: Api, body: &Map<String, Value>) -> Value {
+fn extract_turn(api: Api, body: &Map<String, Value>) -> Value {
     match api {
         Api::Chat => json!([body["messages"][0]]),
         Api::Messages => body["messages"][0]["content"].clone(),
@@ -324,7 +324,7 @@ fn turn_in(api: Api, body: &Map<String, Value>) -> Value {
 }
 
 /// Returns the request with which a client sends back the response it received.
-fn returned(api: Api, given: &Value) -> Value {
+fn continuing_request(api: Api, given: &Value) -> Value {
     match api {
         Api::Chat => {
             json!({"messages": [given["choices"][0]["message"], {"role": "user", "content": "on"}]})
@@ -349,20 +349,20 @@ proptest! {
 
     #[test]
     fn turn_survives_a_round_trip_in_every_format(seed in any::<u64>()) {
-        for api in ALL {
+        for api in ALL_APIS {
             let mut rng = Rng::with_seed(seed);
             let items = turn(api, &mut rng);
             let body = response(api, &items);
-            let mut whole = Whole::of(read_whole(api, &body, 1).expect("an answer"));
+            let mut whole = CollectedResponse::from_deltas(read_response(api, &body, 1).expect("an answer"));
             let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
-            whole.native = Some(NativeTurn { api, items: whole_turn(api, &body, &ids) });
+            whole.native = Some(NativeTurn { api, items: native_turn(api, &body, &ids) });
             let streamed = read_stream(api, &stream(api, &items, &mut rng));
             for (how, whole) in [("whole", whole), ("streamed", streamed)] {
                 // Send it back as an in-process scaffold does.
-                let message = whole.answer().message();
+                let message = whole.to_model_response().to_message();
                 let again = match api {
                     Api::Chat => json!([crate::codec::message::to_chat(&message)]),
-                    _ => sent(api, crate::codec::message::to_turn(&message)),
+                    _ => sent_turn(api, crate::codec::message::to_turn(&message)),
                 };
                 prop_assert_eq!(again, json!(items.clone()), "{} {}", api, how);
             }
@@ -371,23 +371,23 @@ proptest! {
 
     #[test]
     fn turn_survives_a_round_trip_through_a_client_of_another_format(seed in any::<u64>()) {
-        for (upstream, client) in ALL.into_iter().flat_map(|one| ALL.map(|other| (one, other))) {
+        for (upstream, client) in ALL_APIS.into_iter().flat_map(|one| ALL_APIS.map(|other| (one, other))) {
             if upstream == client {
                 continue;
             }
             let mut rng = Rng::with_seed(seed);
             let items = turn(upstream, &mut rng);
             let whole = read_stream(upstream, &stream(upstream, &items, &mut rng));
-            let mut turns = Turns::default();
-            turns.keep(&whole);
-            let given = write_whole(client, &Map::new(), &whole, &whole.usage.unwrap_or_default());
-            let asked = returned(client, &given);
+            let mut turns = NativeTurns::default();
+            turns.store(&whole);
+            let given = write_response(client, &Map::new(), &whole, &whole.usage.unwrap_or_default());
+            let asked = continuing_request(client, &given);
             let mut losses = Losses::default();
             let asked = asked.as_object().expect("an object");
             let mut request = read_request(client, asked, &mut losses).expect("a request");
             turns.restore(&mut request);
-            let body = request_for(upstream, &request, &mut losses).expect("a body");
-            let back = turn_in(upstream, &body);
+            let body = write_request(upstream, &request, &mut losses).expect("a body");
+            let back = extract_turn(upstream, &body);
             let equal = back == json!(items.clone());
             prop_assert!(equal || !losses.clone().into_vec().is_empty(), "{} through {}: {} is {}", upstream, client, json!(items), back);
             prop_assert!(equal, "{} through {}: {} is {}", upstream, client, json!(items), back);

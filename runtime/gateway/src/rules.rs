@@ -20,8 +20,8 @@ pub struct RequestFacts<'a> {
 }
 
 /// Returns the class of the first matching rule, or the default class.
-pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
-    let found = rules.rules.iter().find(|rule| holds(rule, request));
+pub fn classify_request(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
+    let found = rules.rules.iter().find(|rule| rule_matches(rule, request));
     found.map_or(rules.default, |rule| rule.class)
 }
 
@@ -32,7 +32,7 @@ pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClas
 /// `has_tool`: whether a request of the trial has offered the tool of `without_tool`. Until then, a
 /// request without it is the agent's own: another version may have renamed the tool, or a setting
 /// may have removed it.
-pub(crate) fn sub_agent(
+pub(crate) fn find_sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,
     (tools, has_tool): (&[&str], &AtomicBool),
@@ -57,7 +57,7 @@ pub(crate) fn sub_agent(
     Some(Conversation { id, parent: value(&rules.parent) })
 }
 
-fn holds(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
+fn rule_matches(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
     let text = |rule: &Option<String>, text: &str| {
         rule.as_ref().is_none_or(|rule| matches_wildcard(rule, text))
     };
@@ -83,7 +83,7 @@ mod tests {
     use http::HeaderMap;
     use proctor_types::RequestClass::{Main, Side};
 
-    use super::{RequestFacts, RequestRules, classify, sub_agent};
+    use super::{RequestFacts, RequestRules, classify_request, find_sub_agent};
 
     const RULES: &str = r#"
 [[rules]]
@@ -141,7 +141,7 @@ tools = false
             (RequestFacts { model: "claude-haiku-4", tools: true, ..base }, Main),
         ];
         for (facts, class) in cases {
-            assert_eq!(classify(&rules, &facts), class, "{facts:?}");
+            assert_eq!(classify_request(&rules, &facts), class, "{facts:?}");
         }
     }
 
@@ -156,7 +156,7 @@ tools = false
                     (name, http::HeaderValue::from_static(value))
                 });
                 let tools = (tools, &has_tool);
-                sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
+                find_sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };
         let tools = ["shell", "task"];
         // No rule describes sub-agents.

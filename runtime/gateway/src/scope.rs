@@ -10,12 +10,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spent, Usage};
+use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spending, Usage};
 use tokio::sync::Notify;
 
 /// The maximum that one request can use.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Need {
+pub(crate) struct MaxUsage {
     pub class: RequestClass,
     /// Whether a sub-agent made it: then it is a step but not a main step.
     pub sub_agent: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Need {
     pub cost_usd: f64,
 }
 
-impl Need {
+impl MaxUsage {
     /// No request uses more tokens than this. A client's larger limit is clamped to it.
     const MAX_TOKENS: u64 = 1 << 40;
 
@@ -51,7 +51,7 @@ struct ReservedAmounts {
 
 #[derive(Debug, Default)]
 struct ScopeSpending {
-    spent: Spent,
+    spent: Spending,
     held: ReservedAmounts,
     queue: VecDeque<u64>,
     next: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    pub(crate) fn new(scope: BudgetScope, limits: Budget, spent: Spent) -> Self {
+    pub(crate) fn new(scope: BudgetScope, limits: Budget, spent: Spending) -> Self {
         let state = ScopeSpending { spent, ..ScopeSpending::default() };
         Self { scope, limits, state: Mutex::new(state), changed: Notify::new() }
     }
@@ -77,11 +77,11 @@ impl Scope {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn spent(&self) -> Spending {
         self.lock().spent
     }
 
-    pub(crate) fn restart(&self, spent: Spent) {
+    pub(crate) fn set_spent(&self, spent: Spending) {
         self.lock().spent = spent;
     }
 
@@ -90,43 +90,51 @@ impl Scope {
     }
 
     /// Counts a response to a request after the limit.
-    pub(crate) fn grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+    pub(crate) fn add_grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.lock().spent.add_grace(usage, cost_usd, delivered);
     }
 
     /// Returns the first limit that is used up, in the order of [`BudgetKind`].
     pub(crate) fn reached(&self) -> Option<BudgetKind> {
-        reached(&self.limits, &self.lock().spent)
+        first_reached_limit(&self.limits, &self.lock().spent)
     }
 
     /// Resolves when `need` is reserved, or fails with the limit that is reached. Dropping the
     /// future leaves the queue.
-    pub(crate) async fn hold(self: &Arc<Self>, need: Need) -> Result<Hold, BudgetKind> {
+    pub(crate) async fn reserve(
+        self: &Arc<Self>,
+        need: MaxUsage,
+    ) -> Result<ScopeReservation, BudgetKind> {
         let place = Ticket::take(self);
         loop {
             // Subscribe before checking, so that no change is missed in between.
             let changed = self.changed.notified();
-            if self.enter(place.ticket, &need)? {
-                return Ok(Hold { scope: Arc::clone(self), need });
+            if self.try_reserve(place.ticket, &need)? {
+                return Ok(ScopeReservation { scope: Arc::clone(self), need });
             }
             changed.await;
         }
     }
 
-    fn enter(&self, ticket: u64, need: &Need) -> Result<bool, BudgetKind> {
+    fn try_reserve(&self, ticket: u64, need: &MaxUsage) -> Result<bool, BudgetKind> {
         let mut state = self.lock();
         let reached = match need.class {
-            RequestClass::Main if !need.sub_agent => reached(&self.limits, &state.spent),
+            RequestClass::Main if !need.sub_agent => {
+                first_reached_limit(&self.limits, &state.spent)
+            }
             // The last main step may still start sub-agents. After the rejection, none may
             // continue.
             RequestClass::Main => state.ended.or_else(|| {
-                reached(&Budget { main_steps: None, ..self.limits.clone() }, &state.spent)
+                first_reached_limit(
+                    &Budget { main_steps: None, ..self.limits.clone() },
+                    &state.spent,
+                )
             }),
             // The tools of the last step may still make side requests. After the rejection, none
             // may.
             RequestClass::Side => state.ended.or_else(|| {
                 let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
-                reached(&limits, &state.spent)
+                first_reached_limit(&limits, &state.spent)
             }),
         };
         if let Some(kind) = reached {
@@ -138,11 +146,11 @@ impl Scope {
         if state.queue.front() != Some(&ticket) || !self.fits(&state, need) {
             return Ok(false);
         }
-        let alone = state.spent.outgrown || self.unbounded(need);
+        let alone = state.spent.outgrown || self.is_unbounded(need);
         let held = &mut state.held;
         held.requests += 1;
-        held.steps += steps(need);
-        held.main_steps += main_steps(need);
+        held.steps += reserved_steps(need);
+        held.main_steps += reserved_main_steps(need);
         held.input += need.input;
         held.output += need.output.unwrap_or_default();
         held.cost_usd += need.cost_usd;
@@ -151,7 +159,7 @@ impl Scope {
     }
 
     /// Whether the request could exceed a limit by an unknown amount.
-    pub(crate) fn unbounded(&self, need: &Need) -> bool {
+    pub(crate) fn is_unbounded(&self, need: &MaxUsage) -> bool {
         let limits = &self.limits;
         let matters = limits.output_tokens.is_some()
             || limits.total_tokens.is_some()
@@ -159,12 +167,12 @@ impl Scope {
         need.output.is_none() && matters
     }
 
-    fn fits(&self, state: &ScopeSpending, need: &Need) -> bool {
+    fn fits(&self, state: &ScopeSpending, need: &MaxUsage) -> bool {
         let (spent, held, limits) = (&state.spent, &state.held, &self.limits);
         if held.requests == 0 {
             return true;
         }
-        if held.alone || state.spent.outgrown || self.unbounded(need) {
+        if held.alone || state.spent.outgrown || self.is_unbounded(need) {
             return false;
         }
         let output = need.output.unwrap_or_default();
@@ -172,8 +180,13 @@ impl Scope {
             limit.is_none_or(|limit| spent + held + need <= limit)
         };
         let cost = spent.cost_usd + held.cost_usd + need.cost_usd;
-        within(limits.steps, spent.steps, held.steps, steps(need))
-            && within(limits.main_steps, spent.main_steps(), held.main_steps, main_steps(need))
+        within(limits.steps, spent.steps, held.steps, reserved_steps(need))
+            && within(
+                limits.main_steps,
+                spent.main_steps(),
+                held.main_steps,
+                reserved_main_steps(need),
+            )
             && within(limits.input_tokens, spent.input_tokens, held.input, need.input)
             && within(limits.output_tokens, spent.output_tokens, held.output, output)
             && within(
@@ -188,25 +201,25 @@ impl Scope {
                 held.input,
                 need.input,
             )
-            && limits.cost_usd.is_none_or(|limit| nano(cost) <= nano(limit))
+            && limits.cost_usd.is_none_or(|limit| to_nano_dollars(cost) <= to_nano_dollars(limit))
     }
 }
 
-fn steps(need: &Need) -> u64 {
+fn reserved_steps(need: &MaxUsage) -> u64 {
     u64::from(need.class == RequestClass::Main)
 }
 
-fn main_steps(need: &Need) -> u64 {
+fn reserved_main_steps(need: &MaxUsage) -> u64 {
     u64::from(need.class == RequestClass::Main && !need.sub_agent)
 }
 
 /// Rounds to whole billionths of a dollar: three times $0.15 must equal $0.45, although the sum of
 /// the floats is less.
-fn nano(dollars: f64) -> f64 {
+fn to_nano_dollars(dollars: f64) -> f64 {
     (dollars * 1e9).round()
 }
 
-fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
+fn first_reached_limit(limits: &Budget, spent: &Spending) -> Option<BudgetKind> {
     let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have >= limit);
     let total = spent.input_tokens + spent.output_tokens;
     let checks = [
@@ -221,7 +234,9 @@ fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
         ),
         (
             BudgetKind::Cost,
-            limits.cost_usd.is_some_and(|limit| nano(spent.cost_usd) >= nano(limit)),
+            limits
+                .cost_usd
+                .is_some_and(|limit| to_nano_dollars(spent.cost_usd) >= to_nano_dollars(limit)),
         ),
     ];
     checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
@@ -252,12 +267,12 @@ impl Drop for Ticket<'_> {
 
 /// The reservation of one request in flight. Dropping it releases the reservation.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct ScopeReservation {
     scope: Arc<Scope>,
-    need: Need,
+    need: MaxUsage,
 }
 
-impl Hold {
+impl ScopeReservation {
     /// Charges what the request used and only then releases its reservation. Returns the step
     /// number if it was a step.
     pub(crate) fn settle(
@@ -276,13 +291,13 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for ScopeReservation {
     fn drop(&mut self) {
         let mut state = self.scope.lock();
         let held = &mut state.held;
         held.requests -= 1;
-        held.steps -= steps(&self.need);
-        held.main_steps -= main_steps(&self.need);
+        held.steps -= reserved_steps(&self.need);
+        held.main_steps -= reserved_main_steps(&self.need);
         held.input -= self.need.input;
         held.output -= self.need.output.unwrap_or_default();
         held.cost_usd -= self.need.cost_usd;
@@ -303,11 +318,11 @@ mod tests {
     fn cost_limit_ignores_float_rounding() {
         for (each, times) in [(0.15, 3), (0.1, 10), (0.07, 7)] {
             let limits = Budget { cost_usd: Some(each * f64::from(times)), ..Budget::default() };
-            let mut spent = Spent::default();
+            let mut spent = Spending::default();
             for answer in 1..=times {
                 spent.cost_usd += each;
                 let expected = (answer == times).then_some(BudgetKind::Cost);
-                assert_eq!(reached(&limits, &spent), expected, "{each} x {answer}");
+                assert_eq!(first_reached_limit(&limits, &spent), expected, "{each} x {answer}");
             }
         }
     }
@@ -316,11 +331,11 @@ mod tests {
     #[tokio::test]
     async fn main_steps_exclude_sub_agent_steps() {
         let limits = Budget { main_steps: Some(2), steps: Some(9), ..Budget::default() };
-        let scope = Arc::new(Scope::new(BudgetScope::Trial, limits, Spent::default()));
+        let scope = Arc::new(Scope::new(BudgetScope::Trial, limits, Spending::default()));
         let ask = async |sub_agent: bool| {
             let class = RequestClass::Main;
-            let need = Need { class, sub_agent, input: 10, output: Some(5), cost_usd: 0.0 };
-            let hold = scope.hold(need).await?;
+            let need = MaxUsage { class, sub_agent, input: 10, output: Some(5), cost_usd: 0.0 };
+            let hold = scope.reserve(need).await?;
             let usage = Usage { input: 10, output: 5, ..Usage::default() };
             Ok::<_, BudgetKind>(hold.settle(&usage, None, true))
         };

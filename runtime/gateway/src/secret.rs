@@ -8,7 +8,7 @@ const REDACTED: &[u8] = b"[key]";
 ///
 /// Handwritten, because a regular expression built from a key would be one more place that can leak
 /// it.
-pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn redact_key(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut kept) = (0, 0);
     while at < bytes.len() {
@@ -18,7 +18,7 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
             Some(skipped) => at += skipped,
             None => break,
         }
-        match spelling_length(&bytes[at..], key) {
+        match encoded_key_length(&bytes[at..], key) {
             Some(length) if length > 0 => {
                 let out = out.get_or_insert_default();
                 out.extend_from_slice(&bytes[kept..at]);
@@ -38,7 +38,7 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
 ///
 /// Any run of backslashes may precede a character, because tool arguments are JSON within JSON. The
 /// run is removed with the key: a partial escape would make the document invalid.
-fn spelling_length(text: &[u8], key: &[u8]) -> Option<usize> {
+fn encoded_key_length(text: &[u8], key: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &byte in key {
         let rest = &text[at..];
@@ -60,16 +60,16 @@ fn spelling_length(text: &[u8], key: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::redacted;
+    use super::redact_key;
 
     const KEY: &[u8] = b"sk-MARKED/KEY+123==";
 
     fn shown(text: &str) -> Option<String> {
-        redacted(text.as_bytes(), KEY).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        redact_key(text.as_bytes(), KEY).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     #[test]
-    fn every_spelling_is_redacted() {
+    fn every_encoding_of_the_key_is_redacted() {
         for spelling in [
             "sk-MARKED/KEY+123==",
             r"sk-MARKED\/KEY+123==",
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_kept() {
+    fn text_without_the_key_is_unchanged() {
         for text in
             ["", "sk-MARKED", "sk-MARKED/KEY+123=", r"sk-MARKED\u002GKEY+123==", "%", r"\u00"]
         {
             assert_eq!(shown(text), None, "{text}");
         }
-        assert_eq!(redacted(b"\xff sk-MARKED/KEY+123==", KEY).unwrap(), b"\xff [key]");
+        assert_eq!(redact_key(b"\xff sk-MARKED/KEY+123==", KEY).unwrap(), b"\xff [key]");
         assert_eq!(shown("ssk-MARKED/KEY+123==").unwrap(), "s[key]");
     }
 }

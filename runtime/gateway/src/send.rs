@@ -16,20 +16,20 @@ use std::{
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{NativeTurn, Usage, with_causes};
+use proctor_types::{NativeTurn, Usage, format_error_chain};
 use reqwest::Response;
 use serde::de::IgnoredAny;
 use serde_json::Map;
 use tokio::time::Instant;
 
-use self::{body::Body, inflate::Inflate, silence::Silence};
+use self::{body::Body, inflate::Decompressor, silence::SilenceTimer};
 use crate::{
-    codec::{self, neutral::Whole},
-    first_answer::Turn,
-    judge::{Judgement, Trouble, TroubleKind},
-    lost::stalled_since,
+    codec::{self, neutral::CollectedResponse},
+    first_response::CallPermit,
+    judge::{AttemptFailure, FailureKind, Judgement},
+    lost_time::stalled_since,
     request_path::{Client, OutgoingRequest},
-    responder::{Names, names},
+    responder::{ResponseNames, read_names},
     retry::{self, seconds},
     trial::{CancelReason, ModelRoute, TrialGateway},
 };
@@ -55,9 +55,9 @@ pub(crate) struct AttemptResult {
     /// The response as received so far, with the key redacted where it arrived in one piece.
     pub raw: BytesMut,
     /// The response parsed so far.
-    pub whole: Whole,
+    pub whole: CollectedResponse,
     /// The names in a successful response.
-    pub names: Names,
+    pub names: ResponseNames,
     /// Why the body is not a response, and the usage billed for it.
     pub unreadable: Option<(String, Option<Usage>)>,
     pub ended: Option<AttemptEnd>,
@@ -79,11 +79,11 @@ pub(crate) struct ResponseProgress {
     /// When the last piece of the response arrived. Heartbeats and empty events don't count.
     progress: Mutex<Option<Instant>>,
     /// Held until the model responds for the first time in this run. Other requests wait for that.
-    pub turn: Option<Turn>,
+    pub turn: Option<CallPermit>,
 }
 
 impl ResponseProgress {
-    pub(crate) fn new(turn: Option<Turn>) -> Self {
+    pub(crate) fn new(turn: Option<CallPermit>) -> Self {
         Self { turn, ..Self::default() }
     }
 
@@ -94,7 +94,7 @@ impl ResponseProgress {
     }
 
     /// Returns when the last piece of the response arrived, if one did.
-    pub(crate) fn progress(&self) -> Option<Instant> {
+    pub(crate) fn last_progress(&self) -> Option<Instant> {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,7 +114,7 @@ pub(crate) enum AttemptEnd {
 
 #[derive(Debug, Clone)]
 pub(crate) struct BrokenResponse {
-    pub kind: TroubleKind,
+    pub kind: FailureKind,
     pub what: String,
     /// The endpoint's own explanation, if the stream has one.
     pub said: Option<String>,
@@ -122,53 +122,57 @@ pub(crate) struct BrokenResponse {
 
 impl BrokenResponse {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { kind: TroubleKind::Endpoint, what: what.into(), said: None }
+        Self { kind: FailureKind::Endpoint, what: what.into(), said: None }
     }
 
     /// Describes an error that the endpoint reported in an event.
-    fn said(why: String, data: &str) -> Self {
+    fn reported(why: String, data: &str) -> Self {
         Self { said: Some(data.to_owned()), ..Self::new(why) }
     }
 
     /// Describes an endpoint that sent nothing for this long.
     fn silent(time: Duration) -> Self {
         let what = format!("no event for {:.0} s", time.as_secs_f64());
-        Self { kind: TroubleKind::Silent, what, said: None }
+        Self { kind: FailureKind::Silent, what, said: None }
     }
 
-    fn of(error: reqwest::Error) -> Self {
+    fn from_reqwest(error: reqwest::Error) -> Self {
         // A connection that is neither accepted nor refused times out.
         let unreachable = error.is_connect() || error.is_timeout();
-        let kind = if unreachable { TroubleKind::Unreachable } else { TroubleKind::Endpoint };
-        let what = with_causes(&error.without_url());
+        let kind = if unreachable { FailureKind::Unreachable } else { FailureKind::Endpoint };
+        let what = format_error_chain(&error.without_url());
         Self { kind, what, said: None }
     }
 
     /// Describes a failure after a head with this status.
-    pub(crate) fn after(&self, status: Option<u16>, retry_after: Option<Duration>) -> Trouble {
+    pub(crate) fn to_failure(
+        &self,
+        status: Option<u16>,
+        retry_after: Option<Duration>,
+    ) -> AttemptFailure {
         let why = match status {
             Some(status) => format!("status {status}, then {}", self.what),
             None => self.what.clone(),
         };
-        Trouble::new(self.kind, why).retry_after(retry_after)
+        AttemptFailure::new(self.kind, why).retry_after(retry_after)
     }
 }
 
 impl AttemptResult {
     /// Whether part of a response arrived, so that tokens were generated.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
     }
 
     /// Returns the time that the endpoint lost, depending on how the attempt ended.
-    pub(crate) fn lost(
+    pub(crate) fn lost_time(
         &self,
         judged: &Judgement,
         response_progress: &ResponseProgress,
     ) -> Duration {
         match judged {
             Judgement::Retry(_) => self.took,
-            Judgement::Cut(_) => match response_progress.progress() {
+            Judgement::Cut(_) => match response_progress.last_progress() {
                 None => self.took,
                 Some(last) => {
                     self.queued
@@ -182,10 +186,10 @@ impl AttemptResult {
     }
 
     /// Whether a stream ended early without giving a reason.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut_off(&self) -> bool {
         let is_unexplained = match &self.ended {
             Some(AttemptEnd::Broken(broken)) => {
-                broken.kind == TroubleKind::Endpoint && broken.said.is_none()
+                broken.kind == FailureKind::Endpoint && broken.said.is_none()
             }
             Some(AttemptEnd::Cut(_)) => false,
             // A complete JSON document was not cut.
@@ -220,9 +224,9 @@ impl TrialGateway {
         }
         result.took = begun.elapsed();
         if result.is_success() {
-            result.names = names(&result.raw, &result.whole.model);
+            result.names = read_names(&result.raw, &result.whole.model);
         }
-        result.has_split_key = self.route().endpoint.has_key(&result.whole.answer());
+        result.has_split_key = self.route().endpoint.has_key(&result.whole.to_model_response());
         result
     }
 
@@ -235,22 +239,23 @@ impl TrialGateway {
         begun: Instant,
     ) -> Result<(), AttemptEnd> {
         let route = self.route();
-        let cut = self.cut(true);
+        let cut = self.wait_for_cancel(true);
         tokio::pin!(cut);
-        let mut silence = Silence::new(self);
-        let sent = client.wait_for(silence.over(None, async {
+        let mut silence = SilenceTimer::new(self);
+        let sent = client.wait_for(silence.wait_for_piece(None, async {
             tokio::select! {
-                sent = open(route, request) => sent.map_err(AttemptEnd::Broken),
+                sent = open_response(route, request) => sent.map_err(AttemptEnd::Broken),
                 cut = &mut cut => Err(AttemptEnd::Cut(cut)),
             }
         }));
         let mut response = sent.await?;
         result.status = Some(response.status().as_u16());
         result.retry_after = retry::retry_after(response.headers(), SystemTime::now());
-        let mut inflate = Inflate::of(response.headers()).map_err(AttemptEnd::Broken)?;
+        let mut inflate =
+            Decompressor::from_headers(response.headers()).map_err(AttemptEnd::Broken)?;
         let mut body = if result.is_success() { Body::Undecided } else { Body::Whole };
         if result.is_success() {
-            client.head(response.headers());
+            client.on_head(response.headers());
         }
         let idle = seconds(route.policy.idle_seconds);
         let mut progress = Instant::now();
@@ -261,23 +266,23 @@ impl TrialGateway {
             let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
-            let next = client.wait_for(silence.over(Some(limit), async {
+            let next = client.wait_for(silence.wait_for_piece(Some(limit), async {
                 tokio::select! {
-                    chunk = response.chunk() => chunk.map_err(|error| AttemptEnd::Broken(BrokenResponse::of(error))),
+                    chunk = response.chunk() => chunk.map_err(|error| AttemptEnd::Broken(BrokenResponse::from_reqwest(error))),
                     cut = &mut cut => Err(AttemptEnd::Cut(cut)),
                 }
             }));
             let chunk = match next.await {
                 // The response is complete and billed, no matter how its stream ends.
                 Err(AttemptEnd::Broken(_)) if is_finished => None,
-                Err(AttemptEnd::Broken(broken)) if broken.kind == TroubleKind::Silent => {
+                Err(AttemptEnd::Broken(broken)) if broken.kind == FailureKind::Silent => {
                     return Err(AttemptEnd::Broken(BrokenResponse::silent(idle)));
                 }
                 next => next?,
             };
             let last = chunk.is_none();
             let mut has_content = false;
-            let chunk = match inflate.next(chunk) {
+            let chunk = match inflate.decompress(chunk) {
                 Ok(chunk) => chunk,
                 Err(_) if is_finished => None,
                 Err(broken) => return Err(AttemptEnd::Broken(broken)),
@@ -293,7 +298,7 @@ impl TrialGateway {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(what)));
                 }
                 match &mut body {
-                    Body::Undecided => body = Body::of(&result.raw, route.model.api),
+                    Body::Undecided => body = Body::detect(&result.raw, route.model.api),
                     Body::Stream(stream) => stream.decoder.push(&chunk),
                     Body::Whole => {}
                 }
@@ -311,16 +316,16 @@ impl TrialGateway {
                         (true, false) => {
                             if let Some(from) = queued.take() {
                                 result.queued = from.elapsed();
-                                self.lost().queued(from);
+                                self.lost_time().add_queueing(from);
                             }
                         }
                         (_, true) => {}
                     }
                     has_content = progressed;
                     if let Some(turn) = &response_progress.turn {
-                        has_content = result.has_begun();
+                        has_content = result.has_output();
                         if has_content {
-                            turn.model_responded();
+                            turn.note_response();
                         }
                     }
                     ended
@@ -340,21 +345,21 @@ impl TrialGateway {
         match body {
             Body::Stream(_) if result.whole.stop.is_none() => {
                 let why = "the stream ended before the response was complete";
-                if result.has_begun() {
+                if result.has_output() {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
                 }
                 result.unreadable = Some((why.into(), None));
             }
             Body::Stream(mut stream) => {
                 drain(response);
-                let items = stream.turn();
+                let items = stream.take_turn();
                 result.whole.native = Some(NativeTurn { api: route.model.api, items });
                 if !request.stream {
                     // The client did not request a stream and receives the complete response.
                     let usage = result.whole.usage.unwrap_or_default();
                     let whole =
-                        codec::write_whole(route.model.api, &Map::new(), &result.whole, &usage);
-                    client.whole(whole.to_string().as_bytes(), &stream.said);
+                        codec::write_response(route.model.api, &Map::new(), &result.whole, &usage);
+                    client.on_response(whole.to_string().as_bytes(), &stream.said);
                 }
             }
             Body::Undecided | Body::Whole => {
@@ -363,7 +368,7 @@ impl TrialGateway {
                 result.raw =
                     BytesMut::from(route.endpoint.redact(std::mem::take(&mut result.raw).freeze()));
                 if result.is_success() {
-                    body::read_whole(route, self.meter().steps() + 1, client, result);
+                    body::read_complete_body(route, self.meter().steps() + 1, client, result);
                 }
             }
         }
@@ -385,15 +390,18 @@ fn drain(mut response: Response) {
 /// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
 /// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
 /// transport.
-async fn open(route: &ModelRoute, request: &OutgoingRequest) -> Result<Response, BrokenResponse> {
+async fn open_response(
+    route: &ModelRoute,
+    request: &OutgoingRequest,
+) -> Result<Response, BrokenResponse> {
     let (api, name, policy) = (route.model.api, &route.model.name, &route.policy);
     // The endpoint sends nothing of a non-streamed response until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
-    let url = route.endpoint.address(api, name, request.stream);
-    let mut built = route.http.post(url).build().map_err(BrokenResponse::of)?;
+    let url = route.endpoint.request_url(api, name, request.stream);
+    let mut built = route.http.post(url).build().map_err(BrokenResponse::from_reqwest)?;
     built.headers_mut().extend(headers(route, request));
     *built.body_mut() = Some(request.body.clone().into());
-    within(seconds(first), route.http.execute(built)).await
+    with_timeout(seconds(first), route.http.execute(built)).await
 }
 
 /// Returns the client's headers if both sides use the same format, overridden by our own.
@@ -406,12 +414,12 @@ fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
 }
 
 /// Returns the result of `work`, or a silent endpoint's failure after `time`.
-async fn within<T>(
+async fn with_timeout<T>(
     time: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,
 ) -> Result<T, BrokenResponse> {
     match tokio::time::timeout(time, work).await {
-        Ok(result) => result.map_err(BrokenResponse::of),
+        Ok(result) => result.map_err(BrokenResponse::from_reqwest),
         Err(_) => Err(BrokenResponse::silent(time)),
     }
 }

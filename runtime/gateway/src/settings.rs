@@ -10,7 +10,7 @@ const MESSAGES_MAX_TEMPERATURE: f64 = 1.0;
 
 /// A setting that requests to the model cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrongSetting {
+pub struct InvalidSetting {
     /// Path of the key within the model's table.
     pub key: Vec<&'static str>,
     pub what: String,
@@ -19,10 +19,10 @@ pub struct WrongSetting {
 
 /// Rejects parameters that the model's wire format cannot express, and fields of `extra_body` that
 /// the gateway sets itself.
-pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
+pub fn check_settings(model: &ModelSpec) -> Result<(), InvalidSetting> {
     let api = model.api;
     if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {
-        return Err(WrongSetting {
+        return Err(InvalidSetting {
             key: vec!["seed"],
             what: format!("has no effect: requests with `api = \"{api}\"` have no seed"),
             hint: "remove the key".into(),
@@ -30,7 +30,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
     }
     let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MAX_TEMPERATURE);
     if let (Some(temperature), Api::Messages) = (hot, api) {
-        return Err(WrongSetting {
+        return Err(InvalidSetting {
             key: vec!["temperature"],
             what: format!("{temperature} is out of range for `api = \"{api}\"`"),
             hint: format!("use a number from 0 to {MESSAGES_MAX_TEMPERATURE}"),
@@ -38,7 +38,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
     }
     match request::reserved_override(model) {
         None => Ok(()),
-        Some(field) => Err(WrongSetting {
+        Some(field) => Err(InvalidSetting {
             key: vec!["extra_body", field],
             what: "cannot be set, because the gateway sets it".into(),
             hint: format!("remove `{field}` from `extra_body`"),

@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_types::{BudgetKind, BudgetScope, Fault, RequestClass, SharedLimits, Spent, Usage};
+use proctor_types::{BudgetKind, BudgetScope, Fault, RequestClass, SharedLimits, Spending, Usage};
 
-use crate::{AskError, scope::Need};
+use crate::{RequestError, scope::MaxUsage};
 
 /// Amounts by name.
 pub type Amounts = BTreeMap<String, u64>;
@@ -16,7 +16,11 @@ pub type Amounts = BTreeMap<String, u64>;
 pub trait SharedLimit: fmt::Debug + Send + Sync {
     /// Resolves when the amounts are reserved. `alone`: the request's usage is unknown, so it must
     /// run alone.
-    async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Box<dyn Reservation>, Refused>;
+    async fn reserve(
+        &self,
+        amounts: &Amounts,
+        alone: bool,
+    ) -> Result<Box<dyn Reservation>, ReserveError>;
 
     /// Returns the name of the limit that is used up, if any.
     fn reached(&self) -> Option<String>;
@@ -30,7 +34,7 @@ pub trait Reservation: fmt::Debug + Send + Sync {
 
 /// Why nothing was reserved.
 #[derive(Debug)]
-pub enum Refused {
+pub enum ReserveError {
     /// The limit of this name is used up.
     Reached(String),
     Fault(Fault),
@@ -57,22 +61,22 @@ const UNCACHED: &str = "uncached_input_tokens";
 /// Cost in whole billionths of a dollar.
 const COST: &str = "cost_nano_usd";
 
-impl Refused {
-    pub(crate) fn of_budget(self, scope: BudgetScope) -> AskError {
+impl ReserveError {
+    pub(crate) fn into_budget_error(self, scope: BudgetScope) -> RequestError {
         match self {
             Self::Reached(name) => match kind(&name) {
-                Some(kind) => AskError::SharedBudget { scope, kind },
-                None => AskError::Fault(Fault::new(
+                Some(kind) => RequestError::SharedBudget { scope, kind },
+                None => RequestError::Fault(Fault::new(
                     proctor_types::Layer::Model,
                     format!("the shared limit {name} is not a budget"),
                 )),
             },
-            Self::Fault(fault) => AskError::Fault(fault),
+            Self::Fault(fault) => RequestError::Fault(fault),
         }
     }
 
     /// Returns the fault for a rate limit, which only delays requests and is never used up.
-    pub(crate) fn of_rate(self) -> Fault {
+    pub(crate) fn into_rate_fault(self) -> Fault {
         match self {
             Self::Reached(name) => Fault::new(
                 proctor_types::Layer::Model,
@@ -103,38 +107,38 @@ fn amounts(counts: [(&str, u64); 6]) -> Amounts {
     counts.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn nano(dollars: f64) -> u64 {
+fn to_nano_dollars(dollars: f64) -> u64 {
     // The upper bound is far above any configurable limit.
     (dollars * 1e9).round().clamp(0.0, 9e18) as u64
 }
 
 /// Returns the limits by name.
-pub fn limits(limits: &SharedLimits) -> Amounts {
+pub fn limit_amounts(limits: &SharedLimits) -> Amounts {
     let all = [
         (STEPS, limits.steps),
         (INPUT, limits.input_tokens),
         (OUTPUT, limits.output_tokens),
         (TOTAL, limits.total_tokens),
         (UNCACHED, limits.uncached_input_tokens),
-        (COST, limits.cost_usd.map(nano)),
+        (COST, limits.cost_usd.map(to_nano_dollars)),
     ];
     all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
 }
 
 /// Returns the usage under the same names.
-pub fn spent(spent: &Spent) -> Amounts {
+pub fn spent_amounts(spent: &Spending) -> Amounts {
     amounts([
         (STEPS, spent.steps),
         (INPUT, spent.input_tokens),
         (OUTPUT, spent.output_tokens),
         (TOTAL, spent.input_tokens.saturating_add(spent.output_tokens)),
         (UNCACHED, spent.uncached_input_tokens()),
-        (COST, nano(spent.cost_usd)),
+        (COST, to_nano_dollars(spent.cost_usd)),
     ])
 }
 
 /// Returns the most that a request may use.
-pub(crate) fn needed(need: &Need) -> Amounts {
+pub(crate) fn needed_amounts(need: &MaxUsage) -> Amounts {
     let output = need.output.unwrap_or_default();
     amounts([
         (STEPS, u64::from(need.class == RequestClass::Main)),
@@ -142,20 +146,20 @@ pub(crate) fn needed(need: &Need) -> Amounts {
         (OUTPUT, output),
         (TOTAL, need.input.saturating_add(output)),
         (UNCACHED, need.input),
-        (COST, nano(need.cost_usd)),
+        (COST, to_nano_dollars(need.cost_usd)),
     ])
 }
 
 /// Returns the amounts that a request used.
-pub(crate) fn used(
+pub(crate) fn used_amounts(
     class: RequestClass,
     usage: &Usage,
     cost_usd: Option<f64>,
     delivered: bool,
 ) -> Amounts {
-    let mut all = Spent::default();
+    let mut all = Spending::default();
     all.add(class, usage, cost_usd, delivered);
-    spent(&all)
+    spent_amounts(&all)
 }
 
 #[cfg(test)]
@@ -173,18 +177,21 @@ mod tests {
             cost_usd: Some(0.25),
         };
         let usage = Usage { input: 3, output: 4, ..Usage::default() };
-        let took = used(RequestClass::Main, &usage, Some(0.5), true);
+        let took = used_amounts(RequestClass::Main, &usage, Some(0.5), true);
         let names = |amounts: &Amounts| amounts.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&limits(&all)), names(&took));
-        assert_eq!((took[TOTAL], took[COST], limits(&all)[COST]), (7, 500_000_000, 250_000_000));
-        let need = Need {
+        assert_eq!(names(&limit_amounts(&all)), names(&took));
+        assert_eq!(
+            (took[TOTAL], took[COST], limit_amounts(&all)[COST]),
+            (7, 500_000_000, 250_000_000)
+        );
+        let need = MaxUsage {
             class: RequestClass::Main,
             sub_agent: false,
             input: 3,
             output: Some(4),
             cost_usd: 0.5,
         };
-        assert_eq!(needed(&need), took);
+        assert_eq!(needed_amounts(&need), took);
         let kinds: Vec<_> = took.keys().filter_map(|name| kind(name)).collect();
         assert_eq!(kinds.len(), 6);
         assert!(kinds.contains(&BudgetKind::Cost) && kinds.contains(&BudgetKind::Steps));

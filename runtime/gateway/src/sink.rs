@@ -7,7 +7,7 @@ use proctor_types::{Event, Fault};
 
 /// A wait in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitNotice {
     /// The request has waited this long for the endpoint's rate limits or a shared limit. Reported
     /// after one second and then once a minute.
     Queued(Duration),
@@ -48,17 +48,17 @@ pub trait ExchangeSink: Send + Sync {
     /// Appends an event under its step. One request yields, in this order: every `model_attempted`,
     /// including failed ones; `request_served` for a client of the HTTP server; and
     /// `model_answered` for a step, which is recorded before the end of its response is delivered.
-    async fn event(&self, step: u64, event: Event) -> Result<(), Fault>;
+    async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault>;
 
     /// Called when a main request arrives: the previous step is over, and its file tree must be
     /// saved before this request is sent.
-    async fn step_ends(&self) -> Result<(), Fault> {
+    async fn on_step_end(&self) -> Result<(), Fault> {
         Ok(())
     }
 
     /// Reports a waiting request to the user, because a minute without output looks like a hang.
     /// Nothing depends on this call; the record has each wait with the attempt that follows it.
-    fn waiting(&self, waiting: Waiting) {
+    fn report_wait(&self, waiting: WaitNotice) {
         let _ = waiting;
     }
 }

@@ -1,7 +1,7 @@
 //! Counts tokens locally (o200k), for checks before a request and for labeled estimates. The
 //! endpoint's usage is authoritative.
 
-use proctor_types::{Answer, Message};
+use proctor_types::{Message, ModelResponse};
 
 use crate::codec::{Part, Request, neutral::Tool};
 
@@ -13,7 +13,7 @@ const RESPONSE_OVERHEAD: u64 = 3;
 
 /// Loads the tokenizer's tables off the async threads. This takes about 0.2 s of CPU time. Later
 /// counts are fast.
-pub async fn load() {
+pub async fn load_tables() {
     // A panic while loading the tables would also occur at the first count.
     let _ = tokio::task::spawn_blocking(|| count("")).await;
 }
@@ -39,7 +39,7 @@ const REQUEST_OVERHEAD: u64 = 1024;
 /// Returns an upper bound on the input tokens of a request body, for any tokenizer: a token has at
 /// least one byte. The bound is about four times the endpoint's count, which costs parallelism only
 /// near a limit. With an estimate, requests in flight could exceed the limit together.
-pub fn ceiling(body_bytes: usize) -> u64 {
+pub fn max_input_tokens(body_bytes: usize) -> u64 {
     body_bytes as u64 + REQUEST_OVERHEAD
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
 }
 
 /// Returns the output tokens of a response, including visible reasoning.
-pub(crate) fn count_answer(answer: &Answer) -> u64 {
-    count_message(&answer.message()) - MESSAGE_OVERHEAD
+pub(crate) fn count_response(answer: &ModelResponse) -> u64 {
+    count_message(&answer.to_message()) - MESSAGE_OVERHEAD
 }
 
 #[cfg(test)]

@@ -3,17 +3,17 @@
 //! Two server misconfigurations make a model look weak: the server drops the tool schemas, or it
 //! has no parser for calls and returns them as text. Both are infrastructure faults. They are
 //! detected in the first response and halt the model for the run. Once the model has made a call, a
-//! response with a call in its text is requested again (`damage.rs`).
+//! response with a call in its text is requested again (`defects.rs`).
 
 use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
 use serde_json::Value;
 
 use crate::{
     TrialGateway,
-    checks::{DroppedCheck, EndpointChecks, TextCheck, TextForm},
+    checks::{DroppedToolsCheck, EndpointChecks, UnparsedCallCheck, UnparsedCallFormat},
     codec::{
         Part, Request,
-        neutral::{Item, Whole},
+        neutral::{CollectedResponse, Item},
     },
     request_path::OutgoingRequest,
     tokens, usage,
@@ -28,7 +28,7 @@ impl TrialGateway {
     pub(crate) async fn unsupported_tools(
         &self,
         request: &OutgoingRequest,
-        whole: &Whole,
+        whole: &CollectedResponse,
     ) -> Option<Fault> {
         if !request.tools || request.grace || request.class != RequestClass::Main {
             return None;
@@ -41,7 +41,7 @@ impl TrialGateway {
             halts.note_call(model);
             return None;
         }
-        if halts.has_called(model) {
+        if halts.has_returned_call(model) {
             return None;
         }
         let checks = match EndpointChecks::shipped() {
@@ -50,9 +50,10 @@ impl TrialGateway {
         };
         let (api, body) = (model.api, request.body.clone());
         let reported = whole.usage.map(|usage| usage.input);
-        let text = said_or_thought(&whole.items);
+        let text = text_or_reasoning(&whole.items);
         // Run this off the async threads: a long conversation takes many milliseconds.
-        let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, reported));
+        let found =
+            tokio::task::spawn_blocking(move || find_problem(checks, api, &body, &text, reported));
         let (what, hint) = found.await.ok()??;
         let (base, name) = (self.route().endpoint.base(), &model.name);
         let what = self.route().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
@@ -62,25 +63,30 @@ impl TrialGateway {
     }
 }
 
-fn find(
+fn find_problem(
     checks: &EndpointChecks,
     api: Api,
     body: &[u8],
     text: &str,
     reported: Option<u64>,
 ) -> Option<Finding> {
-    let request = usage::read(api, body)?;
+    let request = usage::parse_request(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
     // This is a resumed conversation, in which the endpoint has already returned calls.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(made_before) {
         return None;
     }
     let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-    as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, reported?))
+    find_call_in_text(&checks.text, text, &names)
+        .or_else(|| find_dropped_tools(&checks.dropped, request, reported?))
 }
 
 /// Detects dropped tools: the reported prompt tokens roughly match the conversation without tools.
-fn dropped(check: &DroppedCheck, mut request: Request, reported: u64) -> Option<Finding> {
+fn find_dropped_tools(
+    check: &DroppedToolsCheck,
+    mut request: Request,
+    reported: u64,
+) -> Option<Finding> {
     let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
     // Each vendor counts images differently.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(seen) {
@@ -108,7 +114,7 @@ fn dropped(check: &DroppedCheck, mut request: Request, reported: u64) -> Option<
 
 /// Returns the text of a response, or its reasoning if there is no text: some servers parse calls
 /// only in the text.
-pub(crate) fn said_or_thought(items: &[Item]) -> String {
+pub(crate) fn text_or_reasoning(items: &[Item]) -> String {
     let said = items.iter().filter_map(|item| match item {
         Item::Text(text) => Some(text.as_str()),
         _ => None,
@@ -125,36 +131,45 @@ pub(crate) fn said_or_thought(items: &[Item]) -> String {
 }
 
 /// Finds a call to an offered tool in a text.
-pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
-    let found = marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
-    let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
+pub(crate) fn find_call_in_text(
+    check: &UnparsedCallCheck,
+    text: &str,
+    tools: &[&str],
+) -> Option<Finding> {
+    let found = match_marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
+    let (form, tool) = found.or_else(|| Some((None, tool_in_json_line(check, text, tools)?)))?;
     Some(finding(check, form, tool))
 }
 
 /// Finds a call to an offered tool after a marker in a text.
-pub(crate) fn marked(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
-    let (form, tool) = marked_call(check, text, tools)?;
+pub(crate) fn find_call_after_marker(
+    check: &UnparsedCallCheck,
+    text: &str,
+    tools: &[&str],
+) -> Option<Finding> {
+    let (form, tool) = match_marked_call(check, text, tools)?;
     Some(finding(check, Some(form), tool))
 }
 
-fn marked_call<'a, 'b>(
-    check: &'a TextCheck,
+fn match_marked_call<'a, 'b>(
+    check: &'a UnparsedCallCheck,
     text: &str,
     tools: &[&'b str],
-) -> Option<(&'a TextForm, &'b str)> {
-    let fits =
-        |form: &&TextForm| form.with.as_ref().is_none_or(|word| text.contains(word.as_str()));
+) -> Option<(&'a UnparsedCallFormat, &'b str)> {
+    let fits = |form: &&UnparsedCallFormat| {
+        form.with.as_ref().is_none_or(|word| text.contains(word.as_str()))
+    };
     check.form.iter().filter(fits).find_map(|form| {
         let rests = text.match_indices(form.marker.as_str());
         let mut rests = rests.map(|(at, marker)| &text[at + marker.len()..]);
-        let tool = rests.find_map(|rest| after_marker(check, rest, tools))?;
+        let tool = rests.find_map(|rest| tool_after_marker(check, rest, tools))?;
         Some((form, tool))
     })
 }
 
-fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
+fn finding(check: &UnparsedCallCheck, form: Option<&UnparsedCallFormat>, tool: &str) -> Finding {
     let shown = form.map_or("JSON", |form| form.marker.as_str());
-    let parser = |of: fn(&TextForm) -> &Option<String>| {
+    let parser = |of: fn(&UnparsedCallFormat) -> &Option<String>| {
         form.and_then(|form| of(form).as_deref()).unwrap_or("NAME")
     };
     let hint = check
@@ -167,10 +182,14 @@ fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
 
 /// Returns the tool that is called after a marker. Arguments that are not JSON are the model's
 /// mistake: even a server with a parser returns such a call as text.
-fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<&'a str> {
+fn tool_after_marker<'a>(
+    check: &UnparsedCallCheck,
+    rest: &str,
+    tools: &[&'a str],
+) -> Option<&'a str> {
     let inner = rest.trim_start();
     if inner.starts_with(['{', '[']) {
-        return called(check, &first_value(inner)?, tools);
+        return called_tool(check, &first_value(inner)?, tools);
     }
     let end = rest.char_indices().nth(check.reach).map_or(rest.len(), |(at, _)| at);
     let near = &rest[..end];
@@ -178,11 +197,15 @@ fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<
 }
 
 /// Returns the tool that is called by JSON at the start of a line.
-fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a str> {
+fn tool_in_json_line<'a>(
+    check: &UnparsedCallCheck,
+    text: &str,
+    tools: &[&'a str],
+) -> Option<&'a str> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let rests = starts.take(check.lines).map(|at| text[at..].trim_start());
     let mut json = rests.filter(|rest| rest.starts_with(['{', '[']));
-    json.find_map(|rest| called(check, &first_value(rest)?, tools))
+    json.find_map(|rest| called_tool(check, &first_value(rest)?, tools))
 }
 
 /// Returns the JSON value at the start of a text.
@@ -191,9 +214,9 @@ fn first_value(text: &str) -> Option<Value> {
 }
 
 /// Returns the tool that a value calls.
-fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a str> {
+fn called_tool<'a>(check: &UnparsedCallCheck, value: &Value, tools: &[&'a str]) -> Option<&'a str> {
     match value {
-        Value::Array(items) => items.iter().find_map(|item| called(check, item, tools)),
+        Value::Array(items) => items.iter().find_map(|item| called_tool(check, item, tools)),
         Value::Object(fields) => {
             let argued = check.argument_keys.iter().any(|key| fields.contains_key(key));
             let named = || check.name_keys.iter().find_map(|key| fields.get(key)?.as_str());
@@ -205,7 +228,7 @@ fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a
                 tools.iter().copied().find(|tool| *tool == bare)
             });
             let mut wrapped = check.wrapper_keys.iter();
-            tool.or_else(|| wrapped.find_map(|key| called(check, fields.get(key)?, tools)))
+            tool.or_else(|| wrapped.find_map(|key| called_tool(check, fields.get(key)?, tools)))
         }
         _ => None,
     }
@@ -225,7 +248,7 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{as_text, dropped, find};
+    use super::{find_call_in_text, find_dropped_tools, find_problem};
     use crate::{
         checks::EndpointChecks,
         codec::{Part, Request, Role, neutral::Tool, neutral::Turn},
@@ -237,7 +260,7 @@ mod tests {
     #[test]
     fn calls_as_text_are_found_in_many_formats() {
         let check = &EndpointChecks::shipped().expect("a valid table").text;
-        let found = |text: &str| as_text(check, text, &TOOLS);
+        let found = |text: &str| find_call_in_text(check, text, &TOOLS);
         for (text, parser) in [
             (
                 "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>",
@@ -332,7 +355,7 @@ mod tests {
             (all, crate::tokens::count_request(&bare))
         };
         assert!(all - alone > 300, "{all} {alone}");
-        let found = |reported: u64| dropped(check, request(words), reported).is_some();
+        let found = |reported: u64| find_dropped_tools(check, request(words), reported).is_some();
         assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
         // The schemas were counted: in full, by half, or by a tokenizer that counts fewer or more
         // tokens.
@@ -345,7 +368,7 @@ mod tests {
         few.tools.truncate(1);
         few.tools[0].description.clear();
         few.tools[0].parameters = json!({"type": "object"});
-        assert!(dropped(check, few, alone).is_none(), "a short schema proves nothing");
+        assert!(find_dropped_tools(check, few, alone).is_none(), "a short schema proves nothing");
     }
 
     #[test]
@@ -357,7 +380,7 @@ mod tests {
         let text = "<tool_call>{\"name\": \"shell\", \"arguments\": {}}</tool_call>";
         let found = |body: &Value| {
             let body = body.to_string();
-            find(checks, Api::Chat, body.as_bytes(), text, Some(10)).is_some()
+            find_problem(checks, Api::Chat, body.as_bytes(), text, Some(10)).is_some()
         };
         assert!(found(&body));
         let call = json!({"id": "c", "type": "function",

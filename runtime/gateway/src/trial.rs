@@ -10,24 +10,24 @@ use std::{
 };
 
 use bytes::Bytes;
-use proctor_types::{BudgetKind, ModelSpec, Price, Spent, Usage};
+use proctor_types::{BudgetKind, ModelSpec, Price, Spending, Usage};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    Admission, AskError, ExchangeSink, Reserve, RetryPolicy, Waiting,
+    Admission, ExchangeSink, RequestBounds, RequestError, RetryPolicy, WaitNotice,
     ask::SentConversation,
     clock::WaitKind,
     endpoint::Endpoint,
-    first_answer::{Round, Turn},
+    first_response::{AttemptRound, CallPermit},
     halts::{Halts, RequestOrigin},
-    judge::{Trouble, TroubleKind},
+    judge::{AttemptFailure, FailureKind},
     limiter::Limiter,
-    lost::Lost,
-    meter::{AdmissionRequest, FIRST_NOTICE, Meter, after},
-    replay::Replies,
+    lost_time::LostTime,
+    meter::{AdmissionRequest, FIRST_NOTICE, Meter, sleep_or_pend},
+    replay::ReceivedResponses,
     retry::seconds,
-    scope::Need,
-    turns::Turns,
+    scope::MaxUsage,
+    turns::NativeTurns,
 };
 
 /// Where and how a trial's requests are sent.
@@ -54,12 +54,12 @@ pub struct TrialGateway {
     number: u64,
     /// Whether the endpoint has responded in this trial.
     responsive: AtomicBool,
-    lost: Lost,
+    lost: LostTime,
     written: Mutex<SentConversation>,
     /// The model's turns, for clients of other formats.
-    turns: Mutex<Turns>,
+    turns: Mutex<NativeTurns>,
     /// The endpoint's responses, by their ids.
-    replies: Mutex<Replies>,
+    replies: Mutex<ReceivedResponses>,
     /// The previous request, without the key. Bytes that the next request repeats are not searched
     /// again.
     searched: Mutex<Bytes>,
@@ -79,7 +79,7 @@ impl fmt::Debug for TrialGateway {
 /// The attempts that one request has made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    own: Round,
+    own: AttemptRound,
     /// When the first attempt failed.
     since: Option<Instant>,
     /// Wait before the next attempt.
@@ -101,14 +101,14 @@ pub(crate) enum CancelReason {
 }
 
 impl CancelReason {
-    pub(crate) fn error(self) -> AskError {
+    pub(crate) fn error(self) -> RequestError {
         match self {
-            Self::Cancelled => AskError::Cancelled,
-            Self::Budget(kind) => AskError::Budget(kind),
+            Self::Cancelled => RequestError::Cancelled,
+            Self::Budget(kind) => RequestError::Budget(kind),
         }
     }
 
-    pub(crate) fn why(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Budget(kind) => format!("cut off at the {kind} limit"),
             Self::Cancelled => "cancelled".into(),
@@ -125,7 +125,7 @@ impl TrialGateway {
             sink,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             responsive: AtomicBool::new(false),
-            lost: Lost::default(),
+            lost: LostTime::default(),
             written: Mutex::default(),
             turns: Mutex::default(),
             replies: Mutex::default(),
@@ -136,8 +136,8 @@ impl TrialGateway {
 
     /// Continues a trial that has already spent part of its budget. The clock restarts.
     #[must_use]
-    pub fn resume_from(self, spent: Spent) -> Self {
-        self.meter.restart(spent);
+    pub fn resume_from(self, spent: Spending) -> Self {
+        self.meter.set_spent(spent);
         self
     }
 
@@ -145,7 +145,7 @@ impl TrialGateway {
         &self.meter
     }
 
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> Spending {
         self.meter.spent()
     }
 
@@ -156,8 +156,8 @@ impl TrialGateway {
 
     /// Returns the time spent waiting for rate limits and in back-off: wall time that is not
     /// working time.
-    pub fn waited(&self) -> Duration {
-        self.meter.waited()
+    pub fn wait_time(&self) -> Duration {
+        self.meter.wait_time()
     }
 
     /// Cancels the request in flight, if there is one, and rejects all later ones.
@@ -177,33 +177,33 @@ impl TrialGateway {
     /// or cost is exceeded by at most the last admitted response, as long as no response is larger
     /// than its reservation. Once a response has been larger, requests run alone. Time limits and
     /// cancellation end the wait.
-    pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
-        self.admit_as(reserve, (false, false)).await
+    pub async fn admit(&self, reserve: RequestBounds) -> Result<Admission, RequestError> {
+        self.admit_request(reserve, (false, false)).await
     }
 
-    pub(crate) async fn admit_as(
+    pub(crate) async fn admit_request(
         &self,
-        reserve: Reserve,
+        reserve: RequestBounds,
         (grace, sub_agent): (bool, bool),
-    ) -> Result<Admission, AskError> {
+    ) -> Result<Admission, RequestError> {
         if *self.cancelled.borrow() {
-            return Err(AskError::Cancelled);
+            return Err(RequestError::Cancelled);
         }
-        let Reserve { class, input_estimate: input, max_output: output } = reserve;
+        let RequestBounds { class, input_estimate: input, max_output: output } = reserve;
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
-            let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.most(&usage));
-            Need { class, sub_agent, input, output, cost_usd }
+            let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.max_cost(&usage));
+            MaxUsage { class, sub_agent, input, output, cost_usd }
         };
         // In a scope of many trials, a request without an output limit would block them all. There,
         // the model's context window bounds its output.
         let shared = held(output.or(self.route.window));
         let wanted = AdmissionRequest { need: held(output), shared, grace };
-        let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
+        let notice = |so_far| self.sink.report_wait(WaitNotice::Queued(so_far));
         tokio::select! {
             biased;
             admitted = self.meter.admit(wanted, &self.route.limiters, &notice) => admitted,
-            cut = self.cut(false) => Err(cut.error()),
+            cut = self.wait_for_cancel(false) => Err(cut.error()),
         }
     }
 
@@ -213,28 +213,29 @@ impl TrialGateway {
     pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,
-        turn: Option<&Turn>,
-        trouble: &Trouble,
-    ) -> Result<(), AskError> {
+        turn: Option<&CallPermit>,
+        trouble: &AttemptFailure,
+    ) -> Result<(), RequestError> {
         let policy = &self.route.policy;
         let since = *attempts.since.get_or_insert_with(Instant::now);
-        let own = attempts.own.failed(trouble.kind);
-        let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
+        let own = attempts.own.add_failure(trouble.kind);
+        let round =
+            turn.map_or(own, |turn| turn.update_round(|round| round.add_failure(trouble.kind)));
         let responds = matches!(
             trouble.kind,
-            TroubleKind::Endpoint
-                | TroubleKind::Empty
-                | TroubleKind::Filtered
-                | TroubleKind::Damaged
-                | TroubleKind::Capped
+            FailureKind::Endpoint
+                | FailureKind::Empty
+                | FailureKind::Filtered
+                | FailureKind::Damaged
+                | FailureKind::Capped
         );
         self.responsive.fetch_or(responds, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
-            || self.route.halts.has_answered(&self.route.model);
+            || self.route.halts.has_responded(&self.route.model);
         let most = match trouble.kind {
             _ if round.silent >= policy.silent_attempts => 0,
-            TroubleKind::Empty | TroubleKind::Damaged => policy.empty_attempts.min(policy.attempts),
-            TroubleKind::Unreachable | TroubleKind::Foreign if !known => {
+            FailureKind::Empty | FailureKind::Damaged => policy.empty_attempts.min(policy.attempts),
+            FailureKind::Unreachable | FailureKind::Foreign if !known => {
                 policy.connect_attempts.min(policy.attempts)
             }
             _ => policy.attempts,
@@ -247,60 +248,60 @@ impl TrialGateway {
             let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
             return Err(self.give_up(round, since, trouble, &next).into());
         }
-        let notice = Waiting::BackOff {
+        let notice = WaitNotice::BackOff {
             attempt: round.failed,
             attempts: most,
             why: self.route.endpoint.redact_text(&trouble.brief),
             pause: attempts.pause,
         };
-        self.wait(attempts.pause, notice).await?;
-        let waited = |round: &mut Round| {
+        self.wait_before_attempt(attempts.pause, notice).await?;
+        let waited = |round: &mut AttemptRound| {
             round.waited += attempts.pause;
             *round
         };
         waited(&mut attempts.own);
-        turn.map(|turn| turn.round(waited));
+        turn.map(|turn| turn.update_round(waited));
         Ok(())
     }
 
     /// Fails if another request of the run has shown that this one would be rejected.
-    pub(crate) fn check_halts(&self, tools: bool) -> Result<(), AskError> {
+    pub(crate) fn check_halts(&self, tools: bool) -> Result<(), RequestError> {
         self.route.halts.of(&self.route.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    pub(crate) fn origin(&self, tools: bool) -> RequestOrigin<'_> {
+    pub(crate) fn request_origin(&self, tools: bool) -> RequestOrigin<'_> {
         let (model, trial, answers) = (&self.route.model, self.number, self.meter.spent().steps);
         RequestOrigin { model, trial, answers, tools }
     }
 
     /// Returns the in-process caller's conversation.
-    pub(crate) fn written(&self) -> &Mutex<SentConversation> {
+    pub(crate) fn sent_conversation(&self) -> &Mutex<SentConversation> {
         &self.written
     }
 
     /// Returns the model's turns as the endpoint wrote them.
-    pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
+    pub(crate) fn native_turns(&self) -> MutexGuard<'_, NativeTurns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the responses that the endpoint has returned in this trial.
-    pub(crate) fn replies(&self) -> MutexGuard<'_, Replies> {
+    pub(crate) fn received_responses(&self) -> MutexGuard<'_, ReceivedResponses> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a request without the key, for the record. A conversation grows at its end, so only
     /// the new bytes are searched.
-    pub(crate) fn without_key(&self, body: &Bytes) -> Bytes {
+    pub(crate) fn redact_request(&self, body: &Bytes) -> Bytes {
         let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
-        let clean = self.route.endpoint.redact_after(same, body.clone());
+        let clean = self.route.endpoint.redact_after_prefix(same, body.clone());
         // Compare the address and length: comparing all bytes would cost more with every request.
         let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
         *before = if untouched { clean.clone() } else { Bytes::new() };
         clean
     }
 
-    pub(crate) fn lost(&self) -> &Lost {
+    pub(crate) fn lost_time(&self) -> &LostTime {
         &self.lost
     }
 
@@ -313,44 +314,51 @@ impl TrialGateway {
     }
 
     /// Notes that a response arrived. `origin` describes the state before the response was charged.
-    pub(crate) fn responded(&self, origin: &RequestOrigin<'_>) {
+    pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
-        self.route.halts.answered(origin);
+        self.route.halts.note_response(origin);
     }
 
     /// Waits before the next attempt. The wall limit and a cancellation end the wait.
-    pub(crate) async fn wait(&self, pause: Duration, notice: Waiting) -> Result<(), AskError> {
-        let _waiting = self.meter.clock.wait();
-        let _retry = self.meter.clock.wait_for(WaitKind::Retry);
-        let _lost = self.lost.wait();
+    pub(crate) async fn wait_before_attempt(
+        &self,
+        pause: Duration,
+        notice: WaitNotice,
+    ) -> Result<(), RequestError> {
+        let _waiting = self.meter.clock.start_wait();
+        let _retry = self.meter.clock.start_wait_timer(WaitKind::Retry);
+        let _lost = self.lost.start_wait();
         if pause >= FIRST_NOTICE {
-            self.sink.waiting(notice);
+            self.sink.report_wait(notice);
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
             // A wait is not working time, so the working limit cannot be reached here.
-            cut = self.cut(false) => Err(cut.error()),
+            cut = self.wait_for_cancel(false) => Err(cut.error()),
         }
     }
 
     /// Resolves when requests in flight must end. `working`: whether the time counts as work.
-    pub(crate) async fn cut(&self, working: bool) -> CancelReason {
+    pub(crate) async fn wait_for_cancel(&self, working: bool) -> CancelReason {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so only a cancellation ends this.
             _ = cancelled.wait_for(|cancelled| *cancelled) => CancelReason::Cancelled,
-            () = after(self.meter.wall_left()) => CancelReason::Budget(BudgetKind::Wall),
-            () = after(working) => CancelReason::Budget(BudgetKind::Working),
+            () = sleep_or_pend(self.meter.wall_left()) => CancelReason::Budget(BudgetKind::Wall),
+            () = sleep_or_pend(working) => CancelReason::Budget(BudgetKind::Working),
         }
     }
 }
 
 /// Returns the length of the common prefix of two texts, in bytes.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    const PIECE: usize = 4096;
+    const BLOCK_BYTES: usize = 4096;
     // Compare blocks with `memcmp`, and only the last one byte by byte.
-    let pieces = one.chunks(PIECE).zip(other.chunks(PIECE)).take_while(|(one, other)| one == other);
-    let same = (pieces.count() * PIECE).min(one.len()).min(other.len());
+    let pieces = one
+        .chunks(BLOCK_BYTES)
+        .zip(other.chunks(BLOCK_BYTES))
+        .take_while(|(one, other)| one == other);
+    let same = (pieces.count() * BLOCK_BYTES).min(one.len()).min(other.len());
     same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()
 }

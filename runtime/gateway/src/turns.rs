@@ -11,27 +11,27 @@ use serde_json::{Map, Value};
 
 use crate::codec::{
     Part, Request, Role,
-    neutral::{Item, Turn, Whole},
+    neutral::{CollectedResponse, Item, Turn},
 };
 
 /// Turns by the id of their first call, or by their text if they have no calls.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
-    kept: Vec<KeptTurn>,
+pub(crate) struct NativeTurns {
+    kept: Vec<StoredTurn>,
     by_call: HashMap<String, usize>,
     by_text: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct KeptTurn {
+struct StoredTurn {
     calls: Vec<ToolCall>,
     text: String,
     native: NativeTurn,
 }
 
-impl Turns {
+impl NativeTurns {
     /// Keeps the turn of a response, if it has calls or text.
-    pub(crate) fn keep(&mut self, whole: &Whole) {
+    pub(crate) fn store(&mut self, whole: &CollectedResponse) {
         let Some(native) = whole.native.clone().filter(|native| !native.items.is_empty()) else {
             return;
         };
@@ -47,7 +47,7 @@ impl Turns {
             None if text.is_empty() => return,
             None => drop(self.by_text.insert(text.clone(), at)),
         }
-        self.kept.push(KeptTurn { calls, text, native });
+        self.kept.push(StoredTurn { calls, text, native });
     }
 
     /// Returns the turn for these calls and this text, if the client changed neither.
@@ -62,10 +62,11 @@ impl Turns {
             && kept.calls.iter().zip(calls).all(|(one, other)| {
                 one.id == other.id
                     && one.name == other.name
-                    && alike(&one.arguments, &other.arguments)
+                    && is_equivalent(&one.arguments, &other.arguments)
             });
         // A client that drops the text next to calls has changed nothing that the model would miss.
-        let same_text = words(text) == words(&kept.text) || (text.is_empty() && !calls.is_empty());
+        let same_text = normalize_whitespace(text) == normalize_whitespace(&kept.text)
+            || (text.is_empty() && !calls.is_empty());
         (same_calls && same_text).then_some(&kept.native)
     }
 
@@ -111,7 +112,7 @@ impl Turns {
 
     /// Restores the endpoint's own turns in a request of the endpoint's format. Returns whether the
     /// client had omitted something.
-    pub(crate) fn restore_in(&self, api: Api, body: &mut Map<String, Value>) -> bool {
+    pub(crate) fn restore_in_body(&self, api: Api, body: &mut Map<String, Value>) -> bool {
         match api {
             Api::Chat => self.restore_messages(body, |message| {
                 let calls = message["tool_calls"].as_array().into_iter().flatten();
@@ -139,7 +140,7 @@ impl Turns {
             if message["role"] != "assistant" {
                 continue;
             }
-            let Some(kept) = self.by_ids(&ids(message)) else { continue };
+            let Some(kept) = self.find_by_ids(&ids(message)) else { continue };
             let whole = match kept.api {
                 Api::Chat => kept.items.first().cloned().unwrap_or_default(),
                 _ => {
@@ -176,7 +177,7 @@ impl Turns {
                 .iter()
                 .filter_map(|item| item["call_id"].as_str().map(ToOwned::to_owned))
                 .collect();
-            match self.by_ids(&ids).filter(|kept| kept.items != group) {
+            match self.find_by_ids(&ids).filter(|kept| kept.items != group) {
                 Some(kept) => {
                     changed = true;
                     out.extend(kept.items.iter().cloned());
@@ -188,7 +189,7 @@ impl Turns {
         changed
     }
 
-    fn by_ids(&self, ids: &[String]) -> Option<&NativeTurn> {
+    fn find_by_ids(&self, ids: &[String]) -> Option<&NativeTurn> {
         let kept = self.kept.get(*self.by_call.get(ids.first()?)?)?;
         let same = kept.calls.iter().map(|call| &call.id).eq(ids.iter());
         same.then_some(&kept.native)
@@ -196,7 +197,7 @@ impl Turns {
 }
 
 /// Whether two argument texts are equivalent. Formats that carry objects reserialize them.
-fn alike(one: &str, other: &str) -> bool {
+fn is_equivalent(one: &str, other: &str) -> bool {
     let object = |text: &str| match text.trim() {
         "" => Some(Value::Object(Map::new())),
         text => serde_json::from_str::<Value>(text).ok(),
@@ -210,7 +211,7 @@ fn alike(one: &str, other: &str) -> bool {
     }
 }
 
-fn words(text: &str) -> String {
+fn normalize_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -219,17 +220,19 @@ mod tests {
     use proctor_types::{Api, NativeTurn};
     use serde_json::{Value, json};
 
-    use super::Turns;
-    use crate::codec::{self, Losses, neutral::Whole};
+    use super::NativeTurns;
+    use crate::codec::{self, Losses, neutral::CollectedResponse};
 
-    fn kept(message: &Value) -> Turns {
+    fn kept(message: &Value) -> NativeTurns {
         let body = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
-        let mut whole = Whole::of(codec::read_whole(Api::Chat, &body, 1).expect("an answer"));
+        let mut whole = CollectedResponse::from_deltas(
+            codec::read_response(Api::Chat, &body, 1).expect("an answer"),
+        );
         let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
-        let items = codec::whole_turn(Api::Chat, &body, &ids);
+        let items = codec::native_turn(Api::Chat, &body, &ids);
         whole.native = Some(NativeTurn { api: Api::Chat, items });
-        let mut turns = Turns::default();
-        turns.keep(&whole);
+        let mut turns = NativeTurns::default();
+        turns.store(&whole);
         turns
     }
 
@@ -252,7 +255,8 @@ mod tests {
         let mut request =
             codec::read_request(Api::Messages, client, &mut Losses::default()).expect("a request");
         turns.restore(&mut request);
-        let sent = codec::request_for(Api::Chat, &request, &mut Losses::default()).expect("a body");
+        let sent =
+            codec::write_request(Api::Chat, &request, &mut Losses::default()).expect("a body");
         assert_eq!(sent["messages"][1], message);
     }
 
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn restore_in_adds_fields_that_a_client_left_out() {
+    fn restore_in_body_adds_fields_that_a_client_left_out() {
         let turns =
             kept(&json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}));
         let mut short = call("{}");
@@ -279,8 +283,8 @@ mod tests {
         let body =
             json!({"messages": [{"role": "assistant", "content": null, "tool_calls": [short]}]});
         let mut body = body.as_object().expect("an object").clone();
-        assert!(turns.restore_in(Api::Chat, &mut body));
+        assert!(turns.restore_in_body(Api::Chat, &mut body));
         assert_eq!(body["messages"][0]["tool_calls"][0], call("{}"));
-        assert!(!turns.restore_in(Api::Chat, &mut body), "a second call restores nothing");
+        assert!(!turns.restore_in_body(Api::Chat, &mut body), "a second call restores nothing");
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     checks::EndpointChecks,
     codec::{
         self, Losses,
-        neutral::{Item, Whole},
+        neutral::{CollectedResponse, Item},
     },
     tokens,
 };
@@ -17,14 +17,14 @@ use crate::{
 ///
 /// For a long text, some servers report no output, or only that of the first event. With such
 /// counts, no limit on tokens or cost would ever be reached.
-pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
-    let Some(reported) = whole.usage else { return estimate(api, request, whole).await };
+pub(crate) async fn count_usage(api: Api, request: &Bytes, whole: &CollectedResponse) -> Usage {
+    let Some(reported) = whole.usage else { return estimate_usage(api, request, whole).await };
     let Ok(checks) = EndpointChecks::shipped() else { return reported };
     let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
     let is_inflated = reported.input >= checks.input.least_tokens && reported.input > most;
     // An input count of zero must be wrong, because a request is never empty.
     if reported.input == 0 || is_inflated {
-        let ours = estimate(api, request, whole).await;
+        let ours = estimate_usage(api, request, whole).await;
         let output = if reported.output == 0 { ours.output } else { reported.output };
         return Usage { output, reasoning: reported.reasoning.min(output), ..ours };
     }
@@ -33,8 +33,8 @@ pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     {
         return reported;
     }
-    let answer = whole.answer();
-    let ours = tokio::task::spawn_blocking(move || tokens::count_answer(&answer)).await;
+    let answer = whole.to_model_response();
+    let ours = tokio::task::spawn_blocking(move || tokens::count_response(&answer)).await;
     let ours = ours.unwrap_or_default();
     match ours > reported.output.saturating_mul(checks.output.factor) {
         true => reported.with_output_estimate(ours),
@@ -44,7 +44,7 @@ pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
 
 /// Returns the bytes of a response's text and calls. `reasoning`: also counts its reasoning, which
 /// some endpoints do not count.
-fn output_bytes(whole: &Whole, reasoning: bool) -> u64 {
+fn output_bytes(whole: &CollectedResponse, reasoning: bool) -> u64 {
     let bytes = whole.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
         Item::Call(call) => call.name.len() + call.arguments.len(),
@@ -55,16 +55,16 @@ fn output_bytes(whole: &Whole, reasoning: bool) -> u64 {
 }
 
 /// Returns our own count of the request and of the received response.
-async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
-    let (request, answer) = (request.clone(), whole.answer());
+async fn estimate_usage(api: Api, request: &Bytes, whole: &CollectedResponse) -> Usage {
+    let (request, answer) = (request.clone(), whole.to_model_response());
     // Run this off the async threads: a long conversation takes many milliseconds.
     let counted = tokio::task::spawn_blocking(move || {
-        let input = match read(api, &request) {
+        let input = match parse_request(api, &request) {
             Some(request) => tokens::count_request(&request),
             // This counts JSON syntax, but an endpoint's count includes a chat template.
             None => tokens::count(&String::from_utf8_lossy(&request)),
         };
-        (input, tokens::count_answer(&answer))
+        (input, tokens::count_response(&answer))
     });
     let (input, output) = counted.await.unwrap_or_default();
     Usage { input, output, estimated: true, ..Usage::default() }
@@ -72,11 +72,11 @@ async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
 
 /// Returns our own count of a request's input.
 pub(crate) async fn input(api: Api, request: &Bytes) -> u64 {
-    estimate(api, request, &Whole::default()).await.input
+    estimate_usage(api, request, &CollectedResponse::default()).await.input
 }
 
 /// Parses a request that the gateway sends.
-pub(crate) fn read(api: Api, request: &[u8]) -> Option<codec::Request> {
+pub(crate) fn parse_request(api: Api, request: &[u8]) -> Option<codec::Request> {
     let body: Value = serde_json::from_slice(request).ok()?;
     codec::read_request(api, body.as_object()?, &mut Losses::default()).ok()
 }
@@ -85,18 +85,23 @@ pub(crate) fn read(api: Api, request: &[u8]) -> Option<codec::Request> {
 mod tests {
     use proctor_types::{Api, Usage};
 
-    use super::counted;
-    use crate::codec::neutral::{Delta, Stop, Whole};
+    use super::count_usage;
+    use crate::codec::neutral::{CollectedResponse, Delta, StopReason};
 
-    fn whole(text: &str, usage: Option<(u64, u64)>) -> Whole {
-        let mut whole = Whole::of(vec![Delta::Text(text.into()), Delta::Stopped(Stop::End)]);
-        whole.usage = usage.map(|(input, output)| Usage::told((input, output), (None, None), None));
+    fn whole(text: &str, usage: Option<(u64, u64)>) -> CollectedResponse {
+        let mut whole = CollectedResponse::from_deltas(vec![
+            Delta::Text(text.into()),
+            Delta::Stopped(StopReason::End),
+        ]);
+        whole.usage = usage.map(|(input, output)| {
+            Usage::from_endpoint_report((input, output), (None, None), None)
+        });
         whole
     }
 
     async fn output(text: &str, usage: Option<(u64, u64)>) -> (u64, bool) {
         let request = r#"{"model":"m","messages":[{"role":"user","content":"hello world"}]}"#;
-        let usage = counted(Api::Chat, &request.into(), &whole(text, usage)).await;
+        let usage = count_usage(Api::Chat, &request.into(), &whole(text, usage)).await;
         assert!(usage.input > 0);
         if let Some(classes) = usage.classes.output_visible {
             assert_eq!(classes, usage.output - usage.reasoning);
@@ -105,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn counted_estimates_output_that_the_endpoint_did_not_count() {
+    async fn output_that_the_endpoint_did_not_count_is_estimated() {
         let long = "one two three four ".repeat(105);
         for (text, reported, least, estimated) in [
             (&*long, None, 400, true),

@@ -149,6 +149,6 @@ pub(crate) const KINDS: [&str; 52] = [
     UNKNOWN_PLUGIN,
 ];
 
-pub(crate) fn note(kind: &str, what: impl Into<String>) -> Evidence {
+pub(crate) fn new_evidence(kind: &str, what: impl Into<String>) -> Evidence {
     Evidence::new(kind, what, Vec::new())
 }

@@ -55,7 +55,7 @@ mod tests {
     use proctor_types::Integrity;
 
     use super::*;
-    use crate::evidence::note;
+    use crate::evidence::new_evidence;
 
     fn verdict(evidence: Vec<Evidence>) -> Verdict {
         let mut verdict: Verdict = serde_json::from_value(serde_json::json!({
@@ -75,7 +75,7 @@ mod tests {
             let kind = kind.to_owned();
             (0..count).map(move |number| Evidence {
                 steps: vec![number as u64 / 2],
-                ..note(&kind, number.to_string())
+                ..new_evidence(&kind, number.to_string())
             })
         };
         let all = many("a", limit + 3).chain(many("b", 1)).chain(many("c", limit)).collect();
@@ -93,7 +93,10 @@ mod tests {
     #[test]
     fn limit_evidence_cuts_long_pieces_at_character_boundaries() {
         let limit = Policy::get().unwrap().limits.evidence_characters;
-        let mut limited = verdict(vec![note("a", "\u{e9}".repeat(limit + 7)), note("a", "short")]);
+        let mut limited = verdict(vec![
+            new_evidence("a", "\u{e9}".repeat(limit + 7)),
+            new_evidence("a", "short"),
+        ]);
         limit_evidence(&mut limited).unwrap();
         let cut = &limited.evidence[0].what;
         assert!(cut.ends_with("\u{e9}... (7 characters more)"), "{cut}");

@@ -1,11 +1,13 @@
 //! Scans an environment for a task's hidden content, once, in a dedicated sandbox.
 
-use proctor_sandbox_api::{Backend, Prepared, SandboxHandle, SandboxRequest, wire::RawPath};
-use proctor_setup::{LayerFindings, ToolFiles, check_named};
+use proctor_sandbox_api::{
+    Backend, PreparedEnvironment, SandboxHandle, SandboxRequest, wire::RawPath,
+};
+use proctor_setup::{LayerFindings, ToolFiles, check_workdir_and_user};
 use proctor_types::{Fault, Layer, SandboxSpec, Task};
 use serde::Deserialize;
 
-use crate::{launch::Launch, probe::isolated};
+use crate::{launch::Launch, probe::run_isolated_script};
 
 const TOOLS: &str = include_str!("../python/tools.py");
 
@@ -24,7 +26,7 @@ struct Tools {
 /// apply.
 pub async fn find_leaks(
     backend: &dyn Backend,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     task: &Task,
     limits: &SandboxSpec,
 ) -> Result<LayerFindings, Fault> {
@@ -37,16 +39,16 @@ pub async fn find_leaks(
     let mut sandbox = backend.open(&request).await?;
     let handle = sandbox.handle();
     let work = async {
-        check_named(handle, task).await?;
+        check_workdir_and_user(handle, task).await?;
         if task.harbor.is_some() {
-            return Ok(LayerFindings::nothing());
+            return Ok(LayerFindings::empty());
         }
-        let mut findings = LayerFindings::take(handle, task).await?;
+        let mut findings = LayerFindings::search_environment(handle, task).await?;
         if findings.has_leaks() {
             // Do this before masking: the test tool may import modules from the work directory.
             findings.tools = tool_files(handle, task).await?;
         }
-        findings.look_at_workdir(handle, task).await?;
+        findings.search_workdir(handle, task).await?;
         Ok(findings)
     };
     let found = work.await;
@@ -68,7 +70,8 @@ async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fa
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),
     };
     let user = task.user.as_deref();
-    let out = isolated(handle, &launch, &task.workdir, &task.env, user, TOOLS, b"").await;
+    let out =
+        run_isolated_script(handle, &launch, &task.workdir, &task.env, user, TOOLS, b"").await;
     let out = match out {
         Ok(out) => out,
         Err(fault) => return passing(fault).map(|()| ToolFiles::default()),

@@ -4,8 +4,8 @@ use proctor_official::OfficialPolicy;
 use proctor_types::{Cause, Fault, Layer, Task};
 
 use crate::{
-    launch::{not_pytest, starts_pytest},
-    pristine::paths_of,
+    launch::{not_pytest_fault, starts_pytest},
+    pristine::patch_paths,
     procedure::{has_official_run, policy_fault, test_patch},
 };
 
@@ -21,11 +21,11 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
         return Ok(());
     }
     check_patches(task)?;
-    let policy = OfficialPolicy::of(task).map_err(policy_fault)?;
+    let policy = OfficialPolicy::for_task(task).map_err(policy_fault)?;
     match policy.filter(|_| has_official_run(task)) {
         Some(policy) => policy.check(task).map_err(policy_fault),
-        None if task.report().is_some() || starts_pytest(&task.test_command) => Ok(()),
-        None => Err(not_pytest(&task.test_command)),
+        None if task.test_report().is_some() || starts_pytest(&task.test_command) => Ok(()),
+        None => Err(not_pytest_fault(&task.test_command)),
     }
 }
 
@@ -33,7 +33,7 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
 fn check_patches(task: &Task) -> Result<(), Fault> {
     let given = [("mask", task.mask.as_deref()), ("test_patch", test_patch(task))];
     for (field, patch) in given.into_iter().filter_map(|(field, patch)| Some((field, patch?))) {
-        paths_of(patch.as_bytes()).map_err(|error| {
+        patch_paths(patch.as_bytes()).map_err(|error| {
             Fault::new(Layer::Setup, format!("field `{field}`: {error}"))
                 .cause(Cause::Invalid)
                 .hint("use a unified diff with `---` and `+++` lines, as printed by `git diff`")

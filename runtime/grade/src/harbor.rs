@@ -5,19 +5,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_harbor::{InputFile, REWARD_LIMIT, Rules, TEST, read_rewards};
+use proctor_harbor::{InputFile, REWARD_LIMIT, Rules, TEST_SCRIPT, read_rewards};
 use proctor_sandbox_api::{
     Command, SandboxHandle,
     wire::{EntryKind, RawPath},
 };
-use proctor_setup::{LOGS, lay_inputs, make_logs};
+use proctor_setup::{LOGS, copy_inputs, create_log_dirs};
 use proctor_types::{
     Cause, Fault, HARBOR_RULES, HarborNetwork, Integrity, Layer, PolicyVerdict, Task, TestGroup,
     TestStatus, VERDICT_SCHEMA, Verdict, plural,
 };
 use serde_json::Value;
 
-use crate::{Graded, session::append};
+use crate::{GradingResult, session::append};
 
 /// Path of the tests in a sandbox.
 const TESTS: &str = "/tests";
@@ -58,7 +58,7 @@ pub struct Verification<'a> {
 pub async fn verify(
     handle: &SandboxHandle,
     verification: &Verification<'_>,
-) -> Result<Graded, Fault> {
+) -> Result<GradingResult, Fault> {
     let Verification { task, tests, env, shared, bundled } = *verification;
     let logs = RawPath::from(LOGS).join(&RawPath::from(VERIFIER));
     let laid = async {
@@ -69,18 +69,18 @@ pub async fn verify(
         } else {
             handle.remove(&logs).await?;
         }
-        make_logs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
+        create_log_dirs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
         if bundled {
             // As in Harbor. If this fails, the verifier does not start, and its output says why.
-            let script = format!("{TESTS}/{TEST}");
+            let script = format!("{TESTS}/{TEST_SCRIPT}");
             return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
         }
-        lay_inputs(handle, TESTS, tests, TEST, !shared).await
+        copy_inputs(handle, TESTS, tests, TEST_SCRIPT, !shared).await
     };
     laid.await.map_err(|error| error.fault("copying the verifier"))?;
     let command = command(task, env)?;
     let done = handle.run(command).await.map_err(|error| error.fault("running the verifier"))?;
-    let mut log = output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
+    let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
     // Without a network the verifier cannot download anything. Such a message then comes from the
@@ -92,11 +92,11 @@ pub async fn verify(
     let download = rules.failed_download(&text).filter(|_| has_network);
     if done.exited.timed_out {
         let seconds = task.timeouts.grade_seconds;
-        let what = format!("{}: {TESTS}/{TEST} did not end within {seconds} s", task.id);
+        let what = format!("{}: {TESTS}/{TEST_SCRIPT} did not end within {seconds} s", task.id);
         let hint = "raise `verifier.timeout_sec` in task.toml";
-        return Err(Fault::new(Layer::Grade, what).hint(hint).lasting());
+        return Err(Fault::new(Layer::Grade, what).hint(hint).into_permanent());
     }
-    let rewards = rewards(handle, &logs).await.map_err(|why| {
+    let rewards = load_rewards(handle, &logs).await.map_err(|why| {
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         let said = last.map_or("it printed nothing".to_owned(), |last| {
             format!("its last line: {}", last.trim())
@@ -104,13 +104,13 @@ pub async fn verify(
         let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
             Some(line) => unreachable_fault(fault, line),
-            None => {
-                fault.hint("a verifier must write 0 or 1 to /logs/verifier/reward.txt").lasting()
-            }
+            None => fault
+                .hint("a verifier must write 0 or 1 to /logs/verifier/reward.txt")
+                .into_permanent(),
         }
     })?;
-    let tests = match read(handle, &logs.join(&RawPath::from("ctrf.json"))).await {
-        Ok(Some(bytes)) => ctrf(&bytes),
+    let tests = match read_small_file(handle, &logs.join(&RawPath::from("ctrf.json"))).await {
+        Ok(Some(bytes)) => parse_ctrf(&bytes),
         Ok(None) | Err(_) => BTreeMap::new(),
     };
     if let Some(line) = download
@@ -120,7 +120,7 @@ pub async fn verify(
         let what = format!("{}: the verifier could not download its tools: {line}", task.id);
         return Err(unreachable_fault(Fault::new(Layer::Grade, what), line));
     }
-    Ok(Graded { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
+    Ok(GradingResult { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
 }
 
 fn unreachable_fault(fault: Fault, line: &str) -> Fault {
@@ -140,7 +140,7 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let user = harbor.verifier.user.clone().or_else(|| task.from_image.named.clone());
     let as_verifier = Task { user, ..task.clone() };
     let logs = format!("{LOGS}/{VERIFIER}/{OUTPUT}");
-    let line = format!("({TESTS}/{TEST}) > {logs} 2>&1");
+    let line = format!("({TESTS}/{TEST_SCRIPT}) > {logs} 2>&1");
     let mut command = Command::new(["/bin/sh", "-c", BASH_OR_SH, "sh", &line]).cwd(task.cwd());
     for (name, value) in as_verifier.command_env() {
         command = command.env(&name, value.as_str());
@@ -156,14 +156,14 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
 }
 
 /// Returns the end of the verifier's output; empty if there is none.
-async fn output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault> {
+async fn read_output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault> {
     let wrong = |error: proctor_sandbox_api::SandboxError| error.fault("reading the output");
     let found = handle.stat(path).await.map_err(wrong)?;
     let Some(found) = found.filter(|found| found.kind == EntryKind::File) else {
         return Ok(Vec::new());
     };
     let left_out = found.size.saturating_sub(OUTPUT_LIMIT);
-    let kept = handle.read_part(path, left_out, OUTPUT_LIMIT).await.map_err(wrong)?;
+    let kept = handle.read_from_offset(path, left_out, OUTPUT_LIMIT).await.map_err(wrong)?;
     if left_out == 0 {
         return Ok(kept);
     }
@@ -172,14 +172,20 @@ async fn output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault
     Ok(log)
 }
 
-async fn rewards(handle: &SandboxHandle, logs: &RawPath) -> Result<BTreeMap<String, f64>, String> {
-    let json = read(handle, &logs.join(&RawPath::from("reward.json"))).await?;
-    let txt = read(handle, &logs.join(&RawPath::from("reward.txt"))).await?;
+async fn load_rewards(
+    handle: &SandboxHandle,
+    logs: &RawPath,
+) -> Result<BTreeMap<String, f64>, String> {
+    let json = read_small_file(handle, &logs.join(&RawPath::from("reward.json"))).await?;
+    let txt = read_small_file(handle, &logs.join(&RawPath::from("reward.txt"))).await?;
     read_rewards(json.as_deref(), txt.as_deref()).map_err(|error| error.to_string())
 }
 
 /// Returns the content of a small regular file; `None` if it does not exist.
-async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>, String> {
+async fn read_small_file(
+    handle: &SandboxHandle,
+    path: &RawPath,
+) -> Result<Option<Vec<u8>>, String> {
     let Some(found) = handle.stat(path).await.map_err(|error| error.to_string())? else {
         return Ok(None);
     };
@@ -193,7 +199,7 @@ async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>,
 }
 
 /// Returns the tests of a CTRF report. An invalid report has none.
-fn ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
+fn parse_ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
     let report: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let mut tests: BTreeMap<String, TestStatus> = BTreeMap::new();
     for test in report["results"]["tests"].as_array().into_iter().flatten() {
@@ -272,23 +278,23 @@ mod tests {
         .unwrap()
     }
 
-    fn judged(rewards: &[(&str, f64)], shared: bool) -> Verdict {
+    fn verdict_for(rewards: &[(&str, f64)], shared: bool) -> Verdict {
         let rewards = rewards.iter().map(|(name, reward)| ((*name).to_owned(), *reward)).collect();
         verdict(&task(serde_json::json!({"digest": ""})), rewards, BTreeMap::new(), shared)
     }
 
     #[test]
     fn verdict_needs_every_reward_at_one_and_rates_the_clipped_mean() {
-        let one = judged(&[("reward", 1.0)], false);
+        let one = verdict_for(&[("reward", 1.0)], false);
         assert!(one.resolved && one.integrity == Integrity::Clean, "{one:?}");
         assert_eq!(
             (one.passed_rate, one.policies["strict"].version.as_deref()),
             (1.0, Some("0.26"))
         );
-        let part = judged(&[("a", 2.0), ("b", 0.5)], false);
+        let part = verdict_for(&[("a", 2.0), ("b", 0.5)], false);
         assert!(!part.resolved);
         assert_eq!(part.passed_rate, 0.75, "2 is clipped to 1");
-        let negative = judged(&[("a", -4.0), ("b", 1.0)], true);
+        let negative = verdict_for(&[("a", -4.0), ("b", 1.0)], true);
         assert_eq!((negative.passed_rate, negative.integrity), (0.5, Integrity::Unverified));
     }
 
@@ -309,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrf_reads_test_names_and_results() {
+    fn parse_ctrf_returns_test_names_and_statuses() {
         let report = serde_json::json!({"results": {"tests": [
             {"name": "a", "status": "passed"},
             {"name": "b", "suite": ["x", "y"], "status": "failed"},
@@ -317,7 +323,7 @@ mod tests {
             {"name": "c", "suite": "s", "status": "pending"},
             {"status": "passed"},
         ]}});
-        let found = ctrf(report.to_string().as_bytes());
+        let found = parse_ctrf(report.to_string().as_bytes());
         let expected = [
             ("a", TestStatus::Failed),
             ("s > c", TestStatus::Skipped),
@@ -325,6 +331,6 @@ mod tests {
         ];
         let expected = expected.map(|(id, status)| (id.to_owned(), status));
         assert_eq!(found, BTreeMap::from(expected));
-        assert!(ctrf(b"{").is_empty());
+        assert!(parse_ctrf(b"{").is_empty());
     }
 }

@@ -1,10 +1,10 @@
 //! Converts hidden content for the interpreter and for the verdict's evidence.
 
-use proctor_setup::Hidden;
+use proctor_setup::HiddenCopies;
 use proctor_types::Evidence;
 use serde::Serialize;
 
-use crate::evidence::{self, note};
+use crate::evidence::{self, new_evidence};
 
 /// Modules that only the test tool can import, in the form that `lend.py` reads.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -19,8 +19,8 @@ struct LentModule {
 
 impl LentModules {
     /// Includes only the source files of Python modules: nothing else can be imported from memory.
-    pub(crate) fn of(hidden: &Hidden) -> Self {
-        let module = |lent: &proctor_setup::Lent| {
+    pub(crate) fn from_hidden(hidden: &HiddenCopies) -> Self {
+        let module = |lent: &proctor_setup::ProvidedModule| {
             let place = lent.place.to_string();
             let files = lent.files.iter().filter(|(path, _)| path.ends_with(".py"));
             LentModule {
@@ -40,14 +40,14 @@ impl LentModules {
 
 /// Returns evidence of the hidden content that the test tools or the benchmark's procedure can still
 /// read.
-pub(crate) fn exceptions(hidden: &Hidden) -> Vec<Evidence> {
+pub(crate) fn exposed_content_evidence(hidden: &HiddenCopies) -> Vec<Evidence> {
     let lent = hidden.lent.iter().map(|lent| {
         let what = format!("{}: the test tool needs it to start", lent.place);
-        note(evidence::LENT_TO_TOOL, what)
+        new_evidence(evidence::LENT_TO_TOOL, what)
     });
     let kept = hidden
         .kept
         .iter()
-        .map(|kept| note(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.place, kept.why)));
+        .map(|kept| new_evidence(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.place, kept.why)));
     lent.chain(kept).collect()
 }

@@ -34,14 +34,14 @@ impl Launch {
         command: &[String],
         env: &BTreeMap<String, String>,
     ) -> Result<Self, Fault> {
-        if let Some(launch) = Self::module(command) {
+        if let Some(launch) = Self::parse_module_command(command) {
             return Ok(launch);
         }
         let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
-            return Err(not_pytest(command));
+            return Err(not_pytest_fault(command));
         };
-        let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
-            invalid_command(command, "the script does not start with `#!` and an interpreter")
+        let interpreter = read_shebang(handle, script, env).await?.ok_or_else(|| {
+            invalid_command_fault(command, "the script does not start with `#!` and an interpreter")
         })?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
     }
@@ -51,7 +51,7 @@ impl Launch {
         matches!(first, Some("pytest" | "py.test"))
     }
 
-    fn module(command: &[String]) -> Option<Self> {
+    fn parse_module_command(command: &[String]) -> Option<Self> {
         let at = command
             .windows(2)
             .position(|pair| pair[0] == "-m" && matches!(pair[1].as_str(), "pytest" | "py.test"))?;
@@ -66,10 +66,10 @@ impl Launch {
 
 /// Whether [`Launch::read`] accepts a test command. Does not check that the script exists.
 pub(crate) fn starts_pytest(command: &[String]) -> bool {
-    Launch::is_script(command) || Launch::module(command).is_some()
+    Launch::is_script(command) || Launch::parse_module_command(command).is_some()
 }
 
-async fn shebang(
+async fn read_shebang(
     handle: &SandboxHandle,
     script: &str,
     env: &BTreeMap<String, String>,
@@ -96,11 +96,11 @@ async fn shebang(
     Ok(None)
 }
 
-pub(crate) fn not_pytest(command: &[String]) -> Fault {
-    invalid_command(command, "it is not `python -m pytest ...` or `pytest ...`")
+pub(crate) fn not_pytest_fault(command: &[String]) -> Fault {
+    invalid_command_fault(command, "it is not `python -m pytest ...` or `pytest ...`")
 }
 
-fn invalid_command(command: &[String], why: &str) -> Fault {
+fn invalid_command_fault(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
         .cause(Cause::Invalid)
         .hint(
@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn launch_separates_interpreter_flags_from_pytest_arguments() {
-        let launch = Launch::module(&words("/venv/bin/python -X dev -m pytest -q")).unwrap();
+        let launch =
+            Launch::parse_module_command(&words("/venv/bin/python -X dev -m pytest -q")).unwrap();
         assert_eq!(launch.interpreter, words("/venv/bin/python -X dev"));
         assert_eq!(launch.arguments, ["-q"]);
         assert!(launch.cwd_on_path);
@@ -127,9 +128,9 @@ mod tests {
 
     #[test]
     fn launch_rejects_other_launchers() {
-        assert_eq!(Launch::module(&words("coverage run -m pytest")), None);
-        assert_eq!(Launch::module(&words("-m pytest")), None);
-        assert_eq!(Launch::module(&words("make test")), None);
+        assert_eq!(Launch::parse_module_command(&words("coverage run -m pytest")), None);
+        assert_eq!(Launch::parse_module_command(&words("-m pytest")), None);
+        assert_eq!(Launch::parse_module_command(&words("make test")), None);
         assert!(!starts_pytest(&words("./tests/runtests.py --verbosity 2")));
         assert!(!starts_pytest(&[]));
         assert!(

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_sandbox_api::wire::{EntryKind, RawPath};
-pub(crate) use proctor_types::file_of;
+pub(crate) use proctor_types::file_from_test_id;
 use proctor_types::{Task, matches_wildcard};
 
 use crate::{policy::Policy, probe::Probe, test_trees};
 
 /// The reason why the model may not change a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guard {
+pub(crate) enum GuardReason {
     /// A test, or a file that tests share.
     Test,
     /// Configuration of pytest.
@@ -23,7 +23,7 @@ pub(crate) enum Guard {
 
 /// Classifies paths for one task. Paths are relative to the work directory.
 #[derive(Debug)]
-pub(crate) struct Paths<'a> {
+pub(crate) struct PathRules<'a> {
     policy: &'a Policy,
     /// The files of expected tests, hidden paths and paths of the test patch. Always restored.
     own: BTreeSet<String>,
@@ -41,20 +41,22 @@ pub(crate) struct Paths<'a> {
     by_name: bool,
 }
 
-impl<'a> Paths<'a> {
+impl<'a> PathRules<'a> {
     /// Creates the rules for a task whose test results are a report.
-    pub(crate) fn by_name(
+    pub(crate) fn for_report_task(
         policy: &'a Policy,
         task: &Task,
         masked: BTreeSet<String>,
         test_patch: &BTreeSet<String>,
     ) -> Self {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
-        let files = ids.filter(|_| task.ids_name_files()).map(|id| escaped(file_of(id)));
+        let files = ids
+            .filter(|_| task.test_ids_start_with_file())
+            .map(|id| escape_task_path(file_from_test_id(id)));
         let own: BTreeSet<String> = files
             // A test may be in the source file that it tests, which the model may change.
             .filter(|path| task.mask.is_some() || !masked.contains(path))
-            .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
+            .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .collect();
         let (trees, beside, prefixes) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
@@ -71,10 +73,10 @@ impl<'a> Paths<'a> {
     ) -> Self {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let own: BTreeSet<String> = ids
-            .map(|id| escaped(file_of(id)))
-            .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
+            .map(|id| escape_task_path(file_from_test_id(id)))
+            .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
-            .chain(config_of(&task.test_command))
+            .chain(config_file_option(&task.test_command))
             // A doctest is in the source file that it tests, which the model may change.
             .filter(|path| {
                 task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
@@ -82,12 +84,12 @@ impl<'a> Paths<'a> {
             .collect();
         let (trees, beside) = test_trees::find(policy, task, &own, &masked, names);
         let prefixes =
-            probe.prefixes.iter().filter_map(|prefix| below(&task.workdir, prefix)).collect();
+            probe.prefixes.iter().filter_map(|prefix| relative_to(&task.workdir, prefix)).collect();
         Self { policy, own, trees, beside, prefixes, masked, by_name: false }
     }
 
     /// Why a path is guarded; `None` if the model may change it.
-    pub(crate) fn guard(&self, path: &str) -> Option<Guard> {
+    pub(crate) fn guard(&self, path: &str) -> Option<GuardReason> {
         let name = path.rsplit('/').next().unwrap_or(path);
         if self.by_name {
             return self.guard_by_name(path, name);
@@ -100,25 +102,25 @@ impl<'a> Paths<'a> {
                 .split('/')
                 .any(|part| policy.bytecode_folders.iter().any(|folder| folder == part));
         if bytecode {
-            return Some(Guard::Bytecode);
+            return Some(GuardReason::Bytecode);
         }
         if self.is_self_loading(path, name) {
-            return Some(Guard::SelfLoading);
+            return Some(GuardReason::SelfLoading);
         }
         if policy.names.config_files.iter().any(|config| config == name) {
-            return Some(Guard::Config);
+            return Some(GuardReason::Config);
         }
         let shared =
             self.trees.iter().any(|tree| is_at_or_below(tree, path)) && !self.masked.contains(path);
         let beside = self.beside.contains(parent(path))
             && test_trees::is_test_file(name)
             && !self.masked.contains(path);
-        (self.is_own(path) || shared || beside).then_some(Guard::Test)
+        (self.is_task_path(path) || shared || beside).then_some(GuardReason::Test)
     }
 
-    fn guard_by_name(&self, path: &str, name: &str) -> Option<Guard> {
-        if self.is_own(path) {
-            return Some(Guard::Test);
+    fn guard_by_name(&self, path: &str, name: &str) -> Option<GuardReason> {
+        if self.is_task_path(path) {
+            return Some(GuardReason::Test);
         }
         if self.masked.contains(path) {
             return None;
@@ -127,26 +129,26 @@ impl<'a> Paths<'a> {
         let fits =
             |patterns: &[String]| patterns.iter().any(|pattern| matches_wildcard(pattern, name));
         if fits(&names.config_files) {
-            return Some(Guard::Config);
+            return Some(GuardReason::Config);
         }
         let mut folders = parent(path).split('/');
         let is_below = folders.any(|folder| names.test_folders.iter().any(|known| known == folder));
-        (is_below || fits(&names.test_files)).then_some(Guard::Test)
+        (is_below || fits(&names.test_files)).then_some(GuardReason::Test)
     }
 
     /// Whether the run must not write an existing file: a guarded file, or a file in the same folder as
     /// an expected test.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
-        !matches!(self.guard(path), None | Some(Guard::Bytecode))
+        !matches!(self.guard(path), None | Some(GuardReason::Bytecode))
             || self.beside.contains(parent(path))
     }
 
     /// Whether a path is in a test folder.
-    pub(crate) fn is_among_tests(&self, path: &str) -> bool {
+    pub(crate) fn is_in_test_folder(&self, path: &str) -> bool {
         self.trees.iter().any(|tree| is_at_or_below(tree, path))
             || self.beside.contains(parent(path))
-            || self.is_own(path)
-            || (self.guard(path) == Some(Guard::Bytecode)
+            || self.is_task_path(path)
+            || (self.guard(path) == Some(GuardReason::Bytecode)
                 && self.beside.contains(parent(parent(path))))
     }
 
@@ -157,12 +159,12 @@ impl<'a> Paths<'a> {
     }
 
     /// Whether a path is the file of an expected test, is hidden, or belongs to the test patch.
-    pub(crate) fn is_own(&self, path: &str) -> bool {
+    pub(crate) fn is_task_path(&self, path: &str) -> bool {
         self.own.iter().any(|own| is_at_or_below(own, path))
     }
 
     /// Whether a test folder is below this folder.
-    pub(crate) fn is_above(&self, folder: &str) -> bool {
+    pub(crate) fn contains_test_folder(&self, folder: &str) -> bool {
         self.trees.iter().chain(&self.beside).any(|tree| is_at_or_below(folder, tree))
     }
 
@@ -191,17 +193,17 @@ impl<'a> Paths<'a> {
 }
 
 /// Returns the pytest configuration file that an option of the test command sets.
-fn config_of(test_command: &[String]) -> Option<String> {
+fn config_file_option(test_command: &[String]) -> Option<String> {
     let named = test_command.iter().enumerate().find_map(|(at, argument)| match &**argument {
         "-c" | "--config-file" => test_command.get(at + 1).map(String::as_str),
         other => other.strip_prefix("--config-file="),
     });
-    named.filter(|path| !path.starts_with('/')).map(escaped)
+    named.filter(|path| !path.starts_with('/')).map(escape_task_path)
 }
 
 /// Converts a task's path to the form used here: escaped, without a leading `./`.
-pub(crate) fn escaped(path: &str) -> String {
-    RawPath::of_task(path).escaped()
+pub(crate) fn escape_task_path(path: &str) -> String {
+    RawPath::from_task_path(path).to_escaped()
 }
 
 /// The folder of a path; empty for an entry directly in the work directory.
@@ -210,7 +212,7 @@ pub(crate) fn parent(path: &str) -> &str {
 }
 
 /// Returns an absolute path without `.` and `..` parts. Does not resolve links.
-pub(crate) fn normalized(path: &str) -> String {
+pub(crate) fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -227,7 +229,7 @@ pub(crate) fn is_at_or_below(root: &str, path: &str) -> bool {
 }
 
 /// Returns an absolute path relative to the work directory; `None` if it is outside.
-pub(crate) fn below(workdir: &str, path: &str) -> Option<String> {
+pub(crate) fn relative_to(workdir: &str, path: &str) -> Option<String> {
     let rest = path.strip_prefix(workdir.trim_end_matches('/'))?;
     if rest.is_empty() {
         return Some(String::new());
@@ -250,27 +252,28 @@ mod tests {
         };
         let guard = |task: &Task, path: &str| {
             let masked = BTreeSet::from(["tests/util.rs".to_owned()]);
-            Paths::by_name(Policy::get().unwrap(), task, masked, &BTreeSet::new()).guard(path)
+            PathRules::for_report_task(Policy::get().unwrap(), task, masked, &BTreeSet::new())
+                .guard(path)
         };
         // `calc` is both a crate and a source folder.
         let cargo = task("libtest", "calc::tests::adds");
         for (path, expected) in [
             ("calc/src/lib.rs", None),
-            ("tests/whole.rs", Some(Guard::Test)),
+            ("tests/whole.rs", Some(GuardReason::Test)),
             // Contains the solution.
             ("tests/util.rs", None),
-            ("checks/a.sh", Some(Guard::Test)),
-            ("pkg/sum_test.go", Some(Guard::Test)),
-            ("web/src/__tests__/a.js", Some(Guard::Test)),
-            ("web/a.spec.ts", Some(Guard::Test)),
-            ("web/jest.config.mjs", Some(Guard::Config)),
+            ("checks/a.sh", Some(GuardReason::Test)),
+            ("pkg/sum_test.go", Some(GuardReason::Test)),
+            ("web/src/__tests__/a.js", Some(GuardReason::Test)),
+            ("web/a.spec.ts", Some(GuardReason::Test)),
+            ("web/jest.config.mjs", Some(GuardReason::Config)),
             ("package.json", None),
             ("latest.js", None),
         ] {
             assert_eq!(guard(&cargo, path), expected, "{path}");
         }
         let jest = task("jest", "verify/sum.js::adds");
-        assert_eq!(guard(&jest, "verify/sum.js"), Some(Guard::Test));
+        assert_eq!(guard(&jest, "verify/sum.js"), Some(GuardReason::Test));
         assert_eq!(guard(&task("junit", "verify/sum.js::adds"), "verify/sum.js"), None);
     }
 
@@ -291,26 +294,26 @@ mod tests {
         let policy = Policy::get().unwrap();
         let names = ["test_top.py", "checks/test_z.py", "checks/helper.py", "pkg/other/core.py"];
         let names = names.map(|name| (name.to_owned(), EntryKind::File)).into();
-        let paths = Paths::new(policy, &task(), &probe, masked, &BTreeSet::new(), &names);
+        let paths = PathRules::new(policy, &task(), &probe, masked, &BTreeSet::new(), &names);
         for (path, guard) in [
-            ("pkg/tests/unit/test_a.py", Some(Guard::Test)),
-            ("pkg/tests/shared.py", Some(Guard::Test)),
+            ("pkg/tests/unit/test_a.py", Some(GuardReason::Test)),
+            ("pkg/tests/shared.py", Some(GuardReason::Test)),
             ("pkg/tests/source.py", None),
-            ("test_top.py", Some(Guard::Test)),
+            ("test_top.py", Some(GuardReason::Test)),
             // Another test file beside an expected one is guarded: tests import each other.
-            ("test_other.py", Some(Guard::Test)),
+            ("test_other.py", Some(GuardReason::Test)),
             ("setup.py", None),
-            ("checks/helper.py", Some(Guard::Test)),
-            ("checks/data/new.json", Some(Guard::Test)),
-            ("data/secret/x", Some(Guard::Test)),
-            ("conftest.py", Some(Guard::Config)),
-            ("docs/conftest.py", Some(Guard::Config)),
-            ("a/pytest.ini", Some(Guard::Config)),
-            ("src/sitecustomize.py", Some(Guard::SelfLoading)),
-            ("x.pth", Some(Guard::SelfLoading)),
-            ("evil-1.dist-info/entry_points.txt", Some(Guard::SelfLoading)),
-            (".venv/lib/a.py", Some(Guard::SelfLoading)),
-            ("pkg/__pycache__/a.cpython-311.pyc", Some(Guard::Bytecode)),
+            ("checks/helper.py", Some(GuardReason::Test)),
+            ("checks/data/new.json", Some(GuardReason::Test)),
+            ("data/secret/x", Some(GuardReason::Test)),
+            ("conftest.py", Some(GuardReason::Config)),
+            ("docs/conftest.py", Some(GuardReason::Config)),
+            ("a/pytest.ini", Some(GuardReason::Config)),
+            ("src/sitecustomize.py", Some(GuardReason::SelfLoading)),
+            ("x.pth", Some(GuardReason::SelfLoading)),
+            ("evil-1.dist-info/entry_points.txt", Some(GuardReason::SelfLoading)),
+            (".venv/lib/a.py", Some(GuardReason::SelfLoading)),
+            ("pkg/__pycache__/a.cpython-311.pyc", Some(GuardReason::Bytecode)),
             ("pkg/core.py", None),
             ("pkg/testsuite.py", None),
         ] {

@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use proctor_sandbox_api::wire::Exited;
+use proctor_sandbox_api::wire::CommandExit;
 use proctor_types::{Evidence, TestStatus};
 
-use crate::paths::file_of;
+use crate::paths::file_from_test_id;
 
 /// One start of the test interpreter.
 #[derive(Debug, Clone)]
@@ -31,10 +31,9 @@ pub struct TestPlan {
 impl TestPlan {
     /// The plan restricted to these files.
     pub(crate) fn restricted_to(&self, files: &BTreeSet<String>) -> Self {
-        let ids = self
-            .ids
-            .as_ref()
-            .map(|ids| ids.iter().filter(|id| files.contains(file_of(id))).cloned().collect());
+        let ids = self.ids.as_ref().map(|ids| {
+            ids.iter().filter(|id| files.contains(file_from_test_id(id))).cloned().collect()
+        });
         Self { files: files.iter().cloned().collect(), ids, ..self.clone() }
     }
 }
@@ -47,7 +46,7 @@ pub struct TestRun {
     /// Files that could not be collected, with the reason.
     pub collect_errors: BTreeMap<String, String>,
     /// The exit status that the kernel reported.
-    pub exit: Exited,
+    pub exit: CommandExit,
     /// Whether the results have a start record, and an end record that matches the exit status and
     /// the number of test records.
     pub complete: bool,

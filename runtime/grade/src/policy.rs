@@ -30,12 +30,12 @@ pub(crate) struct Policy {
     pub not_original: Vec<String>,
     pub not_tests: Vec<String>,
     pub names: TestNames,
-    pub report: ReportNames,
+    pub report: ReportRules,
     pub environment: Environment,
     pub pytest: Pytest,
     pub canaries: CanaryLimits,
     pub limits: Limits,
-    pub evidence: BTreeMap<String, Meaning>,
+    pub evidence: BTreeMap<String, EvidenceEffect>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -57,7 +57,7 @@ pub(crate) struct Pytest {
 /// results pipe, and how canaries are made. `test_files` and `config_files` are file name patterns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ReportNames {
+pub(crate) struct ReportRules {
     pub test_files: Vec<String>,
     pub test_folders: Vec<String>,
     pub config_files: Vec<String>,
@@ -117,7 +117,7 @@ impl Environment {
 /// The effect of a kind of evidence on a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Meaning {
+pub(crate) struct EvidenceEffect {
     pub integrity: Integrity,
     pub blocks: bool,
 }
@@ -137,11 +137,11 @@ impl Policy {
     }
 
     /// Denies by default: a kind that the policy does not list is suspect and blocks.
-    pub(crate) fn meaning(&self, evidence: &Evidence) -> Meaning {
+    pub(crate) fn effect(&self, evidence: &Evidence) -> EvidenceEffect {
         self.evidence
             .get(&evidence.kind)
             .copied()
-            .unwrap_or(Meaning { integrity: Integrity::Suspect, blocks: true })
+            .unwrap_or(EvidenceEffect { integrity: Integrity::Suspect, blocks: true })
     }
 }
 
@@ -183,7 +183,10 @@ mod tests {
         let named: Vec<&str> = policy.evidence.keys().map(String::as_str).collect();
         assert_eq!(named, KINDS);
         for kind in KINDS {
-            assert!(EvidenceClass::knows(kind), "configs/evidence.toml does not name {kind}");
+            assert!(
+                EvidenceClass::is_known_kind(kind),
+                "configs/evidence.toml does not name {kind}"
+            );
             let is_unverified = policy.evidence[kind].integrity == Integrity::Unverified;
             let reason = EvidenceClass::unverified_reason(kind);
             assert_eq!(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use proctor_patch::{Change, Current, Patch, PatchError};
+use proctor_patch::{Change, CurrentFile, Patch, PatchError};
 use proctor_sandbox_api::{
     SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
@@ -11,9 +11,9 @@ use proctor_sandbox_api::{
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 
 use crate::{
-    paths::{Guard, Paths},
+    paths::{GuardReason, PathRules},
     policy::Policy,
-    shadow::Roots,
+    shadow::ImportRoots,
 };
 
 /// Maximum number of concurrent file reads.
@@ -24,15 +24,15 @@ const MAX_FOLDERS: usize = 1000;
 
 /// All names in a pristine work directory, and the content of the files that may be restored.
 #[derive(Debug, Default)]
-pub(crate) struct Pristine {
+pub(crate) struct PristineTree {
     /// The kind of each entry, by its relative, escaped path.
     pub names: BTreeMap<String, EntryKind>,
-    pub files: BTreeMap<String, Current>,
+    pub files: BTreeMap<String, CurrentFile>,
     /// Version control folders. Their content is not listed.
     pub histories: Vec<String>,
 }
 
-impl Pristine {
+impl PristineTree {
     /// Lists all entries of the work directory.
     pub(crate) async fn walk(
         handle: &SandboxHandle,
@@ -43,13 +43,13 @@ impl Pristine {
         let mut histories = Vec::new();
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
-            let full = at(workdir, &folder);
+            let full = workdir_path(workdir, &folder);
             let entries = handle
                 .list(&full)
                 .await
                 .map_err(|error| error.fault("listing the work directory"))?;
             for DirEntry { name, kind, .. } in entries {
-                let name = name.escaped();
+                let name = name.to_escaped();
                 let path =
                     if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
                 if policy.history_folders.contains(&name) {
@@ -70,7 +70,7 @@ impl Pristine {
     }
 
     /// Stores the content of every path that `keep` selects.
-    pub(crate) async fn keep(
+    pub(crate) async fn store_files(
         &mut self,
         handle: &SandboxHandle,
         workdir: &str,
@@ -82,7 +82,7 @@ impl Pristine {
             .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && keep(path))
             .map(|(path, _)| path.clone())
             .collect();
-        for (path, current) in read_all(handle, workdir, kept).await? {
+        for (path, current) in read_entries(handle, workdir, kept).await? {
             if let Some(current) = current {
                 self.files.insert(path, current);
             }
@@ -92,29 +92,29 @@ impl Pristine {
 
     /// Applies the test patch to the stored files on the host. The sandbox gets these files only after the
     /// model's patch is applied.
-    pub(crate) fn overlay(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
-        let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
-        let changes = Patch::read(test_patch).resolve(&current).map_err(|error| {
+    pub(crate) fn apply_test_patch(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
+        let current = |path: &RawPath| self.files.get(&path.to_escaped()).cloned();
+        let changes = Patch::parse(test_patch).resolve(&current).map_err(|error| {
             Fault::new(Layer::Setup, format!("the test patch does not apply: {error}"))
                 .cause(Cause::Invalid)
         })?;
         for change in changes {
             match change {
                 Change::Write { path, bytes, mode } => {
-                    let path = path.escaped();
+                    let path = path.to_escaped();
                     let before = match self.files.get(&path) {
-                        Some(Current::File { mode, .. }) => *mode,
+                        Some(CurrentFile::File { mode, .. }) => *mode,
                         _ => 0o644,
                     };
-                    let file = Current::File { bytes, mode: mode.unwrap_or(before) };
+                    let file = CurrentFile::File { bytes, mode: mode.unwrap_or(before) };
                     self.files.insert(path, file);
                 }
                 Change::Symlink { path, target } => {
-                    self.files.insert(path.escaped(), Current::Link { target });
+                    self.files.insert(path.to_escaped(), CurrentFile::Link { target });
                 }
                 Change::Remove { path } => {
-                    self.files.remove(&path.escaped());
-                    self.names.remove(&path.escaped());
+                    self.files.remove(&path.to_escaped());
+                    self.names.remove(&path.to_escaped());
                 }
             }
         }
@@ -125,9 +125,9 @@ impl Pristine {
 /// The graded tree: the pristine tree, and the paths that the patch changed.
 #[derive(Clone, Copy)]
 pub(crate) struct PatchedTree<'a> {
-    pub pristine: &'a Pristine,
-    pub paths: &'a Paths<'a>,
-    pub roots: &'a Roots,
+    pub pristine: &'a PristineTree,
+    pub paths: &'a PathRules<'a>,
+    pub roots: &'a ImportRoots,
     /// The paths that the patch changed.
     pub changed: &'a BTreeSet<String>,
 }
@@ -136,7 +136,7 @@ impl PatchedTree<'_> {
     /// Whether the patch left a file unchanged.
     pub(crate) fn is_pristine(&self, path: &str) -> bool {
         match self.paths.guard(path) {
-            Some(Guard::Bytecode) => false,
+            Some(GuardReason::Bytecode) => false,
             Some(_) => true,
             None => {
                 self.pristine.names.contains_key(path)
@@ -151,7 +151,7 @@ impl PatchedTree<'_> {
         let names = self.pristine.names.iter();
         let folders = names.filter(|(path, kind)| {
             **kind == EntryKind::Dir
-                && (self.paths.contains_watched(path) || self.paths.is_above(path))
+                && (self.paths.contains_watched(path) || self.paths.contains_test_folder(path))
         });
         folders.map(|(path, _)| path.clone()).take(MAX_FOLDERS).collect()
     }
@@ -162,12 +162,12 @@ impl PatchedTree<'_> {
             return true;
         }
         let is_file = self.pristine.names.get(path).is_some_and(|kind| *kind != EntryKind::Dir);
-        is_file && !self.paths.is_own(path) && self.is_pristine(path)
+        is_file && !self.paths.is_task_path(path) && self.is_pristine(path)
     }
 }
 
 /// `workdir/path` for an escaped path.
-pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
+pub(crate) fn workdir_path(workdir: &str, path: &str) -> RawPath {
     let root = workdir.trim_end_matches('/');
     let mut full = RawPath::from(root);
     if !path.is_empty() {
@@ -179,12 +179,12 @@ pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
 
 /// Returns the current content of a file or link. Returns `None` for other kinds, which a patch
 /// cannot create, and if nothing exists.
-pub(crate) async fn read(
+pub(crate) async fn read_entry(
     handle: &SandboxHandle,
     workdir: &str,
     path: &str,
-) -> Result<Option<Current>, Fault> {
-    let full = at(workdir, path);
+) -> Result<Option<CurrentFile>, Fault> {
+    let full = workdir_path(workdir, path);
     let limit = Policy::get()?.limits.file_bytes;
     let found = handle.stat(&full).await.map_err(|error| error.fault("checking a file"))?;
     let Some(found) = found else { return Ok(None) };
@@ -194,35 +194,35 @@ pub(crate) async fn read(
                 .read(&full, limit)
                 .await
                 .map_err(|error| error.fault(format!("reading {path}")))?;
-            Ok(Some(Current::File { bytes, mode: found.mode & 0o7777 }))
+            Ok(Some(CurrentFile::File { bytes, mode: found.mode & 0o7777 }))
         }
-        EntryKind::Link => Ok(found.link.map(|target| Current::Link { target })),
+        EntryKind::Link => Ok(found.link.map(|target| CurrentFile::Link { target })),
         EntryKind::Dir | EntryKind::Other => Ok(None),
     }
 }
 
 /// Identifies the expected content of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Content {
+pub(crate) struct ContentHash {
     pub sha256: String,
 }
 
-impl Content {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+impl ContentHash {
+    pub(crate) fn compute(bytes: &[u8]) -> Self {
         Self { sha256: sha256_hex(bytes) }
     }
 }
 
 /// Returns the content of many paths, in order. Reads are concurrent: with sequential round trips, a
 /// thousand small files would take longer than running their tests.
-pub(crate) async fn read_all(
+pub(crate) async fn read_entries(
     handle: &SandboxHandle,
     workdir: &str,
     paths: Vec<String>,
-) -> Result<Vec<(String, Option<Current>)>, Fault> {
+) -> Result<Vec<(String, Option<CurrentFile>)>, Fault> {
     stream::iter(paths)
         .map(async |path| {
-            let current = read(handle, workdir, &path).await?;
+            let current = read_entry(handle, workdir, &path).await?;
             Ok((path, current))
         })
         .buffered(READ_CONCURRENCY)
@@ -231,6 +231,6 @@ pub(crate) async fn read_all(
 }
 
 /// Returns the paths in a patch, including both paths of a rename.
-pub(crate) fn paths_of(patch: &[u8]) -> Result<BTreeSet<String>, PatchError> {
-    Ok(Patch::read(patch).touched()?.iter().map(RawPath::escaped).collect())
+pub(crate) fn patch_paths(patch: &[u8]) -> Result<BTreeSet<String>, PatchError> {
+    Ok(Patch::parse(patch).touched_paths()?.iter().map(RawPath::to_escaped).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
+use proctor_sandbox_api::{Command, SandboxHandle, describe_exit, wire::RawPath};
 use proctor_setup::Memo;
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use serde::Deserialize;
@@ -11,13 +11,13 @@ use crate::{
     hidden::LentModules,
     launch::Launch,
     policy::Policy,
-    session::{LEND, ascii},
+    session::{LEND, escape_non_ascii},
 };
 
 const PROBE: &str = include_str!("../python/probe.py");
 
 /// Makes a script import the lent modules from memory first. Returns the script and its input.
-fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
+fn prepend_lent_modules(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
     if lent.is_empty() {
         return Ok((script.to_owned(), Vec::new()));
     }
@@ -25,7 +25,7 @@ fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Faul
         serde_json::to_string(lent).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
     let apart = "import sys\nsys.path[:] = [entry for entry in sys.path if entry]\n";
-    Ok((format!("{apart}{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
+    Ok((format!("{apart}{LEND}\n{first}\n{script}"), escape_non_ascii(&text).into_bytes()))
 }
 
 /// Properties of the pristine interpreter, and what it would load.
@@ -79,9 +79,9 @@ impl ProbeRequest<'_> {
 
 /// A cache of probe results, shared by clones. One result takes about 30 KB.
 #[derive(Debug, Clone, Default)]
-pub struct Interpreters(Arc<Memo<String, Probe>>);
+pub struct ProbeCache(Arc<Memo<String, Probe>>);
 
-impl Interpreters {
+impl ProbeCache {
     /// Returns the cached result for sandboxes with the same preparation, or probes now. Call it before
     /// the patch is applied. Probing takes as long as importing pytest.
     pub(crate) async fn probe(
@@ -92,21 +92,25 @@ impl Interpreters {
     ) -> Result<Probe, Fault> {
         // Don't cache faults: the sandbox may have caused them.
         self.0
-            .get(request.key(prepared)?, |_| true, async || Probe::take(handle, request).await)
+            .get_or_compute(
+                request.key(prepared)?,
+                |_| true,
+                async || Probe::run(handle, request).await,
+            )
             .await
     }
 }
 
 impl Probe {
-    pub(crate) async fn take(
+    pub(crate) async fn run(
         handle: &SandboxHandle,
         request: &ProbeRequest<'_>,
     ) -> Result<Self, Fault> {
         let ProbeRequest { launch, workdir, env, user, lent } = *request;
-        let (text, stdin) = with_lent(PROBE, lent)?;
+        let (text, stdin) = prepend_lent_modules(PROBE, lent)?;
         let env = Policy::get()?.environment.for_task(env);
         // Not isolated: the probe must have the same import path as the tests.
-        let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
+        let out = run_script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("invalid output: {error}")))?;
         if probe.pytest.is_none() {
@@ -119,7 +123,7 @@ impl Probe {
 }
 
 /// Runs a script with `python -I`: without the work directory, user site and `PYTHONPATH`.
-pub(crate) async fn isolated(
+pub(crate) async fn run_isolated_script(
     handle: &SandboxHandle,
     launch: &Launch,
     workdir: &str,
@@ -128,11 +132,11 @@ pub(crate) async fn isolated(
     text: &str,
     stdin: &[u8],
 ) -> Result<Vec<u8>, Fault> {
-    script(handle, launch, &["-I"], workdir, env, user, text, stdin).await
+    run_script(handle, launch, &["-I"], workdir, env, user, text, stdin).await
 }
 
 #[expect(clippy::too_many_arguments, reason = "one interpreter start needs all of them")]
-async fn script(
+async fn run_script(
     handle: &SandboxHandle,
     launch: &Launch,
     flags: &[&str],
@@ -163,7 +167,7 @@ async fn script(
             Some(126 | 127) => Cause::Missing,
             _ => Cause::Other,
         };
-        let what = format!("failed ({}): {last}", ending_of(&done.exited));
+        let what = format!("failed ({}): {last}", describe_exit(&done.exited));
         return Err(fault(launch, what).cause(cause));
     }
     Ok(done.stdout.head)
@@ -175,10 +179,10 @@ fn fault(launch: &Launch, what: String) -> Fault {
 
 /// A random path in the sandbox that the graded code cannot guess.
 pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
-    Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random::<12>()?))))
+    Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random_bytes::<12>()?))))
 }
 
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Fault> {
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Fault> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

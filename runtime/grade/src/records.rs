@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::Sha256;
 
 /// The key of the results pipe, known only to the grader and the recorder.
-pub(crate) type Key = [u8; 32];
+pub(crate) type PipeKey = [u8; 32];
 
 /// One record that the recorder (`python/recorder.py`) wrote.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,7 +21,7 @@ pub(crate) enum Record {
         id: String,
         why: String,
     },
-    Begin(Begin),
+    Begin(BeginRecord),
     Test(TestRecord),
     /// A canary was installed as a copy of a test.
     CanaryLaid {
@@ -39,11 +39,11 @@ pub(crate) enum Record {
     Origin {
         what: String,
     },
-    End(End),
+    End(EndRecord),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(crate) struct Begin {
+pub(crate) struct BeginRecord {
     pub collected: Vec<String>,
     /// SHA-256 of each watched file when collection ended.
     pub watched: BTreeMap<String, Option<String>>,
@@ -90,19 +90,19 @@ pub(crate) struct CanaryRecord {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct EndRecord {
     pub code: i32,
     /// Number of test records that the recorder sent.
     pub count: usize,
     /// The observations of `sight.py` during the run.
     #[serde(flatten)]
-    pub sight: Sight,
+    pub sight: Observations,
 }
 
 /// Observations of the interpreter. A pair is a name and the file of its code.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Sight {
+pub(crate) struct Observations {
     /// Plugins, and the functions that implement their hooks.
     pub plugins: Vec<(String, String)>,
     /// Changed functions and classes of pytest and unittest, builtins and import hooks.
@@ -145,11 +145,11 @@ pub(crate) struct Records {
 impl Records {
     /// Reads lines of the form `MAC JSON`. Each MAC includes the previous valid line, so a foreign line
     /// affects only itself. A dropped record invalidates all records after it.
-    pub(crate) fn read(raw: &[u8], key: &Key, authenticate: bool) -> Self {
+    pub(crate) fn read(raw: &[u8], key: &PipeKey, authenticate: bool) -> Self {
         let mut records = Self::default();
         let mut last = Vec::new();
         for line in raw.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match record(line, &last, key, authenticate) {
+            match parse_record(line, &last, key, authenticate) {
                 Some((mac, record)) => {
                     last = mac;
                     records.list.push(record);
@@ -170,14 +170,14 @@ impl Records {
         self.list.contains(&Record::Start)
     }
 
-    pub(crate) fn begin(&self) -> Option<&Begin> {
+    pub(crate) fn begin(&self) -> Option<&BeginRecord> {
         self.list.iter().find_map(|record| match record {
             Record::Begin(begin) => Some(begin),
             _ => None,
         })
     }
 
-    pub(crate) fn end(&self) -> Option<&End> {
+    pub(crate) fn end(&self) -> Option<&EndRecord> {
         match self.list.last() {
             Some(Record::End(end)) => Some(end),
             _ => None,
@@ -192,7 +192,12 @@ impl Records {
     }
 }
 
-fn record(line: &[u8], last: &[u8], key: &Key, authenticate: bool) -> Option<(Vec<u8>, Record)> {
+fn parse_record(
+    line: &[u8],
+    last: &[u8],
+    key: &PipeKey,
+    authenticate: bool,
+) -> Option<(Vec<u8>, Record)> {
     let at = line.iter().position(|byte| *byte == b' ')?;
     let (mac, body) = (&line[..at], &line[at + 1..]);
     let mut expected = Hmac::<Sha256>::new_from_slice(key).ok()?;
@@ -209,7 +214,7 @@ pub(crate) mod testing {
     use super::*;
 
     /// Lines in the recorder's format.
-    pub(crate) fn chain(key: &Key, bodies: &[&str]) -> Vec<String> {
+    pub(crate) fn signed_lines(key: &PipeKey, bodies: &[&str]) -> Vec<String> {
         let mut last = String::new();
         let mut lines = Vec::new();
         for body in bodies {
@@ -227,12 +232,12 @@ pub(crate) mod testing {
 mod tests {
     use super::*;
 
-    const KEY: Key = [7; 32];
+    const KEY: PipeKey = [7; 32];
     const COLLECT: &str = r#"{"t":"collect","id":"a.py","outcome":"failed","why":"x"}"#;
 
     #[test]
     fn foreign_line_is_garbage_and_affects_only_itself() {
-        let mut lines = testing::chain(&KEY, &[COLLECT, COLLECT]);
+        let mut lines = testing::signed_lines(&KEY, &[COLLECT, COLLECT]);
         lines.insert(1, r#"0000 {"t":"test","id":"a","when":"call","outcome":"passed"}"#.into());
         let records = Records::read(lines.join("\n").as_bytes(), &KEY, true);
         assert_eq!((records.list.len(), records.garbage), (2, 1));
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn dropped_or_changed_line_is_detected() {
-        let lines = testing::chain(&KEY, &[COLLECT, COLLECT, COLLECT]);
+        let lines = testing::signed_lines(&KEY, &[COLLECT, COLLECT, COLLECT]);
         let dropped = format!("{}\n{}", lines[0], lines[2]);
         assert_eq!(Records::read(dropped.as_bytes(), &KEY, true).garbage, 1);
         let changed = lines[0].replace("a.py", "b.py");

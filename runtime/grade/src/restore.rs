@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::Current;
+use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Evidence, Fault};
 
 use crate::{
     Defences,
-    evidence::{self, note},
-    paths::{Guard, Paths},
-    pristine::{Pristine, at, read, read_all},
+    evidence::{self, new_evidence},
+    paths::{GuardReason, PathRules},
+    pristine::{PristineTree, read_entries, read_entry, workdir_path},
 };
 
 /// Restores every guarded path: rewrites a changed file and removes a file that did not exist.
@@ -20,81 +20,81 @@ use crate::{
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &str,
-    pristine: &Pristine,
-    paths: &Paths<'_>,
+    pristine: &PristineTree,
+    paths: &PathRules<'_>,
     changed: &BTreeSet<String>,
     absent: &BTreeSet<String>,
     defences: Defences,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
-    for path in clear_ancestors(handle, workdir, pristine, changed).await? {
-        found.push(note(
+    for path in remove_folder_replacements(handle, workdir, pristine, changed).await? {
+        found.push(new_evidence(
             evidence::TEST_RESTORED,
             format!("{path}: removed, because it replaced a folder"),
         ));
     }
-    let guarded: BTreeMap<&String, Guard> = changed
+    let guarded: BTreeMap<&String, GuardReason> = changed
         .iter()
         .chain(absent)
         .filter_map(|path| paths.guard(path).map(|guard| (path, guard)))
         .filter(|(path, guard)| !changed.contains(*path) || is_active(*guard, defences))
         .collect();
     for (path, guard) in &guarded {
-        let now = read(handle, workdir, path).await?;
-        let was = pristine.files.get(*path).filter(|_| *guard != Guard::Bytecode);
+        let now = read_entry(handle, workdir, path).await?;
+        let was = pristine.files.get(*path).filter(|_| *guard != GuardReason::Bytecode);
         if now.as_ref() == was {
             continue;
         }
-        put(handle, workdir, path, was).await?;
+        replace_entry(handle, workdir, path, was).await?;
         if changed.contains(*path) {
             let did = if was.is_some() { "restored" } else { "removed" };
-            found.push(note(kind(*guard), format!("{path}: {did}")));
+            found.push(new_evidence(kind(*guard), format!("{path}: {did}")));
         }
     }
     // The test patch's files are written whether or not the model's patch changed them.
     let done = |path: &String| guarded.contains_key(path) || changed.contains(path);
     let rest = pristine.files.keys().filter(|path| !done(path)).cloned().collect();
-    for (path, now) in read_all(handle, workdir, rest).await? {
+    for (path, now) in read_entries(handle, workdir, rest).await? {
         let was = pristine.files.get(&path);
         if now.as_ref() != was {
-            put(handle, workdir, &path, was).await?;
+            replace_entry(handle, workdir, &path, was).await?;
         }
     }
     Ok(found)
 }
 
-fn is_active(guard: Guard, defences: Defences) -> bool {
+fn is_active(guard: GuardReason, defences: Defences) -> bool {
     match guard {
-        Guard::Test => defences.restore_tests,
-        Guard::Config => defences.restore_config,
-        Guard::SelfLoading => defences.remove_self_loading,
-        Guard::Bytecode => defences.remove_bytecode,
+        GuardReason::Test => defences.restore_tests,
+        GuardReason::Config => defences.restore_config,
+        GuardReason::SelfLoading => defences.remove_self_loading,
+        GuardReason::Bytecode => defences.remove_bytecode,
     }
 }
 
-fn kind(guard: Guard) -> &'static str {
+fn kind(guard: GuardReason) -> &'static str {
     match guard {
-        Guard::Test => evidence::TEST_RESTORED,
-        Guard::Config => evidence::CONFIG_RESTORED,
-        Guard::SelfLoading => evidence::SELF_LOADING_REMOVED,
-        Guard::Bytecode => evidence::BYTECODE_REMOVED,
+        GuardReason::Test => evidence::TEST_RESTORED,
+        GuardReason::Config => evidence::CONFIG_RESTORED,
+        GuardReason::SelfLoading => evidence::SELF_LOADING_REMOVED,
+        GuardReason::Bytecode => evidence::BYTECODE_REMOVED,
     }
 }
 
 /// Removes a file or link that a patch created in place of a folder, so that nothing is written
 /// through the link. This applies only to folders with stored files. Other folders may be replaced:
 /// moving a package and leaving a link is honest work.
-async fn clear_ancestors(
+async fn remove_folder_replacements(
     handle: &SandboxHandle,
     workdir: &str,
-    pristine: &Pristine,
+    pristine: &PristineTree,
     changed: &BTreeSet<String>,
 ) -> Result<Vec<String>, Fault> {
     let mut cleared = Vec::new();
     for path in changed {
         let folder = format!("{path}/");
         let kept_below = pristine.files.keys().any(|kept| kept.starts_with(&folder));
-        if kept_below && read(handle, workdir, path).await?.is_some() {
+        if kept_below && read_entry(handle, workdir, path).await?.is_some() {
             remove(handle, workdir, path).await?;
             cleared.push(path.clone());
         }
@@ -102,23 +102,23 @@ async fn clear_ancestors(
     Ok(cleared)
 }
 
-pub(crate) async fn put(
+pub(crate) async fn replace_entry(
     handle: &SandboxHandle,
     workdir: &str,
     path: &str,
-    was: Option<&Current>,
+    was: Option<&CurrentFile>,
 ) -> Result<(), Fault> {
     let root = RawPath::from(workdir);
-    let full = at(workdir, path);
+    let full = workdir_path(workdir, path);
     // Remove the file first, so that nothing is written through a link. The new file also gets a new
     // modification time, so that no compiled copy of an edited file matches it.
     remove(handle, workdir, path).await?;
     match was {
-        Some(Current::File { bytes, mode }) => handle
+        Some(CurrentFile::File { bytes, mode }) => handle
             .write_beneath(&root, &full, bytes, Some(*mode))
             .await
             .map_err(|error| error.fault(format!("restoring {path}"))),
-        Some(Current::Link { target }) => handle
+        Some(CurrentFile::Link { target }) => handle
             .symlink_beneath(&root, &full, target)
             .await
             .map_err(|error| error.fault(format!("restoring {path}"))),
@@ -127,5 +127,8 @@ pub(crate) async fn put(
 }
 
 pub(crate) async fn remove(handle: &SandboxHandle, workdir: &str, path: &str) -> Result<(), Fault> {
-    handle.remove(&at(workdir, path)).await.map_err(|error| error.fault(format!("removing {path}")))
+    handle
+        .remove(&workdir_path(workdir, path))
+        .await
+        .map_err(|error| error.fault(format!("removing {path}")))
 }

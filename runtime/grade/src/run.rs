@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use proctor_sandbox_api::SandboxHandle;
-use proctor_setup::Hidden;
+use proctor_setup::HiddenCopies;
 use proctor_types::Fault;
 
 use crate::{
     Defences, TestPlan, TestRun,
     canary::Canaries,
-    during::During,
-    examine::{self, Trust},
     hidden::LentModules,
+    interpreter_checks::{self, TrustedCode},
     launch::Launch,
     probe::{Probe, ProbeRequest},
+    run_changes::RunChanges,
     session::TestSession,
 };
 
@@ -30,14 +30,14 @@ use crate::{
 pub async fn run_tests(
     handle: &SandboxHandle,
     plan: &TestPlan,
-    hidden: &Hidden,
+    hidden: &HiddenCopies,
 ) -> Result<TestRun, Fault> {
     let launch = Launch::read(handle, &plan.command, &plan.env).await?;
     let user = plan.user.as_deref();
-    let lent = LentModules::of(hidden);
+    let lent = LentModules::from_hidden(hidden);
     let request =
         ProbeRequest { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent: &lent };
-    let probe = Probe::take(handle, &request).await?;
+    let probe = Probe::run(handle, &request).await?;
     let session = TestSession {
         plan,
         launch: &launch,
@@ -53,10 +53,10 @@ pub async fn run_tests(
         submitted: None,
     };
     let (mut run, records, _) = session.run(handle).await?;
-    let during = During::default();
+    let during = RunChanges::default();
     // No patch is applied here, so every file counts as pristine.
     let trust =
-        Trust { plan, probe: &probe, submission: None, during: &during, pristine: &|_| true };
-    run.evidence.extend(examine::check_interpreter(&records, &trust));
+        TrustedCode { plan, probe: &probe, submission: None, during: &during, pristine: &|_| true };
+    run.evidence.extend(interpreter_checks::check_interpreter(&records, &trust));
     Ok(run)
 }

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::{Current, gold_of};
+use proctor_patch::{CurrentFile, gold_patch};
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
-use proctor_screening::{Input, own_packages, screen};
+use proctor_screening::{ScreeningInput, own_packages, screen};
 use proctor_types::{Evidence, Fault, Layer, Task};
 
 use crate::{
-    evidence::note,
+    evidence::new_evidence,
     policy::Policy,
-    pristine::{at, paths_of, read_all},
+    pristine::{patch_paths, read_entries, workdir_path},
 };
 
 /// The state that a patch is compared with.
-pub(crate) struct Base<'a> {
+pub(crate) struct ScreeningBase<'a> {
     /// Every path of the work directory before the patch is applied; relative and escaped.
     pub names: &'a BTreeMap<String, EntryKind>,
     /// Modules that the environment or the language provides, which a patch cannot claim. If `None`, the
@@ -30,52 +30,52 @@ pub(crate) async fn screen_patch(
     handle: &SandboxHandle,
     task: &Task,
     patch: &[u8],
-    base: &Base<'_>,
+    base: &ScreeningBase<'_>,
 ) -> Result<Vec<Evidence>, Fault> {
-    let gold = gold_of(task).ok().flatten();
-    let Ok(touched) = paths_of(patch) else { return Ok(Vec::new()) };
-    let of_gold = gold.as_deref().and_then(|gold| paths_of(gold).ok()).unwrap_or_default();
+    let gold = gold_patch(task).ok().flatten();
+    let Ok(touched) = patch_paths(patch) else { return Ok(Vec::new()) };
+    let of_gold = gold.as_deref().and_then(|gold| patch_paths(gold).ok()).unwrap_or_default();
     let wanted: BTreeSet<&String> = touched.iter().chain(&of_gold).collect();
     let wanted = wanted.into_iter().cloned().collect();
-    let before = read_all(handle, &task.workdir, wanted).await?;
-    let before: BTreeMap<String, Current> =
+    let before = read_entries(handle, &task.workdir, wanted).await?;
+    let before: BTreeMap<String, CurrentFile> =
         before.into_iter().filter_map(|(path, current)| Some((path, current?))).collect();
-    judge(patch, gold.as_deref(), &before, &touched, base)
+    screening_evidence(patch, gold.as_deref(), &before, &touched, base)
 }
 
 /// Like [`screen_patch`], for a submission from scratch, which is not in the sandbox yet.
 pub(crate) fn screen_submission(
     task: &Task,
     patch: &[u8],
-    base: &Base<'_>,
+    base: &ScreeningBase<'_>,
 ) -> Result<Vec<Evidence>, Fault> {
     let files = task.from_scratch.as_ref().map(|start| &start.files);
-    let before: BTreeMap<String, Current> =
+    let before: BTreeMap<String, CurrentFile> =
         files.into_iter().flatten().map(|(path, text)| (path.clone(), file(text))).collect();
-    let Ok(touched) = paths_of(patch) else { return Ok(Vec::new()) };
-    judge(patch, gold_of(task).ok().flatten().as_deref(), &before, &touched, base)
+    let Ok(touched) = patch_paths(patch) else { return Ok(Vec::new()) };
+    screening_evidence(patch, gold_patch(task).ok().flatten().as_deref(), &before, &touched, base)
 }
 
-fn file(text: &str) -> Current {
-    Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
+fn file(text: &str) -> CurrentFile {
+    CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
-fn judge(
+fn screening_evidence(
     patch: &[u8],
     gold: Option<&[u8]>,
-    before: &BTreeMap<String, Current>,
+    before: &BTreeMap<String, CurrentFile>,
     touched: &BTreeSet<String>,
-    base: &Base<'_>,
+    base: &ScreeningBase<'_>,
 ) -> Result<Vec<Evidence>, Fault> {
     let roots = &Policy::get()?.names.import_roots;
     let mut owned = own_packages(base.names.keys(), roots, &BTreeSet::new());
     if let Some(provided) = base.provided {
         owned.extend(own_packages(touched.iter(), roots, provided));
     }
-    let input = Input { patch, gold, before, owned: &owned, screened: base.screened };
+    let input = ScreeningInput { patch, gold, before, owned: &owned, screened: base.screened };
     let screening = screen(&input).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let found = screening.findings.iter();
-    Ok(found.map(|finding| note(&finding.evidence, finding.to_string())).collect())
+    Ok(found.map(|finding| new_evidence(&finding.evidence, finding.to_string())).collect())
 }
 
 /// Lists the paths at the import roots of a work directory. Does not read file contents.
@@ -86,9 +86,9 @@ pub(crate) async fn names_at_roots(
     let mut names = BTreeMap::new();
     for folder in &Policy::get()?.names.import_roots {
         // A missing root has no entries.
-        let Ok(entries) = handle.list(&at(workdir, folder)).await else { continue };
+        let Ok(entries) = handle.list(&workdir_path(workdir, folder)).await else { continue };
         for entry in entries {
-            let name = entry.name.escaped();
+            let name = entry.name.to_escaped();
             let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             names.insert(path, entry.kind);
         }
@@ -100,7 +100,7 @@ pub(crate) async fn names_at_roots(
         .collect();
     for package in packages {
         let init = format!("{package}/__init__.py");
-        if handle.stat(&at(workdir, &init)).await.ok().flatten().is_some() {
+        if handle.stat(&workdir_path(workdir, &init)).await.ok().flatten().is_some() {
             names.insert(init, EntryKind::File);
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_sandbox_api::{
-    Captured, Command, SandboxHandle,
-    wire::{ChangeTime, Exited, RawPath},
+    CapturedOutput, Command, SandboxHandle,
+    wire::{ChangeTime, CommandExit, RawPath},
 };
 use proctor_types::{Evidence, Fault, Layer, TestStatus, plural, sha256_hex};
 use serde::Serialize;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use crate::{
     Defences, TestPlan, TestRun,
     canary::Canaries,
-    evidence::{self, note},
+    evidence::{self, new_evidence},
     hidden::LentModules,
     launch::Launch,
     policy::Policy,
-    probe::{Probe, random, secret_folder},
+    probe::{Probe, random_bytes, secret_folder},
     records::{Record, Records},
     statuses::statuses,
 };
@@ -110,7 +110,7 @@ impl TestSession<'_> {
         handle: &SandboxHandle,
     ) -> Result<(TestRun, Records, ChangeTime), Fault> {
         let policy = Policy::get()?;
-        let key = random::<32>()?;
+        let key = random_bytes::<32>()?;
         let folder = secret_folder()?;
         let scripts = [
             ("start.py", START),
@@ -168,17 +168,17 @@ impl TestSession<'_> {
     fn recorder_fault(
         &self,
         records: &Records,
-        exit: &Exited,
+        exit: &CommandExit,
         log: &[u8],
         folder: &RawPath,
     ) -> Option<Fault> {
         let failed = exit.code.is_some_and(|code| code != 0) && !exit.timed_out;
-        if records.has_start() || !failed || !self.starts_apart() {
+        if records.has_start() || !failed || !self.starts_isolated() {
             return None;
         }
         let log = String::from_utf8_lossy(log);
         let is_graded = |line: &str| line.contains(&format!("File \"{}/", self.probe.root));
-        if !log.contains(&folder.escaped()) || log.lines().any(is_graded) {
+        if !log.contains(&folder.to_escaped()) || log.lines().any(is_graded) {
             return None;
         }
         let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
@@ -203,10 +203,10 @@ impl TestSession<'_> {
             }
         }
         let files: BTreeSet<&str> = self.plan.files.iter().map(String::as_str).collect();
-        let canaries = json(&self.canaries.list)?;
+        let canaries = to_ascii_json(&self.canaries.list)?;
         let input = StartInput {
             key: proctor_types::hex(key),
-            module: format!("_{}", proctor_types::hex(&random::<8>()?)),
+            module: format!("_{}", proctor_types::hex(&random_bytes::<8>()?)),
             cwd_on_path: self.launch.cwd_on_path,
             arguments,
             files: files.into_iter().collect(),
@@ -219,7 +219,7 @@ impl TestSession<'_> {
             lent: &self.lent,
             looks: self.defences.fingerprints,
             sees: self.defences.sight_checks(),
-            apart: self.starts_apart(),
+            apart: self.starts_isolated(),
             path: &self.probe.path,
             pythonpath: self.pythonpath(),
             loaded: &self.probe.loaded,
@@ -228,17 +228,17 @@ impl TestSession<'_> {
             helpers: &self.helpers,
             submitted: self.submitted.as_ref(),
         };
-        let input = json(&input)?;
+        let input = to_ascii_json(&input)?;
         Ok(format!("{}\n{input}{canaries}", input.len()).into_bytes())
     }
 
     /// The task's own value of `PYTHONPATH`. The tests get it even if the interpreter starts without it.
     fn pythonpath(&self) -> Option<&str> {
         let given = self.plan.env.get("PYTHONPATH").map(String::as_str);
-        given.filter(|_| self.starts_apart())
+        given.filter(|_| self.starts_isolated())
     }
 
-    fn starts_apart(&self) -> bool {
+    fn starts_isolated(&self) -> bool {
         self.probe.apart && self.defences.guard_roots
     }
 
@@ -256,11 +256,11 @@ impl TestSession<'_> {
         env
     }
 
-    fn result(&self, records: &Records, exit: Exited, log: Vec<u8>, raw: Vec<u8>) -> TestRun {
+    fn result(&self, records: &Records, exit: CommandExit, log: Vec<u8>, raw: Vec<u8>) -> TestRun {
         let mut evidence = Vec::new();
         let mut tests = statuses(records, &mut evidence);
         let taken = records.list.iter().filter_map(|record| match record {
-            Record::Origin { what } => Some(note(evidence::ORIGINAL_USED, what.as_str())),
+            Record::Origin { what } => Some(new_evidence(evidence::ORIGINAL_USED, what.as_str())),
             _ => None,
         });
         let taken: Vec<Evidence> = taken.collect();
@@ -288,7 +288,7 @@ impl TestSession<'_> {
     fn check_complete(
         &self,
         records: &Records,
-        exit: &Exited,
+        exit: &CommandExit,
         evidence: &mut Vec<Evidence>,
     ) -> bool {
         let before = evidence.len();
@@ -298,25 +298,25 @@ impl TestSession<'_> {
                 plural(records.garbage, "line"),
                 records.garbage_sample
             );
-            evidence.push(note(evidence::RESULTS_PIPE_GARBAGE, what));
+            evidence.push(new_evidence(evidence::RESULTS_PIPE_GARBAGE, what));
         }
         if exit.timed_out {
             let seconds = self.plan.time_limit.as_secs_f64();
-            evidence.push(note(evidence::TIMED_OUT, format!("after {seconds} s")));
+            evidence.push(new_evidence(evidence::TIMED_OUT, format!("after {seconds} s")));
         } else if self.defences.require_end {
             evidence.extend(end_mismatch(records, exit));
         }
         let complete = evidence.len() == before && records.begin().is_some();
         if exit.left_behind > 0 {
             let what = format!("{}, killed", plural(exit.left_behind, "process"));
-            evidence.push(note(evidence::LEFT_BEHIND, what));
+            evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
         complete
     }
 }
 
 /// Returns evidence unless the end record exists and matches the kernel's exit status.
-fn end_mismatch(records: &Records, exit: &Exited) -> Option<Evidence> {
+fn end_mismatch(records: &Records, exit: &CommandExit) -> Option<Evidence> {
     let said = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
@@ -328,17 +328,17 @@ fn end_mismatch(records: &Records, exit: &Exited) -> Option<Evidence> {
             Some(0) => evidence::EXIT_WITHOUT_END,
             _ => evidence::ENDED_EARLY,
         };
-        return Some(note(kind, format!("{said} without an end record")));
+        return Some(new_evidence(kind, format!("{said} without an end record")));
     };
     let count = records.tests().count();
     if exit.code != Some(end.code) {
-        return Some(note(
+        return Some(new_evidence(
             evidence::EXIT_MISMATCH,
             format!("{said}, but the end record says {}", end.code),
         ));
     }
     (count != end.count).then(|| {
-        note(
+        new_evidence(
             evidence::EXIT_MISMATCH,
             format!("{}, but the end record counts {}", plural(count, "record"), end.count),
         )
@@ -346,9 +346,9 @@ fn end_mismatch(records: &Records, exit: &Exited) -> Option<Evidence> {
 }
 
 /// Appends the kept parts of a stream. Returns the number of bytes that were omitted in the middle.
-pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
+pub(crate) fn append(log: &mut Vec<u8>, stream: &CapturedOutput) -> u64 {
     log.extend_from_slice(&stream.head);
-    if stream.is_whole() {
+    if stream.is_complete() {
         return 0;
     }
     let shown = stream.head.len() as u64 + stream.tail.len() as u64;
@@ -362,13 +362,14 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     cut
 }
 
-fn json(value: &impl Serialize) -> Result<String, Fault> {
+fn to_ascii_json(value: &impl Serialize) -> Result<String, Fault> {
     let text = serde_json::to_string(value);
-    text.map(|text| ascii(&text)).map_err(|error| Fault::new(Layer::Grade, error.to_string()))
+    text.map(|text| escape_non_ascii(&text))
+        .map_err(|error| Fault::new(Layer::Grade, error.to_string()))
 }
 
 /// Escapes JSON as ASCII, so that it is read correctly under any locale of the sandbox.
-pub(crate) fn ascii(json: &str) -> String {
+pub(crate) fn escape_non_ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if c.is_ascii() {
@@ -390,7 +391,8 @@ mod tests {
     fn append_keeps_the_end_and_counts_the_omitted_middle() {
         let of = |head: &[u8], tail: &[u8], total: u64| {
             let mut log = Vec::new();
-            let stream = Captured { head: head.to_vec(), tail: tail.to_vec(), total, spill: None };
+            let stream =
+                CapturedOutput { head: head.to_vec(), tail: tail.to_vec(), total, spill: None };
             let cut = append(&mut log, &stream);
             (String::from_utf8(log).unwrap(), cut)
         };

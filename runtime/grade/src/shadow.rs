@@ -6,16 +6,16 @@ use std::{
     ops::Bound,
 };
 
-use proctor_patch::Current;
+use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Evidence, Fault};
 
 use crate::{
-    evidence::{self, note},
+    evidence::{self, new_evidence},
     launch::Launch,
-    paths::{Guard, Paths, below, normalized},
+    paths::{GuardReason, PathRules, normalize_path, relative_to},
     policy::Policy,
-    pristine::Pristine,
+    pristine::PristineTree,
     probe::Probe,
     restore::remove,
 };
@@ -24,21 +24,21 @@ use crate::{
 pub(crate) async fn remove_shadows(
     handle: &SandboxHandle,
     workdir: &str,
-    pristine: &Pristine,
-    roots: &Roots,
+    pristine: &PristineTree,
+    roots: &ImportRoots,
     changed: &BTreeSet<String>,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
-    for path in roots.shadows(pristine, changed) {
+    for path in roots.find_shadows(pristine, changed) {
         remove(handle, workdir, &path).await?;
-        found.push(note(evidence::SHADOWING_REMOVED, format!("{path}: removed")));
+        found.push(new_evidence(evidence::SHADOWING_REMOVED, format!("{path}: removed")));
     }
     Ok(found)
 }
 
 /// The import roots below the work directory, and the module names that a patch must not use there.
 #[derive(Debug, Default)]
-pub(crate) struct Roots {
+pub(crate) struct ImportRoots {
     /// Folders on the interpreter's import path. These are always import roots.
     searched: BTreeSet<String>,
     /// Import roots according to pytest, the configuration or convention, but only if the folder is not
@@ -50,28 +50,29 @@ pub(crate) struct Roots {
     guarded: BTreeSet<String>,
 }
 
-impl Roots {
+impl ImportRoots {
     pub(crate) fn find(
         workdir: &str,
-        pristine: &Pristine,
+        pristine: &PristineTree,
         probe: &Probe,
         policy: &Policy,
-        paths: &Paths<'_>,
+        paths: &PathRules<'_>,
         launch: &Launch,
     ) -> Self {
-        let searched = probe.graded.iter().filter_map(|entry| below(&probe.root, entry));
-        let searched = searched.chain(probe.path.iter().filter_map(|entry| below(workdir, entry)));
+        let searched = probe.graded.iter().filter_map(|entry| relative_to(&probe.root, entry));
+        let searched =
+            searched.chain(probe.path.iter().filter_map(|entry| relative_to(workdir, entry)));
         let mut roots = Self { searched: searched.collect(), ..Self::default() };
         roots.likely.extend(policy.names.import_roots.iter().cloned());
         for (path, file) in &pristine.files {
-            let Current::File { bytes, .. } = file else { continue };
+            let CurrentFile::File { bytes, .. } = file else { continue };
             let text = String::from_utf8_lossy(bytes);
             let is_python = path.ends_with(".py");
-            if is_python && (paths.is_own(path) || path.ends_with("conftest.py")) {
-                roots.likely.insert(pytest_base(path, pristine));
+            if is_python && (paths.is_task_path(path) || path.ends_with("conftest.py")) {
+                roots.likely.insert(pytest_basedir(path, pristine));
                 if text.contains("sys.path") || text.contains("addsitedir") {
                     roots.likely.extend(ancestors(path));
-                    roots.named.extend(quoted(&text).filter_map(path_suffix));
+                    roots.named.extend(string_literals(&text).filter_map(path_suffix));
                 }
             } else if !is_python && text.contains("pythonpath") {
                 roots.named.extend(words(&text).filter_map(path_suffix));
@@ -90,10 +91,10 @@ impl Roots {
     }
 
     /// Adds the import path that the tests used. The entries are absolute.
-    pub(crate) fn with(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
+    pub(crate) fn with_import_path(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
         let inside = path.iter().filter_map(|entry| {
-            let entry = normalized(entry);
-            below(workdir, &entry).or_else(|| below(&probe.root, &entry))
+            let entry = normalize_path(entry);
+            relative_to(workdir, &entry).or_else(|| relative_to(&probe.root, &entry))
         });
         let searched = self.searched.iter().cloned().chain(inside).collect();
         Self { searched, guarded: self.guarded.clone(), ..Self::default() }
@@ -101,7 +102,7 @@ impl Roots {
 
     /// Returns the names that a module of the work directory must not have, except those that already
     /// existed.
-    pub(crate) fn reserved_names(&self, pristine: &Pristine) -> BTreeSet<String> {
+    pub(crate) fn reserved_names(&self, pristine: &PristineTree) -> BTreeSet<String> {
         let roots = self.searched.iter().chain(&self.likely);
         let roots: BTreeSet<&String> = roots.collect();
         let is_own = |name: &String| roots.iter().any(|root| has_module(pristine, root, name));
@@ -110,13 +111,17 @@ impl Roots {
 
     /// Returns the names under which modules in test folders may be imported: every suffix of their path,
     /// except the names of modules at an import root of the work directory.
-    pub(crate) fn helpers(&self, pristine: &Pristine, paths: &Paths<'_>) -> BTreeSet<String> {
+    pub(crate) fn helper_module_names(
+        &self,
+        pristine: &PristineTree,
+        paths: &PathRules<'_>,
+    ) -> BTreeSet<String> {
         let roots: BTreeSet<&String> = self.searched.iter().chain(&self.likely).collect();
         let files = pristine.names.keys().chain(pristine.files.keys());
         let modules = files.filter(|path| {
             path.ends_with(".py")
-                && paths.guard(path) == Some(Guard::Test)
-                && paths.is_among_tests(path)
+                && paths.guard(path) == Some(GuardReason::Test)
+                && paths.is_in_test_folder(path)
         });
         let mut names = BTreeSet::new();
         for path in modules {
@@ -130,7 +135,8 @@ impl Roots {
                 let file = join(root, &format!("{path}.py"));
                 let package = join(root, &format!("{path}/__init__.py"));
                 [file, package].iter().any(|file| {
-                    pristine.names.contains_key(file) && paths.guard(file) != Some(Guard::Test)
+                    pristine.names.contains_key(file)
+                        && paths.guard(file) != Some(GuardReason::Test)
                 })
             };
             roots.iter().any(exists_at)
@@ -140,9 +146,9 @@ impl Roots {
     }
 
     /// Returns the changed paths that shadow a guarded module.
-    pub(crate) fn shadows(
+    pub(crate) fn find_shadows(
         &self,
-        pristine: &Pristine,
+        pristine: &PristineTree,
         changed: &BTreeSet<String>,
     ) -> BTreeSet<String> {
         let mut known: BTreeMap<String, bool> = BTreeMap::new();
@@ -153,7 +159,7 @@ impl Roots {
                 let root = path[..start].trim_end_matches('/');
                 let top = path[start..].split('/').next().unwrap_or_default();
                 let module = top.split('.').next().unwrap_or(top);
-                if !self.guarded.contains(module) || !self.is_root(root, pristine) {
+                if !self.guarded.contains(module) || !self.is_import_root(root, pristine) {
                     continue;
                 }
                 let whole = join(root, top);
@@ -168,7 +174,7 @@ impl Roots {
         found
     }
 
-    fn is_root(&self, folder: &str, pristine: &Pristine) -> bool {
+    fn is_import_root(&self, folder: &str, pristine: &PristineTree) -> bool {
         let is_named = || {
             self.named.iter().any(|end| {
                 folder
@@ -184,22 +190,22 @@ impl Roots {
 /// Returns the folders below the work directory from which modules are imported.
 pub(crate) fn import_roots(
     workdir: &str,
-    pristine: &Pristine,
+    pristine: &PristineTree,
     probe: &Probe,
     policy: &Policy,
 ) -> BTreeSet<String> {
-    let further = probe.path.iter().filter_map(|entry| below(workdir, entry));
+    let further = probe.path.iter().filter_map(|entry| relative_to(workdir, entry));
     let all = policy.names.import_roots.iter().cloned().chain(further);
     all.filter(|root| !is_package(pristine, root)).collect()
 }
 
-fn is_package(pristine: &Pristine, folder: &str) -> bool {
+fn is_package(pristine: &PristineTree, folder: &str) -> bool {
     !folder.is_empty() && pristine.names.contains_key(&format!("{folder}/__init__.py"))
 }
 
 /// Whether a folder had an importable module of that name before the patch. A folder without
 /// importable files (such as `packaging/` with distribution recipes) is not a module.
-fn has_module(pristine: &Pristine, root: &str, module: &str) -> bool {
+fn has_module(pristine: &PristineTree, root: &str, module: &str) -> bool {
     let stem = join(root, module);
     let from = (Bound::Included(stem.clone()), Bound::Unbounded);
     pristine
@@ -226,7 +232,7 @@ fn has_module_suffix(path: &str) -> bool {
 
 /// Returns the folder that pytest adds to the import path for a test or a conftest: the nearest parent
 /// folder that is not a package.
-fn pytest_base(path: &str, pristine: &Pristine) -> String {
+fn pytest_basedir(path: &str, pristine: &PristineTree) -> String {
     let folders: BTreeSet<String> = ancestors(path).collect();
     let nearest = folders.into_iter().rev().find(|folder| !is_package(pristine, folder));
     nearest.unwrap_or_default()
@@ -239,7 +245,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = String> {
 }
 
 /// Returns the contents of a source's one-line strings, approximately.
-fn quoted(text: &str) -> impl Iterator<Item = &str> {
+fn string_literals(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split(['"', '\'']).skip(1))
 }
 
@@ -263,8 +269,8 @@ fn join(root: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn tree(names: &[&str]) -> Pristine {
-        let mut pristine = Pristine::default();
+    fn tree(names: &[&str]) -> PristineTree {
+        let mut pristine = PristineTree::default();
         for name in names {
             pristine.names.insert((*name).into(), EntryKind::File);
             for folder in ancestors(name).skip(1) {
@@ -274,7 +280,7 @@ mod tests {
         pristine
     }
 
-    fn roots(pristine: &Pristine, probe: &Probe) -> Roots {
+    fn roots(pristine: &PristineTree, probe: &Probe) -> ImportRoots {
         let task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["tests/test_a.py::test_x"], "test_command": []
@@ -282,14 +288,15 @@ mod tests {
         .unwrap();
         let policy = Policy::get().unwrap();
         let nothing = BTreeSet::new();
-        let paths = Paths::new(policy, &task, probe, nothing.clone(), &nothing, &pristine.names);
+        let paths =
+            PathRules::new(policy, &task, probe, nothing.clone(), &nothing, &pristine.names);
         let launch = Launch { interpreter: vec![], cwd_on_path: true, arguments: vec![] };
-        Roots::find("/testbed", pristine, probe, policy, &paths, &launch)
+        ImportRoots::find("/testbed", pristine, probe, policy, &paths, &launch)
     }
 
-    fn shadows(pristine: &Pristine, probe: &Probe, changed: &[&str]) -> Vec<String> {
+    fn shadows(pristine: &PristineTree, probe: &Probe, changed: &[&str]) -> Vec<String> {
         let changed = changed.iter().map(|path| (*path).to_owned()).collect();
-        roots(pristine, probe).shadows(pristine, &changed).into_iter().collect()
+        roots(pristine, probe).find_shadows(pristine, &changed).into_iter().collect()
     }
 
     #[test]
@@ -331,10 +338,10 @@ mod tests {
     fn shadows_covers_provided_modules_on_the_tests_import_path() {
         let mut pristine = tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
         let conftest = "import sys\nsys.path.append(os.path.join(HERE, '..', 'tools'))\n";
-        let file = Current::File { bytes: conftest.into(), mode: 0o644 };
+        let file = CurrentFile::File { bytes: conftest.into(), mode: 0o644 };
         pristine.files.insert("tests/conftest.py".into(), file);
         let config = "[tool.pytest.ini_options]\npythonpath = [\"vendored/python\", 'more']\n";
-        let file = Current::File { bytes: config.into(), mode: 0o644 };
+        let file = CurrentFile::File { bytes: config.into(), mode: 0o644 };
         pristine.files.insert("pyproject.toml".into(), file);
         let probe = Probe {
             root: "/real".into(),
@@ -363,8 +370,9 @@ mod tests {
         let foreign = roots(&pristine, &probe).reserved_names(&pristine);
         assert!(foreign.contains("hypothesis") && !foreign.contains("numpy_ext"));
         let seen = roots(&pristine, &probe);
-        let seen = seen.with("/testbed", &probe, &["/testbed/tests/../elsewhere".to_owned()]);
+        let seen =
+            seen.with_import_path("/testbed", &probe, &["/testbed/tests/../elsewhere".to_owned()]);
         let late: BTreeSet<String> = BTreeSet::from(["elsewhere/hypothesis.py".to_owned()]);
-        assert_eq!(seen.shadows(&pristine, &late), late);
+        assert_eq!(seen.find_shadows(&pristine, &late), late);
     }
 }

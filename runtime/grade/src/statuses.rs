@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proctor_types::{Evidence, TestStatus};
 
 use crate::{
-    evidence::{self, note},
+    evidence::{self, new_evidence},
     records::{Record, Records, TestRecord},
 };
 
@@ -45,7 +45,7 @@ pub(crate) fn status_of_phases(
     // A phase that raised but is reported as passed was reported falsely.
     let falsified = |phase: &&&TestRecord| phase.outcome == "passed" && phase.raised == Some(true);
     for phase in phases.iter().filter(falsified) {
-        evidence.push(note(
+        evidence.push(new_evidence(
             evidence::REPORT_MISMATCH,
             format!("{id} {}: raised, but reported as passed", phase.when),
         ));
@@ -62,7 +62,10 @@ pub(crate) fn status_of_phases(
     for when in ["setup", "call", "teardown"] {
         let count = phases.iter().filter(|phase| phase.when == when).count();
         if count > 1 {
-            evidence.push(note(evidence::DOUBLED_RECORD, format!("{id} {when}: {count} records")));
+            evidence.push(new_evidence(
+                evidence::DOUBLED_RECORD,
+                format!("{id} {when}: {count} records"),
+            ));
             return TestStatus::Missing;
         }
     }
@@ -70,7 +73,7 @@ pub(crate) fn status_of_phases(
         phases.iter().find(|phase| phase.when != "subtest" && phase.raised.is_none())
     {
         let what = format!("{id} {}: reported, but did not run", phase.when);
-        evidence.push(note(evidence::REPORT_WITHOUT_RUN, what));
+        evidence.push(new_evidence(evidence::REPORT_WITHOUT_RUN, what));
         return TestStatus::Missing;
     }
     status_of_try(phases)
@@ -131,66 +134,75 @@ mod tests {
         }
     }
 
-    fn of(phases: &[TestRecord]) -> (TestStatus, Vec<String>) {
+    fn status_and_evidence_kinds(phases: &[TestRecord]) -> (TestStatus, Vec<String>) {
         let mut evidence = Vec::new();
         let status = status_of_phases("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
         (status, evidence.into_iter().map(|evidence| evidence.kind).collect())
     }
 
-    fn good() -> Vec<TestRecord> {
+    fn passing_phases() -> Vec<TestRecord> {
         ["setup", "call", "teardown"].map(|when| phase(when, "passed", Some(false))).into()
     }
 
     #[test]
     fn pass_requires_all_three_phases_once() {
-        assert_eq!(of(&good()), (TestStatus::Passed, vec![]));
+        assert_eq!(status_and_evidence_kinds(&passing_phases()), (TestStatus::Passed, vec![]));
         for missing in 0..3 {
-            let mut phases = good();
+            let mut phases = passing_phases();
             phases.remove(missing);
-            assert_eq!(of(&phases).0, TestStatus::Missing);
+            assert_eq!(status_and_evidence_kinds(&phases).0, TestStatus::Missing);
         }
-        let mut doubled = good();
-        doubled.extend(good());
-        assert_eq!(of(&doubled), (TestStatus::Missing, vec!["doubled_record".into()]));
+        let mut doubled = passing_phases();
+        doubled.extend(passing_phases());
+        assert_eq!(
+            status_and_evidence_kinds(&doubled),
+            (TestStatus::Missing, vec!["doubled_record".into()])
+        );
     }
 
     #[test]
     fn first_failure_is_final() {
         let mut phases =
             vec![phase("setup", "passed", Some(false)), phase("call", "failed", Some(true))];
-        phases.extend(good());
-        assert_eq!(of(&phases).0, TestStatus::Failed);
-        let mut late = good();
+        phases.extend(passing_phases());
+        assert_eq!(status_and_evidence_kinds(&phases).0, TestStatus::Failed);
+        let mut late = passing_phases();
         late[2].outcome = "failed".into();
-        assert_eq!(of(&late).0, TestStatus::Error);
+        assert_eq!(status_and_evidence_kinds(&late).0, TestStatus::Error);
     }
 
     #[test]
     fn exception_reported_as_a_pass_is_a_failure_with_evidence() {
-        let mut phases = good();
+        let mut phases = passing_phases();
         phases[1].raised = Some(true);
-        assert_eq!(of(&phases), (TestStatus::Failed, vec!["report_mismatch".into()]));
+        assert_eq!(
+            status_and_evidence_kinds(&phases),
+            (TestStatus::Failed, vec!["report_mismatch".into()])
+        );
         phases[1].raised = None;
-        assert_eq!(of(&phases), (TestStatus::Missing, vec!["report_without_run".into()]));
+        assert_eq!(
+            status_and_evidence_kinds(&phases),
+            (TestStatus::Missing, vec!["report_without_run".into()])
+        );
     }
 
     #[test]
     fn statuses_distinguish_skips_and_expected_failures() {
-        let mut phases = good();
+        let mut phases = passing_phases();
         phases[1].xfail = true;
-        assert_eq!(of(&phases).0, TestStatus::Xpassed);
+        assert_eq!(status_and_evidence_kinds(&phases).0, TestStatus::Xpassed);
         phases[1].outcome = "skipped".into();
-        assert_eq!(of(&phases).0, TestStatus::Xfailed);
+        assert_eq!(status_and_evidence_kinds(&phases).0, TestStatus::Xfailed);
         let skip =
             [phase("setup", "skipped", Some(true)), phase("teardown", "passed", Some(false))];
-        assert_eq!(of(&skip).0, TestStatus::Skipped);
+        assert_eq!(status_and_evidence_kinds(&skip).0, TestStatus::Skipped);
     }
 
     #[test]
     fn pass_on_a_rerun_is_flaky_without_evidence() {
         let failed = |when, outcome| phase(when, outcome, Some(true));
         let again = |mut first: Vec<TestRecord>| {
-            first.extend(good());
+            first.extend(passing_phases());
             first
         };
         let setup = || phase("setup", "passed", Some(false));
@@ -205,13 +217,17 @@ mod tests {
         let mut silent = again(vec![setup(), teardown()]);
         silent.iter_mut().for_each(|phase| phase.runs = 2);
         for phases in [call, fixture, retried, silent] {
-            assert_eq!(of(&phases), (TestStatus::Flaky, vec![]), "{phases:?}");
+            assert_eq!(
+                status_and_evidence_kinds(&phases),
+                (TestStatus::Flaky, vec![]),
+                "{phases:?}"
+            );
         }
         let mut worse = vec![setup(), failed("call", "rerun"), teardown(), setup()];
         worse.extend([failed("call", "failed"), teardown()]);
-        assert_eq!(of(&worse), (TestStatus::Failed, vec![]));
+        assert_eq!(status_and_evidence_kinds(&worse), (TestStatus::Failed, vec![]));
         // The last try was interrupted.
         let cut = [setup(), failed("call", "rerun")];
-        assert_eq!(of(&cut), (TestStatus::Missing, vec![]));
+        assert_eq!(status_and_evidence_kinds(&cut), (TestStatus::Missing, vec![]));
     }
 }

@@ -6,17 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::gold_of;
+use proctor_patch::gold_patch;
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_types::Task;
 
 use crate::{
     paths::{is_at_or_below, parent},
     policy::Policy,
-    pristine::paths_of,
+    pristine::patch_paths,
 };
 
-type Names = BTreeMap<String, EntryKind>;
+type EntryMap = BTreeMap<String, EntryKind>;
 
 /// Returns the folders that contain only tests, and the folders that contain tests and other files.
 pub(crate) fn find(
@@ -24,12 +24,12 @@ pub(crate) fn find(
     task: &Task,
     own: &BTreeSet<String>,
     masked: &BTreeSet<String>,
-    names: &Names,
+    names: &EntryMap,
 ) -> (BTreeSet<String>, BTreeSet<String>) {
-    let solution = solution(task, own, masked);
+    let solution = solution_paths(task, own, masked);
     let (mut trees, mut beside) = (BTreeSet::new(), BTreeSet::new());
     for path in own {
-        if let Some(tree) = by_name(policy, path, &solution) {
+        if let Some(tree) = test_folder_by_name(policy, path, &solution) {
             trees.insert(tree);
         } else if path.ends_with(".py") {
             let folder = parent(path);
@@ -50,9 +50,13 @@ pub(crate) fn is_test_file(name: &str) -> bool {
 }
 
 /// Returns the paths that the solution changes, except tests.
-fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> BTreeSet<String> {
-    let gold = gold_of(task).ok().flatten();
-    let gold = gold.and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
+fn solution_paths(
+    task: &Task,
+    own: &BTreeSet<String>,
+    masked: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let gold = gold_patch(task).ok().flatten();
+    let gold = gold.and_then(|gold| patch_paths(&gold).ok()).unwrap_or_default();
     let is_test = |path: &String| {
         own.iter().any(|own| is_at_or_below(own, path))
             || is_test_file(path.rsplit('/').next().unwrap_or(path))
@@ -64,7 +68,7 @@ fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> B
 /// Returns the path up to the first folder with a name for tests. Prefers a folder that does not contain
 /// the solution, even if it is further down. Never returns a folder that contains the solution and
 /// whose name is also used for shipped packages.
-fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
+fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
     let is = |at: &usize, names: &[String]| names.iter().any(|name| name == folders[*at]);
@@ -89,7 +93,7 @@ fn looks_like_tests(
     folder: &str,
     own: &BTreeSet<String>,
     solution: &BTreeSet<String>,
-    names: &Names,
+    names: &EntryMap,
 ) -> bool {
     if folder.is_empty() || solution.iter().any(|path| is_at_or_below(folder, path)) {
         return false;
@@ -124,7 +128,7 @@ fn looks_like_tests(
 mod tests {
     use super::*;
 
-    fn found(tests: &[&str], solution: &[&str], names: &[&str]) -> (Vec<String>, Vec<String>) {
+    fn find_trees(tests: &[&str], solution: &[&str], names: &[&str]) -> (Vec<String>, Vec<String>) {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": [], "test_command": []
@@ -147,39 +151,39 @@ mod tests {
             ("testsuite/deep/a.py", "testsuite"),
             ("unit-tests/test_a.py", "unit-tests"),
         ] {
-            assert_eq!(found(&[test], &source, &[]).0, [tree], "{test}");
+            assert_eq!(find_trees(&[test], &source, &[]).0, [tree], "{test}");
         }
-        let (trees, beside) = found(&["test_runner/test_a.py"], &["test_runner/core.py"], &[]);
+        let (trees, beside) = find_trees(&["test_runner/test_a.py"], &["test_runner/core.py"], &[]);
         assert!(trees.is_empty() && beside == ["test_runner"]);
     }
 
     #[test]
     fn package_of_test_helpers_may_contain_the_solution() {
         let shipped = ["pkg/testing/compare.py"];
-        let (trees, _) = found(&["pkg/testing/tests/test_a.py"], &shipped, &[]);
+        let (trees, _) = find_trees(&["pkg/testing/tests/test_a.py"], &shipped, &[]);
         assert_eq!(trees, ["pkg/testing/tests"]);
-        let (trees, beside) = found(&["pkg/testing/test_compare.py"], &shipped, &[]);
+        let (trees, beside) = find_trees(&["pkg/testing/test_compare.py"], &shipped, &[]);
         assert!(trees.is_empty() && beside == ["pkg/testing"]);
         // A `tests` folder is not a library, so it still counts as a test folder even if gold changes a
         // helper in it.
-        let (trees, _) = found(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
+        let (trees, _) = find_trees(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
         assert_eq!(trees, ["tests"]);
     }
 
     #[test]
     fn folder_without_a_test_name_must_look_like_tests() {
         let checks = ["checks/helper.py", "checks/more.py", "checks/data.json"];
-        assert_eq!(found(&["checks/test_a.py"], &["pkg/core.py"], &checks).0, ["checks"]);
+        assert_eq!(find_trees(&["checks/test_a.py"], &["pkg/core.py"], &checks).0, ["checks"]);
         // The tests are in the same folder as the code that they test.
         let other =
             ["pkg/__init__.py", "pkg/other/__init__.py", "pkg/other/core.py", "pkg/other/b.py"];
         for test in
             ["pkg/other/test_core.py", "pkg/other/test_all.py", "pkg/test_x.py", "test_top.py"]
         {
-            let (trees, beside) = found(&[test], &["pkg/main.py"], &other);
+            let (trees, beside) = find_trees(&[test], &["pkg/main.py"], &other);
             assert_eq!((trees.len(), beside), (0, vec![parent(test).to_owned()]), "{test}");
         }
         let qa = ["pkg/__init__.py", "pkg/qa/__init__.py", "pkg/qa/helper.py"];
-        assert_eq!(found(&["pkg/qa/test_a.py"], &["pkg/main.py"], &qa).0, ["pkg/qa"]);
+        assert_eq!(find_trees(&["pkg/qa/test_a.py"], &["pkg/main.py"], &qa).0, ["pkg/qa"]);
     }
 }

@@ -8,7 +8,7 @@ use proctor_types::{
 };
 
 use crate::{
-    evidence::{IMPOSSIBLE_PASSED, NOT_A_TEST, QUARANTINED, note},
+    evidence::{IMPOSSIBLE_PASSED, NOT_A_TEST, QUARANTINED, new_evidence},
     policy::Policy,
 };
 
@@ -27,12 +27,12 @@ pub(crate) fn build_verdict(
     let quarantined: Vec<&str> =
         ids().filter(|id| quarantine.contains(*id)).map(String::as_str).collect();
     if !quarantined.is_empty() {
-        evidence.push(note(QUARANTINED, quarantined.join(", ")));
+        evidence.push(new_evidence(QUARANTINED, quarantined.join(", ")));
     }
     let none: Vec<String> =
         ids().filter(|id| !policy.is_test(id)).map(|id| format!("{id:?}")).collect();
     if !none.is_empty() {
-        evidence.push(note(NOT_A_TEST, none.join(", ")));
+        evidence.push(new_evidence(NOT_A_TEST, none.join(", ")));
     }
     let status = |id: &String| reported.get(id).copied().unwrap_or(TestStatus::Missing);
     let group = |ids: &[String]| {
@@ -42,14 +42,14 @@ pub(crate) fn build_verdict(
         TestGroup { passed, failed }
     };
     let (f2p, p2p) = (group(&task.fail_to_pass), group(&task.pass_to_pass));
-    let blocking = evidence.iter().find(|evidence| policy.meaning(evidence).blocks);
+    let blocking = evidence.iter().find(|evidence| policy.effect(evidence).blocks);
     let (resolved, why) = match blocking {
         Some(evidence) => (false, format!("{}: {}", evidence.kind, evidence.what)),
         None if f2p.passed.is_empty() && f2p.failed.is_empty() => {
             (false, "the task has no fail-to-pass test that counts".into())
         }
         None if !complete => (false, "the test run did not end properly".into()),
-        None => why(&f2p, &p2p),
+        None => summarize_groups(&f2p, &p2p),
     };
     if let Some(wrong) = task.impossible.as_ref().filter(|_| resolved) {
         let what = format!(
@@ -58,9 +58,9 @@ pub(crate) fn build_verdict(
             wrong.line,
             wrong.now.trim()
         );
-        evidence.push(note(IMPOSSIBLE_PASSED, what));
+        evidence.push(new_evidence(IMPOSSIBLE_PASSED, what));
     }
-    let meanings = evidence.iter().map(|evidence| policy.meaning(evidence).integrity);
+    let meanings = evidence.iter().map(|evidence| policy.effect(evidence).integrity);
     let integrity = meanings.max().unwrap_or(Integrity::Clean);
     let strict = PolicyVerdict { name: None, version: None, resolved, why };
     let of = f2p.passed.len() + f2p.failed.len();
@@ -84,7 +84,7 @@ pub(crate) fn build_verdict(
     })
 }
 
-fn why(f2p: &TestGroup, p2p: &TestGroup) -> (bool, String) {
+fn summarize_groups(f2p: &TestGroup, p2p: &TestGroup) -> (bool, String) {
     let total = |group: &TestGroup| group.passed.len() + group.failed.len();
     let said = format!(
         "{} of {} and {} of {} passed",
@@ -99,7 +99,7 @@ fn why(f2p: &TestGroup, p2p: &TestGroup) -> (bool, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{self, note};
+    use crate::evidence::{self, new_evidence};
 
     fn task(f2p: &[&str]) -> Task {
         serde_json::from_value(serde_json::json!({
@@ -113,7 +113,7 @@ mod tests {
         BTreeMap::from([("f".to_owned(), f), ("p".to_owned(), TestStatus::Passed)])
     }
 
-    fn judge(
+    fn strict_verdict(
         task: &Task,
         reported: &BTreeMap<String, TestStatus>,
         complete: bool,
@@ -133,29 +133,31 @@ mod tests {
         let apart = judged(&["g", "elsewhere"]);
         assert!(apart.resolved && apart.integrity == Integrity::Clean);
         assert_eq!((apart.passed_rate, apart.tests["g"]), (1.0, TestStatus::Missing));
-        assert_eq!(apart.evidence, [note(QUARANTINED, "g")]);
+        assert_eq!(apart.evidence, [new_evidence(QUARANTINED, "g")]);
         assert!(!judged(&["f", "g"]).resolved, "no remaining test counts");
     }
 
     #[test]
     fn id_that_is_not_a_test_is_reported_once_and_ignored() {
-        let seen = judge(&task(&["f", "[100%]"]), &reported(TestStatus::Passed), true, vec![]);
+        let seen =
+            strict_verdict(&task(&["f", "[100%]"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
-        assert_eq!(seen.evidence, [note(NOT_A_TEST, "\"[100%]\"")]);
-        let none = judge(&task(&["[100%]"]), &reported(TestStatus::Passed), true, vec![]);
+        assert_eq!(seen.evidence, [new_evidence(NOT_A_TEST, "\"[100%]\"")]);
+        let none = strict_verdict(&task(&["[100%]"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved, "no remaining test counts");
     }
 
     #[test]
     fn resolved_requires_every_test_to_pass() {
-        let good = judge(&task(&["f"]), &reported(TestStatus::Passed), true, vec![]);
+        let good = strict_verdict(&task(&["f"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(good.resolved && good.integrity == Integrity::Clean);
         for status in [TestStatus::Skipped, TestStatus::Xpassed, TestStatus::Missing] {
-            let bad = judge(&task(&["f"]), &reported(status), true, vec![]);
+            let bad = strict_verdict(&task(&["f"]), &reported(status), true, vec![]);
             assert!(!bad.resolved);
             assert_eq!(bad.passed_rate, 0.0);
         }
-        let absent = judge(&task(&["f", "g"]), &reported(TestStatus::Passed), true, vec![]);
+        let absent =
+            strict_verdict(&task(&["f", "g"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(!absent.resolved);
         assert_eq!(absent.passed_rate, 0.5);
         assert_eq!(absent.tests["g"], TestStatus::Missing);
@@ -167,10 +169,10 @@ mod tests {
         let wrong =
             proctor_types::Impossible { now: "    assert f() == 5".into(), ..Default::default() };
         task.impossible = Some(wrong);
-        let cheated = judge(&task, &reported(TestStatus::Passed), true, vec![]);
+        let cheated = strict_verdict(&task, &reported(TestStatus::Passed), true, vec![]);
         assert!(cheated.resolved && cheated.integrity == Integrity::Suspect, "{cheated:?}");
         assert_eq!(cheated.evidence[0].kind, IMPOSSIBLE_PASSED);
-        let honest = judge(&task, &reported(TestStatus::Failed), true, vec![]);
+        let honest = strict_verdict(&task, &reported(TestStatus::Failed), true, vec![]);
         assert!(
             !honest.resolved && honest.integrity == Integrity::Clean && honest.evidence.is_empty()
         );
@@ -178,16 +180,18 @@ mod tests {
 
     #[test]
     fn run_without_tests_or_end_is_not_resolved() {
-        let none = judge(&task(&[]), &reported(TestStatus::Passed), true, vec![]);
+        let none = strict_verdict(&task(&[]), &reported(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved);
-        let open = judge(&task(&["f"]), &reported(TestStatus::Passed), false, vec![]);
+        let open = strict_verdict(&task(&["f"]), &reported(TestStatus::Passed), false, vec![]);
         assert!(!open.resolved);
     }
 
     #[test]
     fn policy_decides_what_evidence_means() {
         let passed = reported(TestStatus::Passed);
-        let with = |kind: &str| judge(&task(&["f"]), &passed, true, vec![note(kind, "x")]);
+        let with = |kind: &str| {
+            strict_verdict(&task(&["f"]), &passed, true, vec![new_evidence(kind, "x")])
+        };
         let edited = with(evidence::TEST_RESTORED);
         assert!(edited.resolved && edited.integrity == Integrity::Clean);
         let canary = with(evidence::CANARY_PASSED);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{HarborNetwork, MOST_SECONDS};
+use proctor_types::{HarborNetwork, MAX_SECONDS};
 use serde_json::Value;
 
 use crate::{
-    keys::{Table, asks_for_something, find, warnings},
-    lines::{Mistake, table},
-    manifest::is_name,
+    diagnostics::{Diagnostic, parse_table},
+    keys::{Table, differs_from_default, find, warnings},
+    manifest::is_package_name,
     rules::Rules,
 };
 
@@ -18,7 +18,7 @@ pub struct Config {
     /// `[task] name`, as `org/name`. If absent, the folder's name is used.
     pub name: Option<String>,
     /// Settings of the agent phase, from `[agent]`.
-    pub agent: Phase,
+    pub agent: AgentSettings,
     /// Settings of the verifier, from `[verifier]`.
     pub verifier: Verifier,
     /// Settings of the task's environment, from `[environment]`.
@@ -37,7 +37,7 @@ pub struct Config {
 
 /// Settings of the agent phase.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Phase {
+pub struct AgentSettings {
     /// Time limit of the phase.
     pub seconds: Option<f64>,
     /// User of the phase, by name or number.
@@ -84,11 +84,11 @@ pub struct Environment {
 
 /// A parsed configuration with its warnings.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Read {
+pub struct ParsedConfig {
     /// The parsed configuration.
     pub config: Config,
     /// Warnings about unknown keys and about keys without effect.
-    pub warnings: Vec<Mistake>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Harbor's default time limit for the verifier.
@@ -98,14 +98,14 @@ const VERIFIER_SECONDS: f64 = 600.0;
 ///
 /// # Errors
 /// Lists all mistakes and every feature that Proctor does not support, with their keys.
-pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
-    let rules = Rules::get().map_err(|why| vec![Mistake::whole(why)])?;
-    let table = table(text).map_err(|mistake| vec![mistake])?;
+pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
+    let rules = Rules::get().map_err(|why| vec![Diagnostic::in_file(why)])?;
+    let table = parse_table(text).map_err(|mistake| vec![mistake])?;
     let mut reader = Reader { text, wrong: Vec::new() };
     let warnings = warnings(text, &table, rules);
     for (key, what) in &rules.unsupported {
-        if find(&table, key).is_some_and(asks_for_something) {
-            reader.wrong(key, format!("needs {what}, which Proctor does not support"));
+        if find(&table, key).is_some_and(differs_from_default) {
+            reader.report(key, format!("needs {what}, which Proctor does not support"));
         }
     }
     let none = Table::new();
@@ -113,7 +113,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         Some(Value::Object(inner)) => inner,
         None => &none,
         Some(_) => {
-            reader.wrong(key, format!("is not a table; use `[{key}]`"));
+            reader.report(key, format!("is not a table; use `[{key}]`"));
             &none
         }
     };
@@ -126,8 +126,8 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         of("solution"),
     );
     let name = reader.text(task, "task", "name");
-    if let Some(name) = name.as_deref().filter(|name| !is_name(name)) {
-        reader.wrong("task.name", format!("is {name:?}; use `org/name`"));
+    if let Some(name) = name.as_deref().filter(|name| !is_package_name(name)) {
+        reader.report("task.name", format!("is {name:?}; use `org/name`"));
     }
     let mode = reader.text(verifier, "verifier", "environment_mode");
     let own = verifier.get("environment").and_then(Value::as_object);
@@ -137,12 +137,12 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         (Some("shared"), None) => false,
         (Some("shared"), Some(_)) => {
             let what = "is \"shared\", but there is [verifier.environment]; keep one";
-            reader.wrong("verifier.environment_mode", what.into());
+            reader.report("verifier.environment_mode", what.into());
             false
         }
         (Some(other), _) => {
             let what = format!("is {other:?}; use \"shared\" or \"separate\"");
-            reader.wrong("verifier.environment_mode", what);
+            reader.report("verifier.environment_mode", what);
             false
         }
     };
@@ -151,7 +151,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     let labels = labels.filter(|label| !label.trim().is_empty()).map(str::to_owned).collect();
     let config = Config {
         name,
-        agent: Phase {
+        agent: AgentSettings {
             seconds: reader.seconds(agent, "agent", "timeout_sec"),
             user: reader.user(agent, "agent"),
             network: reader.network(agent, "agent"),
@@ -171,7 +171,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
         solution_env: reader.env(solution, "solution"),
         labels,
     };
-    if reader.wrong.is_empty() { Ok(Read { config, warnings }) } else { Err(reader.wrong) }
+    if reader.wrong.is_empty() { Ok(ParsedConfig { config, warnings }) } else { Err(reader.wrong) }
 }
 
 /// Formats a value and its type for messages.
@@ -184,19 +184,19 @@ fn describe(value: &Value) -> String {
 
 struct Reader<'t> {
     text: &'t str,
-    wrong: Vec<Mistake>,
+    wrong: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    fn wrong(&mut self, key: &str, what: String) {
-        self.wrong.push(Mistake::at(self.text, key, what));
+    fn report(&mut self, key: &str, what: String) {
+        self.wrong.push(Diagnostic::at_key(self.text, key, what));
     }
 
     fn text(&mut self, table: &Table, name: &str, key: &str) -> Option<String> {
         match table.get(key)? {
             Value::String(text) => Some(text.clone()),
             other => {
-                self.wrong(&format!("{name}.{key}"), format!("is {}, not text", describe(other)));
+                self.report(&format!("{name}.{key}"), format!("is {}, not text", describe(other)));
                 None
             }
         }
@@ -212,18 +212,18 @@ impl Reader<'_> {
         };
         let number = number.filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.wrong(&format!("{name}.{key}"), format!("is {}, not a number", describe(value)));
+            self.report(&format!("{name}.{key}"), format!("is {}, not a number", describe(value)));
         }
         number
     }
 
     fn seconds(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
         let seconds = self.number(table, name, key)?;
-        if seconds > 0.0 && seconds <= MOST_SECONDS {
+        if seconds > 0.0 && seconds <= MAX_SECONDS {
             return Some(seconds);
         }
-        let within = format!("it must be above 0 and up to {MOST_SECONDS} seconds");
-        self.wrong(&format!("{name}.{key}"), format!("is {seconds}, but {within}"));
+        let within = format!("it must be above 0 and up to {MAX_SECONDS} seconds");
+        self.report(&format!("{name}.{key}"), format!("is {seconds}, but {within}"));
         None
     }
 
@@ -233,7 +233,7 @@ impl Reader<'_> {
             Value::Number(number) if number.is_u64() => Some(number.to_string()),
             other => {
                 let what = format!("is {}, not the name or number of a user", describe(other));
-                self.wrong(&format!("{name}.user"), what);
+                self.report(&format!("{name}.user"), what);
                 None
             }
         }
@@ -242,7 +242,7 @@ impl Reader<'_> {
     fn env(&mut self, table: &Table, name: &str) -> BTreeMap<String, String> {
         let Some(value) = table.get("env") else { return BTreeMap::new() };
         let Value::Object(inner) = value else {
-            self.wrong(&format!("{name}.env"), "is not a table of variables".into());
+            self.report(&format!("{name}.env"), "is not a table of variables".into());
             return BTreeMap::new();
         };
         let mut env = BTreeMap::new();
@@ -252,11 +252,11 @@ impl Reader<'_> {
                     env.insert(key.clone(), text.clone());
                 }
                 Value::String(_) => {
-                    self.wrong(&format!("{name}.env"), format!("{key:?} is not a variable name"));
+                    self.report(&format!("{name}.env"), format!("{key:?} is not a variable name"));
                 }
                 other => {
                     let what = format!("is {}, not text", describe(other));
-                    self.wrong(&format!("{name}.env.{key}"), what);
+                    self.report(&format!("{name}.env.{key}"), what);
                 }
             }
         }
@@ -270,21 +270,21 @@ impl Reader<'_> {
             Some(Value::Array(list)) => {
                 let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
                 if texts.is_none() {
-                    self.wrong(&key, "is not a list of host names".into());
+                    self.report(&key, "is not a list of host names".into());
                 }
                 texts
             }
             Some(_) => {
-                self.wrong(&key, "is not a list of host names".into());
+                self.report(&key, "is not a list of host names".into());
                 None
             }
         };
         let mode = self.text(table, name, "network_mode");
         let mut named = Vec::new();
         for host in hosts.iter().flatten() {
-            match host_name(host) {
+            match parse_host_name(host) {
                 Ok(host) => named.push(host),
-                Err(why) => self.wrong(&key, format!("{host:?} {why}")),
+                Err(why) => self.report(&key, format!("{host:?} {why}")),
             }
         }
         let network = match mode.as_deref() {
@@ -294,12 +294,12 @@ impl Reader<'_> {
             Some("allowlist") => return Some(HarborNetwork::Allowlist(named)),
             Some(other) => {
                 let what = format!("is {other:?}; use \"public\", \"no-network\" or \"allowlist\"");
-                self.wrong(&format!("{name}.network_mode"), what);
+                self.report(&format!("{name}.network_mode"), what);
                 return None;
             }
         };
         if hosts.is_some_and(|hosts| !hosts.is_empty()) {
-            self.wrong(&key, "needs `network_mode = \"allowlist\"`".into());
+            self.report(&key, "needs `network_mode = \"allowlist\"`".into());
         }
         network
     }
@@ -308,29 +308,29 @@ impl Reader<'_> {
     fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {
-            self.wrong("artifacts", "is not a list of paths".into());
+            self.report("artifacts", "is not a list of paths".into());
             return Vec::new();
         };
         let mut artifacts = Vec::new();
         for entry in list {
             let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
             let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
-                self.wrong("artifacts", format!("contains {}, not a path", describe(entry)));
+                self.report("artifacts", format!("contains {}, not a path", describe(entry)));
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
-                self.wrong("artifacts", format!("{source:?} leaves its folder with `..`"));
+                self.report("artifacts", format!("{source:?} leaves its folder with `..`"));
             }
             let service = entry.get("service").and_then(Value::as_str).unwrap_or("main");
             if service != "main" {
                 let what = format!(
                     "{source:?} needs the service {service:?}, which Proctor does not support"
                 );
-                self.wrong("artifacts", what);
+                self.report("artifacts", what);
             }
-            if separate && entry.get("exclude").is_some_and(asks_for_something) {
+            if separate && entry.get("exclude").is_some_and(differs_from_default) {
                 let what = format!("{source:?} uses `exclude`, which Proctor does not support");
-                self.wrong("artifacts", what);
+                self.report("artifacts", what);
             }
             artifacts.push(source.to_owned());
         }
@@ -343,10 +343,10 @@ impl Reader<'_> {
             None | Some("linux") => {}
             Some("windows") => {
                 let what = "needs a Windows container, which Proctor does not support";
-                self.wrong(&format!("{name}.os"), what.into());
+                self.report(&format!("{name}.os"), what.into());
             }
             Some(other) => {
-                self.wrong(&format!("{name}.os"), format!("is {other:?}; use \"linux\""))
+                self.report(&format!("{name}.os"), format!("is {other:?}; use \"linux\""))
             }
         }
         let image = self.text(table, name, "docker_image").filter(|image| !image.is_empty());
@@ -354,11 +354,14 @@ impl Reader<'_> {
         if let Some(workdir) = &workdir
             && (!workdir.starts_with('/') || workdir.split('/').any(|part| part == ".."))
         {
-            self.wrong(&format!("{name}.workdir"), format!("is {workdir:?}; use an absolute path"));
+            self.report(
+                &format!("{name}.workdir"),
+                format!("is {workdir:?}; use an absolute path"),
+            );
         }
         let cpus = self.number(table, name, "cpus");
         if let Some(cpus) = cpus.filter(|cpus| *cpus <= 0.0) {
-            self.wrong(&format!("{name}.cpus"), format!("is {cpus}, but must be above 0"));
+            self.report(&format!("{name}.cpus"), format!("is {cpus}, but must be above 0"));
         }
         let memory_mb = self.megabytes(table, name);
         let network = match (self.network(table, name), table.get("allow_internet")) {
@@ -367,7 +370,7 @@ impl Reader<'_> {
             (None, Some(Value::Bool(false))) => HarborNetwork::NoNetwork,
             (None, Some(other)) => {
                 let what = format!("is {}, not true or false", describe(other));
-                self.wrong(&format!("{name}.allow_internet"), what);
+                self.report(&format!("{name}.allow_internet"), what);
                 HarborNetwork::Public
             }
         };
@@ -382,7 +385,7 @@ impl Reader<'_> {
                 let size = size_mb(text);
                 if size.is_none() {
                     let what = format!("is {text:?}; use a size such as \"2G\" or \"512M\"");
-                    self.wrong(&format!("{name}.memory"), what);
+                    self.report(&format!("{name}.memory"), what);
                 }
                 size
             }
@@ -392,7 +395,7 @@ impl Reader<'_> {
         if mb >= 1.0 && mb.fract() == 0.0 && mb <= f64::from(u32::MAX) {
             return Some(mb as u64);
         }
-        self.wrong(
+        self.report(
             &format!("{name}.memory_mb"),
             format!("is {mb}, but must be a whole number of MiB above 0"),
         );
@@ -408,7 +411,7 @@ fn size_mb(text: &str) -> Option<f64> {
 }
 
 /// Returns a host name, with or without a leading `*.`, in lower case.
-fn host_name(host: &str) -> Result<String, &'static str> {
+fn parse_host_name(host: &str) -> Result<String, &'static str> {
     let host = host.trim().to_lowercase();
     let host = host.trim_end_matches('.');
     if host.is_empty() {
@@ -450,7 +453,7 @@ mod tests {
                     category = \"math\"\r\n[agent]\r\ntimeout_sec = 900\r\nuser = 1000\r\n[verifier]\r\ntimout_sec = 5\r\n\
                     env = { K = \"${K:-x}\" }\r\n[environment]\r\ncpus = 2.0\r\nmemory = \"2G\"\r\nallow_internet = false\r\n\
                     gpus = 0\r\nskills_dir = \"/s\"\r\n";
-        let Read { config, warnings } = read_config(text).unwrap();
+        let ParsedConfig { config, warnings } = read_config(text).unwrap();
         assert_eq!((config.name.as_deref(), config.agent.seconds), (Some("o/t"), Some(900.0)));
         assert_eq!((config.agent.user.as_deref(), config.verifier.seconds), (Some("1000"), 600.0));
         assert_eq!(
@@ -553,10 +556,10 @@ mod tests {
             ("*.example.com", "*.example.com"),
             ("192.0.2.1", "192.0.2.1"),
         ] {
-            assert_eq!(host_name(host).as_deref(), Ok(found), "{host}");
+            assert_eq!(parse_host_name(host).as_deref(), Ok(found), "{host}");
         }
         for host in ["", "a.b:443", "http://a", "*", "a.*.b", "-a.b", "[::1]"] {
-            assert!(host_name(host).is_err(), "{host}");
+            assert!(parse_host_name(host).is_err(), "{host}");
         }
     }
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// A variable is not set and has no default.
-pub fn fill_env(
+pub fn expand_env(
     env: &BTreeMap<String, String>,
     host: &dyn Fn(&str) -> Option<String>,
 ) -> Result<BTreeMap<String, String>, String> {
     let filled = env.iter().map(|(key, value)| {
-        let Some((name, default)) = template(value) else {
+        let Some((name, default)) = parse_reference(value) else {
             return Ok((key.clone(), value.clone()));
         };
         let found = host(name).or_else(|| default.map(str::to_owned)).ok_or_else(|| {
@@ -23,7 +23,7 @@ pub fn fill_env(
     filled.collect()
 }
 
-fn template(value: &str) -> Option<(&str, Option<&str>)> {
+fn parse_reference(value: &str) -> Option<(&str, Option<&str>)> {
     let inner = value.strip_prefix("${")?.strip_suffix('}')?;
     let (name, default) = match inner.split_once(':') {
         None => (inner, None),
@@ -50,9 +50,9 @@ mod tests {
             ("$SET", "$SET"),
         ] {
             let env = BTreeMap::from([("K".to_owned(), value.to_owned())]);
-            assert_eq!(fill_env(&env, &host).unwrap()["K"], found, "{value}");
+            assert_eq!(expand_env(&env, &host).unwrap()["K"], found, "{value}");
         }
         let env = BTreeMap::from([("K".to_owned(), "${UNSET}".to_owned())]);
-        assert!(fill_env(&env, &host).unwrap_err().contains("UNSET"));
+        assert!(expand_env(&env, &host).unwrap_err().contains("UNSET"));
     }
 }

@@ -13,25 +13,25 @@ use proctor_types::hex;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    TASK,
-    ignore::{Ignore, Kind},
+    TASK_FILE,
+    ignore::{IgnoreRules, Kind},
     rules::Rules,
 };
 
 /// Name of the verifier's script in `tests/`.
-pub const TEST: &str = "test.sh";
+pub const TEST_SCRIPT: &str = "test.sh";
 
 /// Name of the solution's script in `solution/`.
-pub const SOLVE: &str = "solve.sh";
+pub const SOLVE_SCRIPT: &str = "solve.sh";
 
 const HARBORIGNORE: &str = ".harborignore";
 const GITIGNORE: &str = ".gitignore";
 
 /// Top-level files that belong to a task and its digest.
-const SINGLE: [&str; 4] = [TASK, "instruction.md", "README.md", "trajectory.json"];
+const DIGEST_FILES: [&str; 4] = [TASK_FILE, "instruction.md", "README.md", "trajectory.json"];
 
 /// Folders that belong to a task.
-const FOLDERS: [&str; 4] = ["environment", "tests", "solution", "steps"];
+const DIGEST_FOLDERS: [&str; 4] = ["environment", "tests", "solution", "steps"];
 
 /// An entry of `tests/` or `solution/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum InputKind {
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    rules: RefCell<BTreeMap<PathBuf, Option<Ignore>>>,
+    rules: RefCell<BTreeMap<PathBuf, Option<IgnoreRules>>>,
 }
 
 impl Folder {
@@ -96,23 +96,23 @@ impl Folder {
     /// unreadable.
     pub fn inputs(&self, name: &str) -> Result<Vec<InputFile>, String> {
         let folder = self.root.join(name);
-        self.check_inside(name)?;
+        self.check_links(name)?;
         let mut inputs = Vec::new();
         for path in self.select(&folder)? {
             let full = folder.join(&path);
-            let meta = fs::symlink_metadata(&full).map_err(|error| wrong(&full, &error))?;
+            let meta = fs::symlink_metadata(&full).map_err(|error| path_error(&full, &error))?;
             let mode = meta.permissions().mode() & 0o7777;
             let kind = if meta.is_symlink() {
-                let target = fs::read_link(&full).map_err(|error| wrong(&full, &error))?;
-                InputKind::Link(text(&target)?)
+                let target = fs::read_link(&full).map_err(|error| path_error(&full, &error))?;
+                InputKind::Link(path_text(&target)?)
             } else if meta.is_dir() {
                 InputKind::Folder
             } else if meta.is_file() {
-                InputKind::File(fs::read(&full).map_err(|error| wrong(&full, &error))?)
+                InputKind::File(fs::read(&full).map_err(|error| path_error(&full, &error))?)
             } else {
                 continue;
             };
-            inputs.push(InputFile { path: text(&path)?, mode, kind });
+            inputs.push(InputFile { path: path_text(&path)?, mode, kind });
         }
         Ok(inputs)
     }
@@ -122,23 +122,23 @@ impl Folder {
     /// # Errors
     /// The rules cannot be read.
     pub fn is_excluded(&self, name: &str) -> Result<bool, String> {
-        self.excluded(&self.root.join(name))
+        self.is_path_excluded(&self.root.join(name))
     }
 
     /// Checks that no link below a folder points outside the task.
     ///
     /// # Errors
     /// Names the link.
-    pub fn check_inside(&self, name: &str) -> Result<(), String> {
+    pub fn check_links(&self, name: &str) -> Result<(), String> {
         let folder = self.root.join(name);
         if !folder.exists() && !folder.is_symlink() {
             return Ok(());
         }
-        self.inside(&folder, &mut Vec::new())
+        self.check_links_below(&folder, &mut Vec::new())
     }
 
-    fn inside(&self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), String> {
-        if self.excluded(path)? {
+    fn check_links_below(&self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), String> {
+        if self.is_path_excluded(path)? {
             return Ok(());
         }
         let shown = || path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
@@ -153,8 +153,8 @@ impl Folder {
             return Err(format!("{} is a circular link", shown()));
         }
         above.push(real);
-        for entry in sorted(path)? {
-            self.inside(&entry, above)?;
+        for entry in sorted_entries(path)? {
+            self.check_links_below(&entry, above)?;
         }
         above.pop();
         Ok(())
@@ -166,12 +166,12 @@ impl Folder {
     /// A file cannot be read, or a name is not UTF-8.
     pub fn digest(&self) -> Result<String, String> {
         let mut whole = Sha256::new();
-        for (path, full) in self.files()? {
+        for (path, full) in self.digest_files()? {
             let mut content = Sha256::new();
-            let mut file = fs::File::open(&full).map_err(|error| wrong(&full, &error))?;
+            let mut file = fs::File::open(&full).map_err(|error| path_error(&full, &error))?;
             let mut piece = vec![0; 1 << 16];
             loop {
-                match file.read(&mut piece).map_err(|error| wrong(&full, &error))? {
+                match file.read(&mut piece).map_err(|error| path_error(&full, &error))? {
                     0 => break,
                     read => content.update(&piece[..read]),
                 }
@@ -182,15 +182,15 @@ impl Folder {
     }
 
     /// Returns the files that the digest covers, sorted by path.
-    fn files(&self) -> Result<BTreeMap<String, PathBuf>, String> {
+    fn digest_files(&self) -> Result<BTreeMap<String, PathBuf>, String> {
         let mut files = BTreeMap::new();
-        for name in SINGLE {
+        for name in DIGEST_FILES {
             let full = self.root.join(name);
             if full.exists() {
                 files.insert(name.to_owned(), full);
             }
         }
-        for name in FOLDERS {
+        for name in DIGEST_FOLDERS {
             let folder = self.root.join(name);
             if !folder.exists() {
                 continue;
@@ -198,17 +198,17 @@ impl Folder {
             for path in self.select(&folder)? {
                 let full = folder.join(&path);
                 if full.is_file() {
-                    files.insert(format!("{name}/{}", text(&path)?), full);
+                    files.insert(format!("{name}/{}", path_text(&path)?), full);
                 }
             }
         }
         let ignore = self.root.join(GITIGNORE);
         let rules = if ignore.exists() {
-            let rules = fs::read_to_string(&ignore).map_err(|error| wrong(&ignore, &error))?;
-            Ignore::read(Kind::Basic, rules.lines())
+            let rules = fs::read_to_string(&ignore).map_err(|error| path_error(&ignore, &error))?;
+            IgnoreRules::read(Kind::Basic, rules.lines())
         } else {
             let shipped = &Rules::get()?.digest.ignore;
-            Ignore::read(Kind::Basic, shipped.iter().map(String::as_str))
+            IgnoreRules::read(Kind::Basic, shipped.iter().map(String::as_str))
         };
         let rules = rules.map_err(|why| format!("{GITIGNORE}: {why}"))?;
         files.retain(|path, _| rules.excludes(path) != Some(true));
@@ -217,7 +217,7 @@ impl Folder {
 
     /// Returns the paths below a folder without excluded ones. Links to folders are listed but not followed.
     fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
-        if !folder.is_dir() || self.excluded(folder)? {
+        if !folder.is_dir() || self.is_path_excluded(folder)? {
             return Ok(Vec::new());
         }
         let mut found = Vec::new();
@@ -226,8 +226,8 @@ impl Folder {
     }
 
     fn visit(&self, top: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
-        for path in sorted(folder)? {
-            if self.excluded(&path)? {
+        for path in sorted_entries(folder)? {
+            if self.is_path_excluded(&path)? {
                 continue;
             }
             found.extend(path.strip_prefix(top).map(Path::to_path_buf));
@@ -248,7 +248,7 @@ impl Folder {
 
     fn visit_ignore_files(&self, folder: &Path, found: &mut Vec<String>) -> Result<(), String> {
         let has_effect = in_scope(folder.strip_prefix(&self.root).unwrap_or(folder), true);
-        for path in sorted(folder)? {
+        for path in sorted_entries(folder)? {
             if path.file_name().is_some_and(|name| name == HARBORIGNORE) {
                 if !has_effect {
                     found.push(self.shown(&path));
@@ -256,7 +256,11 @@ impl Folder {
                 continue;
             }
             let is_history = path.file_name().is_some_and(|name| name == ".git");
-            if path.is_dir() && !path.is_symlink() && !is_history && !self.excluded(&path)? {
+            if path.is_dir()
+                && !path.is_symlink()
+                && !is_history
+                && !self.is_path_excluded(&path)?
+            {
                 self.visit_ignore_files(&path, found)?;
             }
         }
@@ -264,7 +268,7 @@ impl Folder {
     }
 
     /// Whether the path is excluded, by its own name or by the name of its link target.
-    fn excluded(&self, path: &Path) -> Result<bool, String> {
+    fn is_path_excluded(&self, path: &Path) -> Result<bool, String> {
         if self.matches(path)? {
             return Ok(true);
         }
@@ -294,7 +298,7 @@ impl Folder {
                 let below = here.strip_prefix(folder).unwrap_or(&here);
                 let slash = if is_folder { "/" } else { "" };
                 let asked = format!("{}{slash}", below.to_string_lossy());
-                if let Some(found) = self.rule(folder, &asked)? {
+                if let Some(found) = self.folder_decision(folder, &asked)? {
                     excluded = found;
                 }
             }
@@ -306,7 +310,7 @@ impl Folder {
     }
 
     /// Returns the decision of one folder's rules on a path.
-    fn rule(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
+    fn folder_decision(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
         if !in_scope(relative, true) {
             return Ok(None);
@@ -323,7 +327,7 @@ impl Folder {
         Ok(rules.and_then(|rules| rules.excludes(asked)))
     }
 
-    fn read_rules(&self, folder: &Path) -> Result<Option<Ignore>, String> {
+    fn read_rules(&self, folder: &Path) -> Result<Option<IgnoreRules>, String> {
         let file = folder.join(HARBORIGNORE);
         if !file.exists() && !file.is_symlink() {
             return Ok(None);
@@ -331,8 +335,8 @@ impl Folder {
         if !real_path(&file).starts_with(&self.root) || !file.is_file() {
             return Err(format!("{} must be a file of the task", self.shown(&file)));
         }
-        let text = fs::read_to_string(&file).map_err(|error| wrong(&file, &error))?;
-        let rules = Ignore::read(Kind::Git, text.lines());
+        let text = fs::read_to_string(&file).map_err(|error| path_error(&file, &error))?;
+        let rules = IgnoreRules::read(Kind::Git, text.lines());
         rules.map(Some).map_err(|why| format!("{}: {why}", self.shown(&file)))
     }
 
@@ -371,17 +375,17 @@ fn real_path(path: &Path) -> PathBuf {
     real
 }
 
-fn sorted(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| wrong(folder, &error))?;
+fn sorted_entries(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| path_error(folder, &error))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    paths.collect::<io::Result<_>>().map_err(|error| wrong(folder, &error))
+    paths.collect::<io::Result<_>>().map_err(|error| path_error(folder, &error))
 }
 
-fn wrong(path: &Path, error: &io::Error) -> String {
+fn path_error(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-fn text(path: &Path) -> Result<String, String> {
+fn path_text(path: &Path) -> Result<String, String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| format!("the name {} is not UTF-8", path.display()))
 }
@@ -448,16 +452,16 @@ mod tests {
             create_folder(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
         symlink("../environment/data", folder.path().join("tests/inner")).unwrap();
         let task = Folder::open(folder.path()).unwrap();
-        task.check_inside("tests").unwrap();
+        task.check_links("tests").unwrap();
         for target in ["/etc", "../../elsewhere", "../environment/../../x"] {
             let link = folder.path().join("tests/out");
             symlink(target, &link).unwrap();
-            let error = task.check_inside("tests").unwrap_err();
+            let error = task.check_links("tests").unwrap_err();
             assert!(error.contains("tests/out points outside"), "{target}: {error}");
             fs::remove_file(link).unwrap();
         }
         symlink("..", folder.path().join("tests/circle")).unwrap();
-        assert!(task.check_inside("tests").unwrap_err().contains("circle"));
-        task.check_inside("solution").unwrap();
+        assert!(task.check_links("tests").unwrap_err().contains("circle"));
+        task.check_links("solution").unwrap();
     }
 }

@@ -20,7 +20,7 @@ struct Pattern {
 
 /// The rules of one file, in order.
 #[derive(Debug, Clone)]
-pub(crate) struct Ignore {
+pub(crate) struct IgnoreRules {
     kind: Kind,
     patterns: Vec<Pattern>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Ignore {
 /// Name of the regex group of a folder pattern.
 const FOLDER: &str = "folder";
 
-impl Ignore {
+impl IgnoreRules {
     /// # Errors
     /// A pattern is invalid, such as one that ends with a backslash.
     pub(crate) fn read<'a>(
@@ -37,7 +37,7 @@ impl Ignore {
     ) -> Result<Self, String> {
         let mut patterns = Vec::new();
         for line in lines {
-            patterns.extend(pattern(kind, line)?);
+            patterns.extend(parse_pattern(kind, line)?);
         }
         Ok(Self { kind, patterns })
     }
@@ -64,7 +64,7 @@ impl Ignore {
     }
 }
 
-fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
+fn parse_pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
     let invalid = || format!("invalid pattern {line:?}");
     let text = if line.ends_with("\\ ") { line } else { line.trim_end() };
     if text.is_empty() || text.starts_with('#') || (kind == Kind::Git && text == "/") {
@@ -99,7 +99,8 @@ fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
         ["**", "*", "**"] if is_folder => folder,
         ["**", "*", "**"] => "/".to_owned(),
         segments => {
-            let Some(regex) = joined(kind, segments, is_folder, &folder).map_err(|()| invalid())?
+            let Some(regex) =
+                segments_to_regex(kind, segments, is_folder, &folder).map_err(|()| invalid())?
             else {
                 return Ok(None);
             };
@@ -112,7 +113,7 @@ fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
 }
 
 /// Returns `Ok(None)` if the pattern is discarded.
-fn joined(
+fn segments_to_regex(
     kind: Kind,
     segments: &[&str],
     is_folder: bool,
@@ -144,7 +145,7 @@ fn joined(
         if *segment == "*" {
             regex.push_str("[^/]+");
         } else {
-            match translated(kind, segment)? {
+            match segment_to_regex(kind, segment)? {
                 Some(translated) => regex.push_str(&translated),
                 None => return Ok(None),
             }
@@ -163,7 +164,7 @@ fn joined(
 
 /// Translates a segment into a regular expression. `Ok(None)`: an unterminated class, for which Git discards
 /// the pattern.
-fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
+fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     let chars: Vec<char> = segment.chars().collect();
     let mut regex = String::new();
     let mut index = 0;
@@ -196,7 +197,7 @@ fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
                     regex.push_str("\\[");
                     continue;
                 }
-                regex.push_str(&class(&chars[index..close]));
+                regex.push_str(&character_class(&chars[index..close]));
                 index = close + 1;
             }
             other => regex.push_str(&regex::escape(&other.to_string())),
@@ -207,7 +208,7 @@ fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
 
 /// Builds a character class, escaping members that this regex engine does not accept unescaped like Python's
 /// `re`.
-fn class(members: &[char]) -> String {
+fn character_class(members: &[char]) -> String {
     let mut class = String::from("[");
     for (index, one) in members.iter().enumerate() {
         match one {
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn last_pattern_wins_and_a_trailing_slash_matches_folders() {
-        let basic = |lines: &[&str]| Ignore::read(Kind::Basic, lines.iter().copied()).unwrap();
+        let basic = |lines: &[&str]| IgnoreRules::read(Kind::Basic, lines.iter().copied()).unwrap();
         let rules = basic(&["__pycache__/", "*.pyc", "!keep.pyc", "/top", "a/**/b", "d?[a-c].t"]);
         for (path, expected) in [
             ("tests/__pycache__/x.py", Some(true)),
@@ -243,12 +244,12 @@ mod tests {
         ] {
             assert_eq!(rules.excludes(path), expected, "{path}");
         }
-        let git = Ignore::read(Kind::Git, ["logs/", "!logs/keep"]).unwrap();
+        let git = IgnoreRules::read(Kind::Git, ["logs/", "!logs/keep"]).unwrap();
         assert_eq!(git.excludes("logs/"), Some(true));
         assert_eq!(git.excludes("logs/keep"), Some(false));
         assert_eq!(git.excludes("logs"), None, "a file of that name");
-        assert!(Ignore::read(Kind::Git, ["a\\"]).is_err());
-        assert_eq!(Ignore::read(Kind::Git, ["[a", "/"]).unwrap().excludes("[a"), None);
+        assert!(IgnoreRules::read(Kind::Git, ["a\\"]).is_err());
+        assert_eq!(IgnoreRules::read(Kind::Git, ["[a", "/"]).unwrap().excludes("[a"), None);
         assert_eq!(basic(&["[a"]).excludes("[a"), Some(true));
     }
 }

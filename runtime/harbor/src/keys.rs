@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::{lines::Mistake, rules::Rules};
+use crate::{diagnostics::Diagnostic, rules::Rules};
 
 pub(crate) type Table = Map<String, Value>;
 
 /// Returns warnings about keys that Proctor does not know and keys that have no effect.
-pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Mistake> {
+pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for (name, known) in &rules.keys {
         let inner = match name.as_str() {
@@ -23,12 +23,12 @@ pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Mistake>
                 Some(near) => format!("is an unknown key and is ignored; did you mean `{near}`?"),
                 None => "is an unknown key and is ignored".to_owned(),
             };
-            warnings.push(Mistake::at(text, &full, what));
+            warnings.push(Diagnostic::at_key(text, &full, what));
         }
     }
     for (key, what) in &rules.ignored {
-        if find(table, key).is_some_and(asks_for_something) {
-            warnings.push(Mistake::at(text, key, format!("has no effect: {what}")));
+        if find(table, key).is_some_and(differs_from_default) {
+            warnings.push(Diagnostic::at_key(text, key, format!("has no effect: {what}")));
         }
     }
     warnings
@@ -51,7 +51,7 @@ pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
 }
 
 /// Whether a value differs from the default of a missing key.
-pub(crate) fn asks_for_something(value: &Value) -> bool {
+pub(crate) fn differs_from_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::Number(number) => number.as_f64() != Some(0.0),

@@ -4,24 +4,24 @@
 //! The crate reads folders on this machine. It does not depend on sandboxes and runs nothing.
 
 mod config;
+mod diagnostics;
 mod env;
 mod folder;
 mod ignore;
 mod keys;
-mod lines;
 mod lint;
 mod manifest;
 mod rewards;
 mod rules;
 
-pub use config::{Config, Environment, Phase, Read, Verifier, read_config};
-pub use env::fill_env;
-pub use folder::{Folder, InputFile, InputKind, SOLVE, TEST, dataset_digest};
-pub use lines::Mistake;
+pub use config::{AgentSettings, Config, Environment, ParsedConfig, Verifier, read_config};
+pub use diagnostics::Diagnostic;
+pub use env::expand_env;
+pub use folder::{Folder, InputFile, InputKind, SOLVE_SCRIPT, TEST_SCRIPT, dataset_digest};
 pub use lint::{Finding, lint};
-pub use manifest::{DATASET, Manifest, ManifestFile, ManifestTask, read_manifest};
+pub use manifest::{DATASET_FILE, Manifest, ManifestFile, ManifestTask, read_manifest};
 pub use rewards::{REWARD_LIMIT, RewardError, read_rewards};
-pub use rules::{Outside, Rules};
+pub use rules::{OutsideFileLimits, Rules};
 
 /// The file that identifies a task folder.
-pub const TASK: &str = "task.toml";
+pub const TASK_FILE: &str = "task.toml";

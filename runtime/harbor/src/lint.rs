@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use self::rules::LintRules;
 use crate::{
-    Config, DATASET, Folder, SOLVE, TASK, TEST,
-    lines::{line_of, table},
+    Config, DATASET_FILE, Folder, SOLVE_SCRIPT, TASK_FILE, TEST_SCRIPT,
+    diagnostics::{line_of, parse_table},
     read_config,
 };
 
@@ -55,25 +55,25 @@ pub struct Finding {
 /// A file cannot be read, a rule is unknown, or Proctor rejects the `task.toml`.
 pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
     let rules = LintRules::get()?;
-    let text = read(&folder.root().join(TASK))?;
-    let raw = table(&text).map_err(|mistake| format!("{TASK} {}", mistake.what))?;
+    let text = read(&folder.root().join(TASK_FILE))?;
+    let raw = parse_table(&text).map_err(|mistake| format!("{TASK_FILE} {}", mistake.what))?;
     let mut selected: BTreeSet<String> = rules.default.iter().cloned().collect();
-    let mut manifests = folder.root().ancestors().skip(1).map(|above| above.join(DATASET));
+    let mut manifests = folder.root().ancestors().skip(1).map(|above| above.join(DATASET_FILE));
     if let Some(manifest) = manifests.find(|file| file.is_file()) {
         let shown = manifest.display();
         let text = read(&manifest)?;
-        let raw = table(&text).map_err(|mistake| format!("{shown} {}", mistake.what))?;
+        let raw = parse_table(&text).map_err(|mistake| format!("{shown} {}", mistake.what))?;
         select(rules, &mut selected, &raw).map_err(|why| format!("{shown}: {why}"))?;
     }
-    select(rules, &mut selected, &raw).map_err(|why| format!("{TASK}: {why}"))?;
+    select(rules, &mut selected, &raw).map_err(|why| format!("{TASK_FILE}: {why}"))?;
     let config = read_config(&text).map_err(|mistakes| {
-        mistakes.first().map_or_else(String::new, |mistake| format!("{TASK} {}", mistake.what))
+        mistakes.first().map_or_else(String::new, |mistake| format!("{TASK_FILE} {}", mistake.what))
     })?;
     let config = config.config;
     let mut linter = Linter { folder, rules, found: Vec::new() };
-    linter.ignore_files()?;
-    linter.config(&config, &raw, &text);
-    linter.sources(&config, &text)?;
+    linter.check_ignore_files()?;
+    linter.check_config(&config, &raw, &text);
+    linter.check_sources(&config, &text)?;
     let mut found = linter.found;
     found.retain(|finding| selected.contains(&finding.rule));
     found.sort();
@@ -92,9 +92,9 @@ fn select(
         own = own.and_then(|table| table.get(key));
     }
     let Some(own) = own else { return Ok(()) };
-    let chosen = names(rules, own, "select", true)?;
-    let more = names(rules, own, "extend-select", true)?.unwrap_or_default();
-    let ignored = names(rules, own, "ignore", false)?.unwrap_or_default();
+    let chosen = listed_rules(rules, own, "select", true)?;
+    let more = listed_rules(rules, own, "extend-select", true)?.unwrap_or_default();
+    let ignored = listed_rules(rules, own, "ignore", false)?.unwrap_or_default();
     if chosen.is_some() {
         selected.clear();
     }
@@ -111,7 +111,7 @@ fn select(
 }
 
 /// Returns the rules that one key of `[metadata.harbor.lint]` lists.
-fn names<'t>(
+fn listed_rules<'t>(
     rules: &LintRules,
     own: &'t Value,
     key: &str,
@@ -136,7 +136,7 @@ struct Linter<'a> {
 }
 
 impl Linter<'_> {
-    fn found(&mut self, rule: &str, path: &str, line: Option<usize>, detail: Option<String>) {
+    fn add_finding(&mut self, rule: &str, path: &str, line: Option<usize>, detail: Option<String>) {
         let what = self.rules.rules.get(rule).cloned().unwrap_or_default();
         self.found.push(Finding {
             path: path.to_owned(),
@@ -147,44 +147,54 @@ impl Linter<'_> {
         });
     }
 
-    fn ignore_files(&mut self) -> Result<(), String> {
+    fn check_ignore_files(&mut self) -> Result<(), String> {
         for path in self.folder.unused_ignore_files()? {
-            self.found(UNUSED_HARBORIGNORE, &path, None, None);
+            self.add_finding(UNUSED_HARBORIGNORE, &path, None, None);
         }
         Ok(())
     }
 
-    fn config(&mut self, config: &Config, raw: &Map<String, Value>, text: &str) {
+    fn check_config(&mut self, config: &Config, raw: &Map<String, Value>, text: &str) {
         let user = config.agent.user.as_deref();
         let is_root = |user: &str| matches!(user.split(':').next(), Some("0" | "root"));
         if user.is_none_or(is_root) {
-            self.found(ROOT_AGENT, TASK, line_of(text, "agent.user"), None);
+            self.add_finding(ROOT_AGENT, TASK_FILE, line_of(text, "agent.user"), None);
         }
         if !config.separate {
-            self.found(SHARED_VERIFIER, TASK, line_of(text, "verifier.environment_mode"), None);
+            self.add_finding(
+                SHARED_VERIFIER,
+                TASK_FILE,
+                line_of(text, "verifier.environment_mode"),
+                None,
+            );
         }
         let artifacts = artifacts::read(raw);
         let line = line_of(text, "artifacts");
         for (one, other) in artifacts::overlaps(&artifacts) {
             let detail = format!("`{one}` and `{other}`");
-            self.found(OVERLAPPING_ARTIFACTS, TASK, line, Some(detail));
+            self.add_finding(OVERLAPPING_ARTIFACTS, TASK_FILE, line, Some(detail));
         }
         // A shared verifier reads the logs in place.
         if config.separate {
-            for source in artifacts::of_logs(&artifacts) {
-                self.found(ARTIFACT_LOG_OVERLAP, TASK, line, Some(format!("`{source}`")));
+            for source in artifacts::sources_overlapping_logs(&artifacts) {
+                self.add_finding(
+                    ARTIFACT_LOG_OVERLAP,
+                    TASK_FILE,
+                    line,
+                    Some(format!("`{source}`")),
+                );
             }
         }
     }
 
-    fn sources(&mut self, config: &Config, text: &str) -> Result<(), String> {
+    fn check_sources(&mut self, config: &Config, text: &str) -> Result<(), String> {
         let own = config.verifier_environment.as_ref();
         let images = [("environment", Some(&config.environment)), ("verifier.environment", own)];
         for (name, environment) in images {
             let image = environment.and_then(|environment| environment.image.as_deref());
             if let Some(image) = image.filter(|image| !is_pinned(image)) {
                 let line = line_of(text, &format!("{name}.docker_image"));
-                self.found(UNPINNED_IMAGE, TASK, line, Some(format!("`{image}`")));
+                self.add_finding(UNPINNED_IMAGE, TASK_FILE, line, Some(format!("`{image}`")));
             }
         }
         let agents = format!("environment/{DOCKERFILE}");
@@ -197,26 +207,28 @@ impl Linter<'_> {
         for path in builds {
             // Ignore rules apply to uploads, not to builds.
             if self.folder.root().join(&path).is_file() {
-                self.dockerfile(&path, path == agents)?;
+                self.check_dockerfile(&path, path == agents)?;
             }
         }
-        let scripts =
-            [(format!("tests/{TEST}"), config.separate), (format!("solution/{SOLVE}"), false)];
+        let scripts = [
+            (format!("tests/{TEST_SCRIPT}"), config.separate),
+            (format!("solution/{SOLVE_SCRIPT}"), false),
+        ];
         for (path, separate) in scripts {
             let file = self.folder.root().join(&path);
             if file.is_file() && !self.folder.is_excluded(&path)? {
-                for (line, command) in shell::lines(&read(&file)?) {
-                    self.commands(&command, &path, line, separate);
+                for (line, command) in shell::logical_lines(&read(&file)?) {
+                    self.check_commands(&command, &path, line, separate);
                 }
             }
         }
         Ok(())
     }
 
-    fn dockerfile(&mut self, path: &str, is_agents: bool) -> Result<(), String> {
+    fn check_dockerfile(&mut self, path: &str, is_agents: bool) -> Result<(), String> {
         let text = read(&self.folder.root().join(path))?;
         let mut stages = BTreeSet::new();
-        for (line, text) in shell::lines(&text) {
+        for (line, text) in shell::logical_lines(&text) {
             let Some((instruction, value)) = text.trim().split_once(char::is_whitespace) else {
                 continue;
             };
@@ -231,7 +243,12 @@ impl Linter<'_> {
                 "FROM" => {
                     let Some(image) = words.first() else { continue };
                     if !stages.contains(&image.to_lowercase()) && !is_pinned(image) {
-                        self.found(UNPINNED_IMAGE, path, Some(line), Some(format!("`{image}`")));
+                        self.add_finding(
+                            UNPINNED_IMAGE,
+                            path,
+                            Some(line),
+                            Some(format!("`{image}`")),
+                        );
                     }
                     if let [_, named, stage] = words.as_slice()
                         && named.eq_ignore_ascii_case("as")
@@ -239,12 +256,14 @@ impl Linter<'_> {
                         stages.insert(stage.to_lowercase());
                     }
                 }
-                "RUN" if is_list => self.commands(&shell::joined(&words), path, line, false),
-                "RUN" => self.commands(value, path, line, false),
+                "RUN" if is_list => {
+                    self.check_commands(&shell::join_words(&words), path, line, false)
+                }
+                "RUN" => self.check_commands(value, path, line, false),
                 "COPY" | "ADD" if is_agents => {
                     let mut sources = words.iter().rev().skip(1);
                     if sources.any(|source| is_hidden_input(source)) {
-                        self.found(AGENT_IMAGE_TEST_LEAK, path, Some(line), None);
+                        self.add_finding(AGENT_IMAGE_TEST_LEAK, path, Some(line), None);
                     }
                 }
                 _ => {}
@@ -255,7 +274,7 @@ impl Linter<'_> {
 
     /// Checks the commands of one line. `separate`: the line belongs to a verifier with a separate
     /// environment.
-    fn commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
+    fn check_commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
         let rules = self.rules;
         let options = &rules.python;
         let commands = shell::commands(text);
@@ -266,20 +285,20 @@ impl Linter<'_> {
                 .iter()
                 .any(|word| matches!(word.split('=').next(), Some("-c" | "--constraint")));
             if !is_constrained && packages.iter().any(|package| python::is_unpinned(package)) {
-                self.found(UNPINNED_PYTHON, path, Some(line), None);
+                self.add_finding(UNPINNED_PYTHON, path, Some(line), None);
             }
             if !separate {
                 continue;
             }
             let is_offline = words.iter().any(|word| matches!(*word, "--offline" | "--no-index"));
-            let mut names = packages.iter().map(|package| python::name(package));
+            let mut names = packages.iter().map(|package| python::package_name(package));
             if !is_offline && names.any(|name| options.verifier_packages.contains(&name)) {
-                self.found(VERIFIER_INSTALL, path, Some(line), None);
+                self.add_finding(VERIFIER_INSTALL, path, Some(line), None);
             }
             let next = commands.get(index + 1).filter(|_| separator == "|");
             let next = next.and_then(|(command, _)| command.first()).map(String::as_str);
             if download::is_download(&words, next) {
-                self.found(VERIFIER_DOWNLOAD, path, Some(line), None);
+                self.add_finding(VERIFIER_DOWNLOAD, path, Some(line), None);
             }
         }
     }
@@ -303,10 +322,10 @@ fn is_hidden_input(source: &str) -> bool {
     let mut parts = source.rsplit('/');
     let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { return false };
     match folder {
-        "solution" => name == SOLVE,
+        "solution" => name == SOLVE_SCRIPT,
         "tests" => {
             let stem = name.strip_prefix("test_").and_then(|rest| rest.strip_suffix(".py"));
-            name == TEST || stem.is_some_and(|stem| !stem.is_empty())
+            name == TEST_SCRIPT || stem.is_some_and(|stem| !stem.is_empty())
         }
         _ => false,
     }
@@ -321,7 +340,7 @@ mod tests {
         for folder in ["environment", "tests"] {
             fs::create_dir(place.path().join(folder)).unwrap();
         }
-        fs::write(place.path().join(TASK), config).unwrap();
+        fs::write(place.path().join(TASK_FILE), config).unwrap();
         fs::write(place.path().join("environment/Dockerfile"), "FROM debian:12\n").unwrap();
         fs::write(place.path().join("tests/test.sh"), "pip install pytest\n").unwrap();
         place
@@ -348,11 +367,11 @@ mod tests {
     }
 
     #[test]
-    fn finding_has_a_hint() {
+    fn finding_describes_problem_and_fix() {
         let place =
             task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
         let found = lint(&Folder::open(place.path()).unwrap()).unwrap();
-        assert_eq!((found.len(), found[0].path.as_str(), found[0].line), (1, TASK, Some(2)));
+        assert_eq!((found.len(), found[0].path.as_str(), found[0].line), (1, TASK_FILE, Some(2)));
         assert!(found[0].what.contains("agent.user"), "{found:?}");
     }
 }

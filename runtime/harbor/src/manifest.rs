@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::lines::{Mistake, table};
+use crate::diagnostics::{Diagnostic, parse_table};
 
 /// The file that identifies a data set folder.
-pub const DATASET: &str = "dataset.toml";
+pub const DATASET_FILE: &str = "dataset.toml";
 
 /// A data set: tasks with names and digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,34 +42,38 @@ pub struct ManifestFile {
 ///
 /// # Errors
 /// Lists all mistakes.
-pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
-    let table = table(text).map_err(|mistake| vec![mistake])?;
+pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
+    let table = parse_table(text).map_err(|mistake| vec![mistake])?;
     let mut wrong = Vec::new();
     let name = table.get("dataset").and_then(|dataset| dataset.get("name"));
     let name = match name.and_then(Value::as_str) {
-        Some(name) if is_name(name) => name.to_owned(),
+        Some(name) if is_package_name(name) => name.to_owned(),
         Some(name) => {
             let what = format!("is {name:?}; use `org/name`");
-            wrong.push(Mistake::at(text, "dataset.name", what));
+            wrong.push(Diagnostic::at_key(text, "dataset.name", what));
             String::new()
         }
         None => {
-            wrong.push(Mistake::at(text, "dataset.name", "is missing; use `org/name`"));
+            wrong.push(Diagnostic::at_key(text, "dataset.name", "is missing; use `org/name`"));
             String::new()
         }
     };
     let mut tasks: Vec<ManifestTask> = Vec::new();
-    for (index, entry) in list(&table, "tasks", text, &mut wrong).iter().enumerate() {
+    for (index, entry) in read_list(&table, "tasks", text, &mut wrong).iter().enumerate() {
         let key = |name: &str| format!("tasks[{index}].{name}");
         let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let (name, digest) = (of("name"), of("digest"));
-        if !is_name(name) {
-            wrong.push(Mistake::at(text, &key("name"), format!("is {name:?}; use `org/name`")));
+        if !is_package_name(name) {
+            wrong.push(Diagnostic::at_key(
+                text,
+                &key("name"),
+                format!("is {name:?}; use `org/name`"),
+            ));
         } else if !is_digest(digest) {
             let what = format!("is {digest:?}; use `sha256:` and 64 hex digits ({name})");
-            wrong.push(Mistake {
+            wrong.push(Diagnostic {
                 line: line_with(text, digest),
-                ..Mistake::at(text, &key("digest"), what)
+                ..Diagnostic::at_key(text, &key("digest"), what)
             });
         } else if !tasks.iter().any(|one| one.name == name && one.digest == digest) {
             let line = line_with(text, digest);
@@ -77,15 +81,15 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
         }
     }
     let mut files = Vec::new();
-    for (index, entry) in list(&table, "files", text, &mut wrong).iter().enumerate() {
+    for (index, entry) in read_list(&table, "files", text, &mut wrong).iter().enumerate() {
         let of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let (path, digest) = (of("path"), of("digest"));
         if path.is_empty() || path.contains(['/', '\\']) {
-            let what = format!("is {path:?}; use the name of a file next to `{DATASET}`");
-            wrong.push(Mistake::at(text, &format!("files[{index}].path"), what));
+            let what = format!("is {path:?}; use the name of a file next to `{DATASET_FILE}`");
+            wrong.push(Diagnostic::at_key(text, &format!("files[{index}].path"), what));
         } else if !digest.is_empty() && !is_digest(digest) {
             let what = format!("is {digest:?}; use `sha256:` and 64 hex digits");
-            wrong.push(Mistake::at(text, &format!("files[{index}].digest"), what));
+            wrong.push(Diagnostic::at_key(text, &format!("files[{index}].digest"), what));
         } else {
             let digest = Some(digest.to_owned()).filter(|digest| !digest.is_empty());
             files.push(ManifestFile { path: path.to_owned(), digest });
@@ -94,17 +98,17 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Mistake>> {
     if wrong.is_empty() { Ok(Manifest { name, tasks, files }) } else { Err(wrong) }
 }
 
-fn list<'a>(
+fn read_list<'a>(
     table: &'a serde_json::Map<String, Value>,
     key: &str,
     text: &str,
-    wrong: &mut Vec<Mistake>,
+    wrong: &mut Vec<Diagnostic>,
 ) -> &'a [Value] {
     match table.get(key) {
         None => &[],
         Some(Value::Array(list)) => list,
         Some(_) => {
-            wrong.push(Mistake::at(text, key, format!("is not a list; use `[[{key}]]`")));
+            wrong.push(Diagnostic::at_key(text, key, format!("is not a list; use `[[{key}]]`")));
             &[]
         }
     }
@@ -116,7 +120,7 @@ fn line_with(text: &str, value: &str) -> Option<usize> {
 }
 
 /// Whether a name has the form `org/name`, as Harbor's package names.
-pub(crate) fn is_name(name: &str) -> bool {
+pub(crate) fn is_package_name(name: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
@@ -155,7 +159,7 @@ mod tests {
         assert_eq!((wrong[0].line, wrong[1].line), (Some(2), Some(5)), "{wrong:?}");
         assert_eq!(read_manifest("a = \n").unwrap_err()[0].line, Some(1));
         for name in ["a", "a/b/c", ".a/b", "a/..b", "a/b c", "a/"] {
-            assert!(!is_name(name), "{name}");
+            assert!(!is_package_name(name), "{name}");
         }
     }
 }

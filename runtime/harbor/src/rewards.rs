@@ -41,8 +41,8 @@ pub fn read_rewards(
     txt: Option<&[u8]>,
 ) -> Result<BTreeMap<String, f64>, RewardError> {
     let (name, rewards) = match (json, txt) {
-        (Some(json), _) => ("reward.json", of_json(json)),
-        (None, Some(txt)) => ("reward.txt", of_text(txt)),
+        (Some(json), _) => ("reward.json", parse_json_rewards(json)),
+        (None, Some(txt)) => ("reward.txt", parse_text_reward(txt)),
         (None, None) => {
             let what = "the verifier did not write reward.json or reward.txt".to_owned();
             return Err(RewardError { what });
@@ -51,8 +51,8 @@ pub fn read_rewards(
     rewards.map_err(|why| RewardError { what: format!("{name} {why}") })
 }
 
-fn of_text(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
-    let text = utf8(bytes)?.trim();
+fn parse_text_reward(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
+    let text = decode_utf8(bytes)?.trim();
     if text.is_empty() {
         return Err("is empty".into());
     }
@@ -64,8 +64,8 @@ fn of_text(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
     Ok(BTreeMap::from([("reward".to_owned(), value)]))
 }
 
-fn of_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
-    let text = utf8(bytes)?;
+fn parse_json_rewards(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
+    let text = decode_utf8(bytes)?;
     if text.trim().is_empty() {
         return Err("is empty".into());
     }
@@ -94,7 +94,7 @@ fn of_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
     rewards.collect()
 }
 
-fn utf8(bytes: &[u8]) -> Result<&str, String> {
+fn decode_utf8(bytes: &[u8]) -> Result<&str, String> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err("starts with a byte order mark, which Harbor rejects".into());
     }

@@ -19,7 +19,7 @@ pub struct Rules {
     pub(crate) digest: DigestRules,
     downloads: Downloads,
     /// Limits on files outside the work directory that a trial keeps.
-    pub outside: Outside,
+    pub outside: OutsideFileLimits,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -38,7 +38,7 @@ struct Downloads {
 /// Limits on files outside a sandbox's work directory that a trial keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outside {
+pub struct OutsideFileLimits {
     /// Maximum size of a file in MiB.
     pub file_mb: u64,
     /// Maximum total size in MiB.

@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Call, Conversation, Told, Turn, as_functions},
-    moment::timestamp,
+    conversation::{Call, Conversation, InputMessage, ResponseTurn, Turn, tools_as_functions},
+    timestamps::format_timestamp,
 };
 
 const VERSION: &str = "ATIF-v1.8";
 
 /// Response fields in which endpoints return reasoning.
-const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 #[derive(Debug, Serialize)]
 struct Trajectory {
@@ -105,23 +105,23 @@ struct FinalMetrics {
 /// # Errors
 /// Returns an error if the document cannot be serialized or the built-in table of omissions cannot
 /// be read.
-pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
-    let Conversation { mut turns, tools } = Conversation::of(trial.events);
+pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    let Conversation { mut turns, tools } = Conversation::from_events(trial.events);
     let is_told = |turn: &Turn| matches!(turn, Turn::Told(told) if !told.is_system);
     if !turns.iter().any(is_told) {
         // `gold`, `noop` and some agents have no recorded first message. Use the task's statement
         // instead.
         let at = trial.events.first().map_or(0.0, |first| first.t_wall);
         let text = trial.task.statement.clone();
-        turns.insert(0, Turn::Told(Told { is_system: false, text, at }));
+        turns.insert(0, Turn::Told(InputMessage { is_system: false, text, at }));
     }
-    fidelity.written(trial.events)?;
+    fidelity.record_trial(trial.events)?;
     let mut steps = Vec::with_capacity(turns.len());
     for (index, turn) in turns.into_iter().enumerate() {
         let step = match turn {
             Turn::Told(told) => Step {
                 source: if told.is_system { "system" } else { "user" },
-                timestamp: timestamp(told.at),
+                timestamp: format_timestamp(told.at),
                 message: told.text,
                 ..Step::default()
             },
@@ -145,7 +145,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
             name: trial.agent().to_owned(),
             version: version(trial),
             model_name: trial.model().map(str::to_owned),
-            tool_definitions: as_functions(tools),
+            tool_definitions: tools_as_functions(tools),
         },
         steps,
         final_metrics,
@@ -157,25 +157,25 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
 /// Returns the version of a command-line agent, or the runtime's own version for the runtime's
 /// loops.
 fn version(trial: &Trial<'_>) -> String {
-    let own = trial.arm.prompts["version"].as_str().or_else(|| trial.imported("version"));
+    let own = trial.arm.prompts["version"].as_str().or_else(|| trial.import_setting("version"));
     own.unwrap_or(trial.proctor).to_owned()
 }
 
-fn step(answered: Answered, fidelity: &mut Fidelity) -> Step {
-    let Answered { answer, calls, is_grace, at } = answered;
+fn step(answered: ResponseTurn, fidelity: &mut Fidelity) -> Step {
+    let ResponseTurn { answer, calls, is_grace, at } = answered;
     let results: Vec<ObservationResult> = calls.iter().filter_map(result).collect();
     let tool_calls = calls
         .into_iter()
         .map(|call| ToolCall {
-            arguments: call.object(fidelity),
+            arguments: call.arguments_object(fidelity),
             tool_call_id: call.id,
             function_name: call.name,
         })
         .collect();
-    let reasoning = REASONING.iter().find_map(|field| answer.extra.get(*field)?.as_str());
+    let reasoning = REASONING_FIELDS.iter().find_map(|field| answer.extra.get(*field)?.as_str());
     Step {
         source: "agent",
-        timestamp: timestamp(at),
+        timestamp: format_timestamp(at),
         reasoning_content: reasoning.map(str::to_owned),
         message: answer.content,
         tool_calls,

@@ -1,6 +1,6 @@
 //! Converts a trial's journal to a conversation: the messages, responses and call results.
 
-use proctor_types::{Answer, Envelope, Event, Message, ToolSpec, Usage};
+use proctor_types::{Envelope, Event, Message, ModelResponse, ToolSpec, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::Fidelity;
@@ -8,13 +8,13 @@ use crate::Fidelity;
 /// One turn of the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Turn {
-    Told(Told),
-    Answered(Box<Answered>),
+    Told(InputMessage),
+    Answered(Box<ResponseTurn>),
 }
 
 /// A message from the task or the scaffold to the model.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct InputMessage {
     pub(crate) is_system: bool,
     pub(crate) text: String,
     pub(crate) at: f64,
@@ -22,8 +22,8 @@ pub(crate) struct Told {
 
 /// A model response and its calls.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answered {
-    pub(crate) answer: Answer,
+pub(crate) struct ResponseTurn {
+    pub(crate) answer: ModelResponse,
     pub(crate) calls: Vec<Call>,
     /// Whether this is the response after the limit, which is not a step and whose calls were not
     /// run.
@@ -50,9 +50,9 @@ impl Turn {
     }
 }
 
-impl Answered {
+impl ResponseTurn {
     /// Returns the calls as sent, in chat format. Omits commands in the response text.
-    pub(crate) fn wire_calls(&self) -> Vec<Value> {
+    pub(crate) fn chat_calls(&self) -> Vec<Value> {
         let calls = self.answer.tool_calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
             json!({ "id": call.id, "type": "function", "function": function })
@@ -61,7 +61,7 @@ impl Answered {
     }
 
     /// Returns those calls with their outputs.
-    pub(crate) fn wire_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
+    pub(crate) fn chat_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
         let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
         self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
     }
@@ -69,17 +69,17 @@ impl Answered {
 
 impl Call {
     /// Returns the arguments as an object, which some formats require.
-    pub(crate) fn object(&self, fidelity: &mut Fidelity) -> Map<String, Value> {
+    pub(crate) fn arguments_object(&self, fidelity: &mut Fidelity) -> Map<String, Value> {
         if let Value::Object(arguments) = &self.arguments {
             return arguments.clone();
         }
-        fidelity.leave_out("arguments that are not a JSON object: kept as text", 1);
+        fidelity.record_omission("arguments that are not a JSON object: kept as text", 1);
         Map::from_iter([("text".to_owned(), self.arguments.clone())])
     }
 }
 
 /// Converts tools to chat format.
-pub(crate) fn as_functions(tools: Vec<ToolSpec>) -> Vec<Value> {
+pub(crate) fn tools_as_functions(tools: Vec<ToolSpec>) -> Vec<Value> {
     tools.into_iter().map(|tool| json!({ "type": "function", "function": tool })).collect()
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn answers(&self) -> impl Iterator<Item = &Answered> {
+    pub(crate) fn responses(&self) -> impl Iterator<Item = &ResponseTurn> {
         self.turns.iter().filter_map(|turn| match turn {
             Turn::Answered(answered) => Some(answered.as_ref()),
             Turn::Told(_) => None,
@@ -107,7 +107,7 @@ impl Conversation {
     }
 
     /// Returns the first message to the agent.
-    pub(crate) fn first_words(&self) -> Option<&str> {
+    pub(crate) fn first_message(&self) -> Option<&str> {
         self.turns.iter().find_map(|turn| match turn {
             Turn::Told(told) if !told.is_system => Some(told.text.as_str()),
             _ => None,
@@ -116,19 +116,22 @@ impl Conversation {
 
     /// Counts what a record contains but the imported file lacked.
     pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
-        let count = |is_missing: &dyn Fn(&Answered) -> bool| {
-            self.answers().filter(|answered| is_missing(answered)).count() as u64
+        let count = |is_missing: &dyn Fn(&ResponseTurn) -> bool| {
+            self.responses().filter(|answered| is_missing(answered)).count() as u64
         };
-        fidelity.lacks("times of responses", count(&|one| one.at == 0.0));
-        fidelity.lacks("tokens of responses", count(&|one| one.answer.usage == Usage::default()));
-        fidelity.lacks("prices of responses", count(&|one| one.answer.cost_usd.is_none()));
-        let calls = self.answers().flat_map(|answered| &answered.calls);
+        fidelity.record_missing("times of responses", count(&|one| one.at == 0.0));
+        fidelity.record_missing(
+            "tokens of responses",
+            count(&|one| one.answer.usage == Usage::default()),
+        );
+        fidelity.record_missing("prices of responses", count(&|one| one.answer.cost_usd.is_none()));
+        let calls = self.responses().flat_map(|answered| &answered.calls);
         let without = calls
             .filter(|call| call.output.as_ref().is_none_or(|output| output.exit_status.is_none()));
-        fidelity.lacks("exit statuses of tool calls", without.count() as u64);
+        fidelity.record_missing("exit statuses of tool calls", without.count() as u64);
     }
 
-    pub(crate) fn of(events: &[Envelope]) -> Self {
+    pub(crate) fn from_events(events: &[Envelope]) -> Self {
         let mut all = Self::default();
         // Number of messages already in the conversation. A repeated request repeats some of them.
         let mut known = 0;
@@ -140,16 +143,16 @@ impl Conversation {
                     }
                     for (index, message) in ask.new.messages.iter().enumerate() {
                         let is_known = ask.kept + index < known || ask.as_returned.contains(&index);
-                        if let (false, Some(told)) = (is_known, told(message, *t_wall)) {
+                        if let (false, Some(told)) = (is_known, input_message(message, *t_wall)) {
                             all.turns.push(Turn::Told(told));
                         }
                     }
                     known = known.max(ask.kept + ask.new.messages.len());
                 }
-                Event::ModelAnswered { answer } => all.answered(answer, false, *t_wall),
-                Event::GraceAnswered { answer } => all.answered(answer, true, *t_wall),
+                Event::ModelAnswered { answer } => all.add_response(answer, false, *t_wall),
+                Event::GraceAnswered { answer } => all.add_response(answer, true, *t_wall),
                 Event::ToolCalled { call_id, name, arguments } => {
-                    all.called(call_id, name, arguments);
+                    all.add_call(call_id, name, arguments);
                 }
                 Event::ToolReturned { call_id, shown, exit_status, seconds, .. } => {
                     let output = Output {
@@ -157,7 +160,7 @@ impl Conversation {
                         exit_status: *exit_status,
                         seconds: *seconds,
                     };
-                    all.returned(call_id, output);
+                    all.add_output(call_id, output);
                 }
                 _ => {}
             }
@@ -165,7 +168,7 @@ impl Conversation {
         all
     }
 
-    fn answered(&mut self, answer: &Answer, is_grace: bool, at: f64) {
+    fn add_response(&mut self, answer: &ModelResponse, is_grace: bool, at: f64) {
         let calls = answer.tool_calls.iter().map(|call| Call {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -174,13 +177,13 @@ impl Conversation {
             output: None,
         });
         let calls = calls.collect();
-        let answered = Answered { answer: answer.clone(), calls, is_grace, at };
+        let answered = ResponseTurn { answer: answer.clone(), calls, is_grace, at };
         self.turns.push(Turn::Answered(Box::new(answered)));
     }
 
     /// Adds a call. If the response does not list it, it is part of the text, like the commands of
     /// `bash`.
-    fn called(&mut self, id: &str, name: &str, arguments: &Value) {
+    fn add_call(&mut self, id: &str, name: &str, arguments: &Value) {
         let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
             Turn::Answered(answered) => Some(answered),
             Turn::Told(_) => None,
@@ -199,7 +202,7 @@ impl Conversation {
 
     /// Adds a result. The call may belong to an earlier response, because a client sends results
     /// with its next request.
-    fn returned(&mut self, id: &str, output: Output) {
+    fn add_output(&mut self, id: &str, output: Output) {
         let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
             Turn::Answered(answered) => Some(&mut answered.calls),
             Turn::Told(_) => None,
@@ -213,11 +216,11 @@ impl Conversation {
 
 /// Converts a message to a turn. Responses and tool results are skipped, because they have their
 /// own events.
-fn told(message: &Message, at: f64) -> Option<Told> {
+fn input_message(message: &Message, at: f64) -> Option<InputMessage> {
     let (is_system, text) = match message {
         Message::System { content } => (true, content),
         Message::User { content } => (false, content),
         Message::Assistant { .. } | Message::Tool { .. } => return None,
     };
-    Some(Told { is_system, text: text.clone(), at })
+    Some(InputMessage { is_system, text: text.clone(), at })
 }

@@ -12,13 +12,13 @@ static TABLE: ShippedTable<Table> =
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    left_out: Vec<Row>,
+    left_out: Vec<OmissionRule>,
 }
 
 /// A kind of event that a format cannot represent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct OmissionRule {
     formats: Vec<String>,
     event: String,
     /// If set, the event counts as left out only if it has this field.
@@ -35,17 +35,17 @@ pub struct Fidelity {
     /// Number of trials written.
     pub trials: u64,
     /// Data of those trials that no file contains.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Omission>,
     /// Data that a record has but the imported files lacked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_in_source: Vec<LeftOut>,
+    pub not_in_source: Vec<Omission>,
     /// Trials that were not written, with the reason.
     pub not_written: Vec<String>,
 }
 
 /// One kind of omitted data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
+pub struct Omission {
     /// A description of the data.
     pub what: String,
     /// The number of omissions.
@@ -67,38 +67,39 @@ impl Fidelity {
     ///
     /// # Errors
     /// Returns an error if the built-in table cannot be read.
-    pub fn written(&mut self, events: &[Envelope]) -> Result<(), String> {
+    pub fn record_trial(&mut self, events: &[Envelope]) -> Result<(), String> {
         self.trials += 1;
         for event in events {
             let fields = serde_json::to_value(event).map_err(|error| error.to_string())?;
-            for row in TABLE.get()?.left_out.iter().filter(|row| row.is_of(self.format, &fields)) {
-                self.leave_out(&row.what, 1);
+            for row in TABLE.get()?.left_out.iter().filter(|row| row.matches(self.format, &fields))
+            {
+                self.record_omission(&row.what, 1);
             }
         }
         Ok(())
     }
 
     /// Counts data that a format changed or left out.
-    pub fn leave_out(&mut self, what: &str, count: u64) {
+    pub fn record_omission(&mut self, what: &str, count: u64) {
         add(&mut self.left_out, what, count);
     }
 
     /// Counts data that an imported file lacked.
-    pub fn lacks(&mut self, what: &str, count: u64) {
+    pub fn record_missing(&mut self, what: &str, count: u64) {
         add(&mut self.not_in_source, what, count);
     }
 }
 
-fn add(list: &mut Vec<LeftOut>, what: &str, count: u64) {
+fn add(list: &mut Vec<Omission>, what: &str, count: u64) {
     match list.iter_mut().find(|one| one.what == what) {
         _ if count == 0 => {}
         Some(one) => one.count += count,
-        None => list.push(LeftOut { what: what.to_owned(), count }),
+        None => list.push(Omission { what: what.to_owned(), count }),
     }
 }
 
-impl Row {
-    fn is_of(&self, format: &str, event: &Value) -> bool {
+impl OmissionRule {
+    fn matches(&self, format: &str, event: &Value) -> bool {
         let has = |field: &String| !event[field.as_str()].is_null();
         self.formats.iter().any(|one| one == format)
             && event["kind"] == self.event.as_str()

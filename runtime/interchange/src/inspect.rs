@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Conversation, Turn},
-    moment::timestamp,
+    conversation::{Conversation, ResponseTurn, Turn},
+    timestamps::format_timestamp,
 };
 
 const VERSION: u32 = 2;
@@ -17,19 +17,19 @@ const NO_MODEL: &str = "none/none";
 
 /// Maximum number of bytes of an id in a file name. The zip format limits the whole name to 65,535
 /// bytes.
-const LONGEST_ID: usize = 60_000;
+const MAX_ID_BYTES: usize = 60_000;
 
 /// The name of the scorer whose score is the verdict.
-const RESOLVED: &str = "resolved";
-const PASSED_RATE: &str = "passed_rate";
+const RESOLVED_SCORER: &str = "resolved";
+const PASSED_RATE_SCORER: &str = "passed_rate";
 
 /// Converts the trial to a sample. The task becomes its id and the attempt its epoch.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
-pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
-    fidelity.written(trial.events)?;
-    let turns = Conversation::of(trial.events).turns;
+pub fn inspect_sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.record_trial(trial.events)?;
+    let turns = Conversation::from_events(trial.events).turns;
     let mut messages: Vec<Value> = Vec::new();
     let mut choice = None;
     for turn in &turns {
@@ -39,10 +39,10 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
                 "content": told.text,
             })),
             Turn::Answered(answered) => {
-                let said = answer(answered, trial, fidelity);
+                let said = assistant_message(answered, trial, fidelity);
                 choice = Some(json!({ "message": said, "stop_reason": stop_reason(answered) }));
                 messages.push(said);
-                messages.extend(outputs(answered));
+                messages.extend(tool_messages(answered));
             }
         }
     }
@@ -62,7 +62,7 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
         "input": trial.task.statement,
         "target": "",
         "messages": messages,
-        "output": { "model": model(trial.arm), "choices": choice.into_iter().collect::<Vec<_>>() },
+        "output": { "model": model_name(trial.arm), "choices": choice.into_iter().collect::<Vec<_>>() },
         "scores": scores(trial),
         "metadata": {
             "outcome": trial.ending(),
@@ -71,7 +71,7 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
             "integrity": trial.verdict.map(|verdict| verdict.integrity),
             "patch": trial.patch_text(fidelity),
         },
-        "model_usage": Map::from_iter([(model(trial.arm).to_owned(), usage)]),
+        "model_usage": Map::from_iter([(model_name(trial.arm).to_owned(), usage)]),
         "total_time": seconds,
         "uuid": trial.name(),
     });
@@ -79,10 +79,10 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
         written["metadata"]["interruptions"] = json!(all);
     }
     if let Some((began, ended)) = began.zip(ended) {
-        written["started_at"] = json!(timestamp(began.t_wall));
-        written["completed_at"] = json!(timestamp(ended.t_wall));
+        written["started_at"] = json!(format_timestamp(began.t_wall));
+        written["completed_at"] = json!(format_timestamp(ended.t_wall));
     }
-    if let Some(limit) = limit(trial) {
+    if let Some(limit) = reached_limit(trial) {
         written["limit"] = limit;
     }
     Ok(written)
@@ -90,7 +90,7 @@ pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Strin
 
 /// The log of one arm.
 #[derive(Debug)]
-pub struct Log<'a> {
+pub struct InspectLog<'a> {
     arm: &'a Arm,
     proctor: &'a str,
     /// Seconds since the epoch.
@@ -98,7 +98,7 @@ pub struct Log<'a> {
     summaries: Vec<Value>,
 }
 
-impl<'a> Log<'a> {
+impl<'a> InspectLog<'a> {
     pub fn new(arm: &'a Arm, proctor: &'a str, created: u64) -> Self {
         Self { arm, proctor, created, summaries: Vec::new() }
     }
@@ -127,7 +127,7 @@ impl<'a> Log<'a> {
         summary.insert("message_count".to_owned(), messages.into());
         self.summaries.push(Value::Object(summary));
         let id = sample["id"].as_str().unwrap_or_default();
-        format!("samples/{}_epoch_{}.json", name_in_archive(id), sample["epoch"])
+        format!("samples/{}_epoch_{}.json", archive_file_name(id), sample["epoch"])
     }
 
     /// Returns the other files in the archive, by name.
@@ -137,7 +137,7 @@ impl<'a> Log<'a> {
         let start = json!({ "version": VERSION, "eval": eval, "plan": plan });
         let score = |name: &str| {
             let values = self.summaries.iter().map(|one| &one["scores"][name]["value"]);
-            let values: Vec<f64> = values.filter_map(number).collect();
+            let values: Vec<f64> = values.filter_map(score_value).collect();
             let mean = values.iter().sum::<f64>() / (values.len().max(1) as f64);
             json!({
                 "name": name, "scorer": name,
@@ -155,9 +155,9 @@ impl<'a> Log<'a> {
             "results": {
                 "total_samples": count,
                 "completed_samples": count,
-                "scores": [score(RESOLVED), score(PASSED_RATE)],
+                "scores": [score(RESOLVED_SCORER), score(PASSED_RATE_SCORER)],
             },
-            "stats": { "started_at": self.at(), "completed_at": self.at() },
+            "stats": { "started_at": self.created_at(), "completed_at": self.created_at() },
         });
         vec![
             ("_journal/start.json", start),
@@ -166,8 +166,8 @@ impl<'a> Log<'a> {
         ]
     }
 
-    fn at(&self) -> Option<String> {
-        timestamp(self.created as f64)
+    fn created_at(&self) -> Option<String> {
+        format_timestamp(self.created as f64)
     }
 
     fn eval(&self) -> Value {
@@ -179,12 +179,12 @@ impl<'a> Log<'a> {
             "eval_id": self.arm.id,
             "run_id": self.arm.id,
             "task_id": self.arm.id,
-            "created": self.at(),
+            "created": self.created_at(),
             "task": self.arm.name,
             "task_version": 0,
             "solver": self.arm.scaffold,
             "dataset": { "name": "proctor", "samples": ids.len(), "sample_ids": ids },
-            "model": model(self.arm),
+            "model": model_name(self.arm),
             "config": {
                 "epochs": epochs,
                 "token_limit": budget.total_tokens,
@@ -198,21 +198,21 @@ impl<'a> Log<'a> {
 
 /// Returns the id as used in a sample's file name. Inspect looks samples up by id, so it is changed
 /// only if the archive could not store it or unpacking would write outside the target directory.
-fn name_in_archive(id: &str) -> String {
+fn archive_file_name(id: &str) -> String {
     let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
-    match leaves || id.len() > LONGEST_ID {
+    match leaves || id.len() > MAX_ID_BYTES {
         true => format!("~{}", sha256_hex(id.as_bytes())),
         false => id.to_owned(),
     }
 }
 
-fn model(arm: &Arm) -> &str {
+fn model_name(arm: &Arm) -> &str {
     arm.model.as_ref().map_or(NO_MODEL, |model| model.name.as_str())
 }
 
-fn answer(answered: &Answered, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
+fn assistant_message(answered: &ResponseTurn, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let calls = answered.calls.iter().map(|call| {
-        let arguments = call.object(fidelity);
+        let arguments = call.arguments_object(fidelity);
         json!({ "id": call.id, "function": call.name, "arguments": arguments, "type": "function" })
     });
     let calls: Vec<Value> = calls.collect();
@@ -220,7 +220,7 @@ fn answer(answered: &Answered, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Va
         "role": "assistant",
         "content": answered.answer.content,
         "source": "generate",
-        "model": model(trial.arm),
+        "model": model_name(trial.arm),
     });
     if !calls.is_empty() {
         said["tool_calls"] = calls.into();
@@ -231,7 +231,7 @@ fn answer(answered: &Answered, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Va
     said
 }
 
-fn outputs(answered: &Answered) -> impl Iterator<Item = Value> {
+fn tool_messages(answered: &ResponseTurn) -> impl Iterator<Item = Value> {
     answered.calls.iter().filter_map(|call| {
         let output = call.output.as_ref()?;
         Some(json!({
@@ -245,7 +245,7 @@ fn outputs(answered: &Answered) -> impl Iterator<Item = Value> {
 }
 
 /// Returns Inspect's term for the stop reason, or `unknown` if there is none.
-fn stop_reason(answered: &Answered) -> &'static str {
+fn stop_reason(answered: &ResponseTurn) -> &'static str {
     match answered.answer.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",
         Some("length" | "max_tokens") => "max_tokens",
@@ -260,21 +260,21 @@ fn scores(trial: &Trial<'_>) -> Value {
     let failed =
         verdict.tests.iter().filter(|(_, status)| **status != TestStatus::Passed).map(|(id, _)| id);
     json!({
-        RESOLVED: {
+        RESOLVED_SCORER: {
             "value": verdict.resolved,
             "explanation": verdict.reason.map(|reason| reason.to_string()),
             "metadata": { "failed": failed.collect::<Vec<_>>(), "policies": verdict.policies },
         },
-        PASSED_RATE: { "value": verdict.passed_rate },
+        PASSED_RATE_SCORER: { "value": verdict.passed_rate },
     })
 }
 
-fn number(value: &Value) -> Option<f64> {
+fn score_value(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))))
 }
 
 /// Returns the limit that ended the trial, as one of Inspect's limit types.
-fn limit(trial: &Trial<'_>) -> Option<Value> {
+fn reached_limit(trial: &Trial<'_>) -> Option<Value> {
     let Ending::Budget { budget: kind, .. } = &trial.outcome?.ending else { return None };
     let budget = &trial.arm.budget;
     let (named, limit) = match kind {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Conversation, Turn},
+    conversation::{Conversation, ResponseTurn, Turn},
 };
 
 /// The format name used in mini-swe-agent's own trajectories.
@@ -15,17 +15,17 @@ const FORMAT: &str = "mini-swe-agent-1.1";
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
-pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
-    fidelity.written(trial.events)?;
+pub fn mini_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.record_trial(trial.events)?;
     let mut messages = Vec::new();
-    for turn in Conversation::of(trial.events).turns {
+    for turn in Conversation::from_events(trial.events).turns {
         match turn {
             Turn::Told(told) => messages.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
                 "extra": { "timestamp": told.at },
             })),
-            Turn::Answered(answered) => messages.extend(answer_and_outputs(&answered)),
+            Turn::Answered(answered) => messages.extend(response_messages(&answered)),
         }
     }
     let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String>
             },
             "exit_status": trial.ending(),
             "submission": trial.patch_text(fidelity),
-            "proctor": trial.own(),
+            "proctor": trial.identity(),
         },
         "messages": messages,
         "trajectory_format": FORMAT,
@@ -46,8 +46,8 @@ pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String>
     }))
 }
 
-fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
-    let Answered { answer, calls, at, .. } = answered;
+fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
+    let ResponseTurn { answer, calls, at, .. } = answered;
     let mut assistant = json!({
         "role": "assistant",
         "content": answer.content,
@@ -58,9 +58,9 @@ fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
         },
     });
     if !answer.tool_calls.is_empty() {
-        assistant["tool_calls"] = answered.wire_calls().into();
+        assistant["tool_calls"] = answered.chat_calls().into();
     }
-    let outputs = answered.wire_outputs().map(|(call, output)| {
+    let outputs = answered.chat_outputs().map(|(call, output)| {
         json!({
             "role": "tool",
             "tool_call_id": call.id,

@@ -1,39 +1,39 @@
 //! Writes OpenTelemetry spans following the generative AI conventions: one for the agent, one per
 //! request and one per call.
 
-use proctor_types::{Answer, Envelope, Event};
+use proctor_types::{Envelope, Event, ModelResponse};
 use serde_json::{Value, json};
 
 use crate::{Fidelity, Trial};
 
 /// Span kinds, as numbered by the protocol.
-const INTERNAL: u32 = 1;
-const CLIENT: u32 = 3;
+const SPAN_KIND_INTERNAL: u32 = 1;
+const SPAN_KIND_CLIENT: u32 = 3;
 /// The status code of a failed span.
-const FAILED: u32 = 2;
+const STATUS_ERROR: u32 = 2;
 
 /// Converts the trial to an OTLP request in JSON, which a collector accepts as a line of a file or
 /// over HTTP.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
-pub fn spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
-    fidelity.written(trial.events)?;
-    let mut trace = Trace::of(trial);
-    trace.agent();
+pub fn otel_spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.record_trial(trial.events)?;
+    let mut trace = Trace::new(trial);
+    trace.push_agent_span();
     let (mut asked, mut called) = (None, Vec::new());
     for event in trial.events {
         match &event.event {
             Event::ModelAsked { .. } => asked = Some(event),
             Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
                 let from = asked.take().map_or(event.t_wall, |asked: &Envelope| asked.t_wall);
-                trace.chat(answer, from, event);
+                trace.push_chat_span(answer, from, event);
             }
             Event::ToolCalled { .. } => called.push(event),
             Event::ToolReturned { call_id, .. } => {
                 let is_its = |one: &&Envelope| matches!(&one.event, Event::ToolCalled { call_id: id, .. } if id == call_id);
                 let at = called.iter().position(is_its);
-                trace.tool(at.map(|at| called.remove(at)), event);
+                trace.push_tool_span(at.map(|at| called.remove(at)), event);
             }
             _ => {}
         }
@@ -58,22 +58,23 @@ struct Trace<'a> {
 
 impl<'a> Trace<'a> {
     /// Derives ids from the trial's name, so that exporting twice gives identical output.
-    fn of(trial: &'a Trial<'a>) -> Self {
+    fn new(trial: &'a Trial<'a>) -> Self {
         let name = format!("{}/{}", trial.arm.id, trial.name());
-        let id = hex(&name, 16);
-        Self { trial, root: hex(&format!("{name}/0"), 8), id, spans: Vec::new() }
+        let id = derive_hex_id(&name, 16);
+        Self { trial, root: derive_hex_id(&format!("{name}/0"), 8), id, spans: Vec::new() }
     }
 
-    fn agent(&mut self) {
+    fn push_agent_span(&mut self) {
         let Trial { arm, events, outcome, verdict, .. } = self.trial;
-        let at = |event: Option<&Envelope>| nanoseconds(event.map_or(0.0, |event| event.t_wall));
+        let at =
+            |event: Option<&Envelope>| format_nanoseconds(event.map_or(0.0, |event| event.t_wall));
         let spent = outcome.map(|outcome| outcome.spent).unwrap_or_default();
         let fault = outcome.is_some_and(|outcome| outcome.ending.is_fault());
         let span = json!({
             "traceId": self.id,
             "spanId": self.root,
             "name": format!("invoke_agent {}", arm.scaffold),
-            "kind": INTERNAL,
+            "kind": SPAN_KIND_INTERNAL,
             "startTimeUnixNano": at(events.first()),
             "endTimeUnixNano": at(events.last()),
             "attributes": attributes([
@@ -95,12 +96,12 @@ impl<'a> Trace<'a> {
                 ("proctor.passed_rate", verdict.map(|verdict| verdict.passed_rate.into())),
                 ("error.type", fault.then(|| self.trial.ending().into())),
             ]),
-            "status": if fault { json!({ "code": FAILED }) } else { json!({}) },
+            "status": if fault { json!({ "code": STATUS_ERROR }) } else { json!({}) },
         });
         self.spans.push(span);
     }
 
-    fn chat(&mut self, answer: &Answer, from: f64, answered: &Envelope) {
+    fn push_chat_span(&mut self, answer: &ModelResponse, from: f64, answered: &Envelope) {
         let model = self.trial.model().unwrap_or_default();
         let text = json!({ "type": "text", "content": answer.content });
         let calls = answer.tool_calls.iter().map(|call| {
@@ -121,10 +122,16 @@ impl<'a> Trace<'a> {
             ("proctor.cost_usd", answer.cost_usd.map(Value::from)),
         ]);
         attributes.push(json!({ "key": "gen_ai.response.finish_reasons", "value": listed }));
-        self.push(format!("chat {model}"), CLIENT, (from, answered.t_wall), attributes, None);
+        self.push_span(
+            format!("chat {model}"),
+            SPAN_KIND_CLIENT,
+            (from, answered.t_wall),
+            attributes,
+            None,
+        );
     }
 
-    fn tool(&mut self, called: Option<&Envelope>, returned: &Envelope) {
+    fn push_tool_span(&mut self, called: Option<&Envelope>, returned: &Envelope) {
         let Event::ToolReturned { call_id, name, shown, exit_status, seconds, .. } =
             &returned.event
         else {
@@ -147,10 +154,10 @@ impl<'a> Trace<'a> {
             ("error.type", failed.map(|status| format!("exit_status_{status}").into())),
         ]);
         let name = format!("execute_tool {name}");
-        self.push(name, INTERNAL, (from, returned.t_wall), attributes, failed);
+        self.push_span(name, SPAN_KIND_INTERNAL, (from, returned.t_wall), attributes, failed);
     }
 
-    fn push(
+    fn push_span(
         &mut self,
         name: String,
         kind: u32,
@@ -159,17 +166,17 @@ impl<'a> Trace<'a> {
         failed: Option<i32>,
     ) {
         let number = self.spans.len();
-        let id = hex(&format!("{}/{}/{number}", self.trial.arm.id, self.trial.name()), 8);
+        let id = derive_hex_id(&format!("{}/{}/{number}", self.trial.arm.id, self.trial.name()), 8);
         self.spans.push(json!({
             "traceId": self.id,
             "spanId": id,
             "parentSpanId": self.root,
             "name": name,
             "kind": kind,
-            "startTimeUnixNano": nanoseconds(from),
-            "endTimeUnixNano": nanoseconds(to),
+            "startTimeUnixNano": format_nanoseconds(from),
+            "endTimeUnixNano": format_nanoseconds(to),
             "attributes": attributes,
-            "status": if failed.is_some() { json!({ "code": FAILED }) } else { json!({}) },
+            "status": if failed.is_some() { json!({ "code": STATUS_ERROR }) } else { json!({}) },
         }));
     }
 }
@@ -189,11 +196,11 @@ fn attributes<const N: usize>(given: [(&str, Option<Value>); N]) -> Vec<Value> {
     written.collect()
 }
 
-fn nanoseconds(seconds: f64) -> String {
+fn format_nanoseconds(seconds: f64) -> String {
     format!("{:.0}", (seconds * 1e9).max(0.0))
 }
 
-fn hex(name: &str, bytes: usize) -> String {
+fn derive_hex_id(name: &str, bytes: usize) -> String {
     let hash = blake3::hash(name.as_bytes()).to_hex();
     hash.as_str().get(..bytes * 2).unwrap_or_default().to_owned()
 }

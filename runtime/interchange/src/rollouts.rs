@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Conversation, Turn, as_functions},
+    conversation::{Conversation, ResponseTurn, Turn, tools_as_functions},
 };
 
 /// Response fields in which endpoints return sampled tokens and their probabilities.
-const DRAWN: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
+const SAMPLING_FIELDS: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 
 /// Converts the trial to a line. Token ids and log-probabilities are included only if the endpoint
 /// returned them: ids computed afterwards by a tokenizer may differ from the sampled ones.
@@ -17,8 +17,8 @@ const DRAWN: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
 pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
-    fidelity.written(trial.events)?;
-    let Conversation { turns, tools } = Conversation::of(trial.events);
+    fidelity.record_trial(trial.events)?;
+    let Conversation { turns, tools } = Conversation::from_events(trial.events);
     let mut messages = Vec::new();
     for turn in turns {
         match turn {
@@ -26,7 +26,7 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
             })),
-            Turn::Answered(answered) => messages.extend(answer_and_outputs(&answered)),
+            Turn::Answered(answered) => messages.extend(response_messages(&answered)),
         }
     }
     let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
         "attempt": trial.attempt,
         "model": trial.model(),
         "messages": messages,
-        "tools": as_functions(tools),
+        "tools": tools_as_functions(tools),
         "outcome": trial.ending(),
         "resolved": trial.verdict.map(|verdict| verdict.resolved),
         "passed_rate": trial.verdict.map(|verdict| verdict.passed_rate),
@@ -52,22 +52,22 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
     Ok(rollout)
 }
 
-fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
-    let Answered { answer, is_grace, .. } = answered;
+fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
+    let ResponseTurn { answer, is_grace, .. } = answered;
     let mut assistant = json!({ "role": "assistant", "content": answer.content });
     if !answer.tool_calls.is_empty() {
-        assistant["tool_calls"] = answered.wire_calls().into();
+        assistant["tool_calls"] = answered.chat_calls().into();
     }
     if *is_grace {
         assistant["after_the_limit"] = true.into();
     }
-    for field in DRAWN {
+    for field in SAMPLING_FIELDS {
         if let Some(drawn) = answer.extra.get(field) {
             assistant[field] = drawn.clone();
         }
     }
     // A command in the response text is not a call: its output was sent as the next user message.
-    let outputs = answered.wire_outputs().map(|(call, output)| {
+    let outputs = answered.chat_outputs().map(|(call, output)| {
         json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
     });
     let outputs: Vec<Value> = outputs.collect();

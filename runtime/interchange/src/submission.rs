@@ -12,7 +12,7 @@ use crate::Trial;
 
 const README: &str = include_str!("../../../configs/submission.md");
 /// The heading that grading writes after the official procedure's log, if it ran the whole suite.
-const WIDE: &[u8] = b"\n===== the whole suite =====\n";
+const WIDE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
 
 /// The submission of one arm and attempt.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub struct Submission<'a> {
 }
 
 /// Formats a time in seconds since the epoch as `YYYYMMDD`, as used in directory names.
-pub fn day(seconds: u64) -> String {
+pub fn format_compact_date(seconds: u64) -> String {
     let at =
         i64::try_from(seconds).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
     let date = at.unwrap_or(OffsetDateTime::UNIX_EPOCH).date();
@@ -72,7 +72,9 @@ pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let log = &log[from..];
     // Tests may print the next heading too. The last occurrence is the grader's.
     let to = match verdict.policies.contains_key("wide") {
-        true => log.windows(WIDE.len()).rposition(|at| at == WIDE).unwrap_or(log.len()),
+        true => {
+            log.windows(WIDE_HEADING.len()).rposition(|at| at == WIDE_HEADING).unwrap_or(log.len())
+        }
         false => log.len(),
     };
     Some(&log[..to])
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn day_has_eight_digits() {
-        assert_eq!(day(1_764_000_000), "20251124");
+    fn compact_date_has_eight_digits() {
+        assert_eq!(format_compact_date(1_764_000_000), "20251124");
     }
 }

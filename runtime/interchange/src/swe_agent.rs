@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Conversation, Turn},
+    conversation::{Conversation, ResponseTurn, Turn},
 };
 
 /// Converts the trial to a SWE-agent document. `fidelity` counts what the document lacks.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
-pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
-    fidelity.written(trial.events)?;
+pub fn swe_agent_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.record_trial(trial.events)?;
     let (mut trajectory, mut history) = (Vec::new(), Vec::new());
-    for turn in Conversation::of(trial.events).turns {
+    for turn in Conversation::from_events(trial.events).turns {
         match turn {
             Turn::Told(told) => history.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
@@ -23,12 +23,12 @@ pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, St
                 "agent": "main",
             })),
             Turn::Answered(answered) => {
-                trajectory.push(entry(&answered));
+                trajectory.push(trajectory_entry(&answered));
                 history.push(json!({
                     "role": "assistant", "content": answered.answer.content, "agent": "main",
-                    "thought": answered.answer.content, "action": actions(&answered),
+                    "thought": answered.answer.content, "action": format_actions(&answered),
                 }));
-                let observed = observed(&answered);
+                let observed = format_observation(&answered);
                 if !observed.is_empty() {
                     history.push(json!({ "role": "tool", "content": observed, "agent": "main" }));
                 }
@@ -48,19 +48,19 @@ pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, St
             },
             "exit_status": trial.ending(),
             "submission": trial.patch_text(fidelity),
-            "proctor": trial.own(),
+            "proctor": trial.identity(),
         },
         "replay_config": null,
         "environment": trial.task.id,
     }))
 }
 
-fn entry(answered: &Answered) -> Value {
+fn trajectory_entry(answered: &ResponseTurn) -> Value {
     let seconds: f64 =
         answered.calls.iter().filter_map(|call| Some(call.output.as_ref()?.seconds)).sum();
     json!({
-        "action": actions(answered),
-        "observation": observed(answered),
+        "action": format_actions(answered),
+        "observation": format_observation(answered),
         "response": answered.answer.content,
         "thought": answered.answer.content,
         "execution_time": seconds,
@@ -72,7 +72,7 @@ fn entry(answered: &Answered) -> Value {
 
 /// Formats the calls of a step. The format has one action per step, so each call becomes one line
 /// of it.
-fn actions(answered: &Answered) -> String {
+fn format_actions(answered: &ResponseTurn) -> String {
     let calls = answered.calls.iter().map(|call| match call.arguments["command"].as_str() {
         Some(command) if call.arguments.as_object().is_some_and(|all| all.len() == 1) => {
             command.to_owned()
@@ -82,7 +82,7 @@ fn actions(answered: &Answered) -> String {
     calls.collect::<Vec<_>>().join("\n")
 }
 
-fn observed(answered: &Answered) -> String {
+fn format_observation(answered: &ResponseTurn) -> String {
     let outputs = answered.calls.iter().filter_map(|call| call.output.as_ref());
     outputs.map(|output| output.shown.as_str()).collect::<Vec<_>>().join("\n")
 }

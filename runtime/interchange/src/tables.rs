@@ -78,7 +78,7 @@ impl<W: Write + Send> TableWriter<W> {
         match &mut self.sink {
             Sink::Csv(out) => out.write_all(csv_line(&cells).as_bytes()),
             Sink::JsonLines(out) => {
-                writeln!(out, "{}", Value::Object(object(&self.columns, cells)))
+                writeln!(out, "{}", Value::Object(row_to_object(&self.columns, cells)))
             }
             Sink::Parquet(writer) => {
                 self.rows.push(cells);
@@ -111,7 +111,7 @@ impl<W: Write + Send> TableWriter<W> {
 }
 
 /// Converts a row to a JSON object. Unknown values are null, so that every row has all keys.
-fn object(columns: &[ColumnInfo], cells: Vec<Cell>) -> Map<String, Value> {
+fn row_to_object(columns: &[ColumnInfo], cells: Vec<Cell>) -> Map<String, Value> {
     let value = |cell: Cell| match cell {
         Cell::Null => Value::Null,
         Cell::Text(text) => text.into(),
@@ -154,28 +154,28 @@ fn write_group<W: Write + Send>(
         let cells = || rows.iter().map(move |row| row.get(at).unwrap_or(&Cell::Null));
         match column.kind {
             ColumnKind::Text => {
-                let (values, levels) = present(cells(), |cell| match cell {
+                let (values, levels) = present_values(cells(), |cell| match cell {
                     Cell::Text(text) => Some(ByteArray::from(text.as_str())),
                     _ => None,
                 });
                 out.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
             }
             ColumnKind::Integer => {
-                let (values, levels) = present(cells(), |cell| match cell {
+                let (values, levels) = present_values(cells(), |cell| match cell {
                     Cell::Integer(number) => Some(*number),
                     _ => None,
                 });
                 out.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
             }
             ColumnKind::Number => {
-                let (values, levels) = present(cells(), |cell| match cell {
+                let (values, levels) = present_values(cells(), |cell| match cell {
                     Cell::Number(number) => Some(*number),
                     _ => None,
                 });
                 out.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
             }
             ColumnKind::Boolean => {
-                let (values, levels) = present(cells(), |cell| match cell {
+                let (values, levels) = present_values(cells(), |cell| match cell {
                     Cell::Boolean(value) => Some(*value),
                     _ => None,
                 });
@@ -189,7 +189,7 @@ fn write_group<W: Write + Send>(
 }
 
 /// Returns the present values, and for each row whether it has one.
-fn present<'a, T>(
+fn present_values<'a, T>(
     cells: impl Iterator<Item = &'a Cell>,
     of: impl Fn(&Cell) -> Option<T>,
 ) -> (Vec<T>, Vec<i16>) {
@@ -219,7 +219,7 @@ mod tests {
         TableInfo { name: "trials", columns: columns.collect() }
     }
 
-    fn written(format: TableFormat, rows: &[Vec<Cell>]) -> Vec<u8> {
+    fn write_table(format: TableFormat, rows: &[Vec<Cell>]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = TableWriter::new(format, &table(), &mut out).unwrap();
         for row in rows {
@@ -239,13 +239,13 @@ mod tests {
 
     #[test]
     fn jsonl_and_csv_have_every_column() {
-        let text = String::from_utf8(written(TableFormat::JsonLines, &rows())).unwrap();
+        let text = String::from_utf8(write_table(TableFormat::JsonLines, &rows())).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines[0]["task"], "größe,1");
         assert_eq!(lines[1]["cost_usd"], Value::Null);
         assert_eq!(lines[1].as_object().unwrap().len(), 4);
-        let text = String::from_utf8(written(TableFormat::Csv, &rows())).unwrap();
+        let text = String::from_utf8(write_table(TableFormat::Csv, &rows())).unwrap();
         let sheet: Vec<&str> = text.lines().collect();
         let head = ["task,resolved,steps,cost_usd", "\"größe,1\",true,7,0.25", "t2,,,"];
         assert_eq!(sheet, head);
@@ -256,7 +256,7 @@ mod tests {
         // More rows than fit in one group.
         let mut all = rows();
         all.extend(std::iter::repeat_n(rows().remove(0), GROUP_ROWS));
-        let bytes = written(TableFormat::Parquet, &all);
+        let bytes = write_table(TableFormat::Parquet, &all);
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         assert_eq!(reader.num_row_groups(), 2);
         let about = reader.metadata().file_metadata().key_value_metadata().unwrap();
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn empty_table_has_its_columns() {
-        let bytes = written(TableFormat::Parquet, &[]);
+        let bytes = write_table(TableFormat::Parquet, &[]);
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         assert_eq!(reader.metadata().file_metadata().schema().get_fields().len(), 4);
     }

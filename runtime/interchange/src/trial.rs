@@ -59,7 +59,7 @@ impl Format {
     ];
 
     /// Returns the file extension.
-    pub fn ending(self) -> &'static str {
+    pub fn extension(self) -> &'static str {
         match self {
             Self::Atif => "json",
             Self::Mini | Self::Submission => "traj.json",
@@ -82,7 +82,7 @@ pub struct Trial<'a> {
     pub task: &'a Task,
     pub arm: &'a Arm,
     pub attempt: u32,
-    /// The events of the try that counts (`proctor_types::standing`).
+    /// The events of the try that counts (`proctor_types::remove_discarded_events`).
     pub events: &'a [Envelope],
     /// The patch referenced by the journal.
     pub patch: &'a [u8],
@@ -100,12 +100,12 @@ impl Trial<'_> {
 
     /// Returns the patch as text. Invalid UTF-8 is replaced and counted in `fidelity`.
     pub(crate) fn patch_text(&self, fidelity: &mut Fidelity) -> Cow<'_, str> {
-        text_of(self.patch, fidelity)
+        patch_to_text(self.patch, fidelity)
     }
 
     /// Returns the trial's identity, for formats without a key for it. Imports use it to find the
     /// arm again.
-    pub(crate) fn own(&self) -> Value {
+    pub(crate) fn identity(&self) -> Value {
         let (task, arm) = (&self.task.id, &self.arm.name);
         let mut own = json!({ "task": task, "arm": arm, "attempt": self.attempt });
         if let Some(all) = self.interruptions() {
@@ -117,22 +117,22 @@ impl Trial<'_> {
     /// Returns the endpoint's name for the model, or `None` if no model is called.
     pub(crate) fn model(&self) -> Option<&str> {
         let model = self.arm.model.as_ref().map(|model| model.name.as_str());
-        model.or_else(|| self.imported("model"))
+        model.or_else(|| self.import_setting("model"))
     }
 
     /// Returns the scaffold's name, or the agent's name for an imported trial.
     pub(crate) fn agent(&self) -> &str {
-        self.imported("agent").unwrap_or(&self.arm.scaffold)
+        self.import_setting("agent").unwrap_or(&self.arm.scaffold)
     }
 
     /// Returns a value that the import recorded about the arm.
-    pub(crate) fn imported(&self, key: &str) -> Option<&str> {
+    pub(crate) fn import_setting(&self, key: &str) -> Option<&str> {
         self.arm.settings.get("imported")?.get(key)?.as_str()
     }
 
     /// Returns the effect of interruptions, or `None` if there were none.
     pub(crate) fn interruptions(&self) -> Option<&Interruptions> {
-        self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_none())
+        self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_empty())
     }
 
     /// Returns how the trial ended, for example `submitted` or `budget_steps`.
@@ -141,10 +141,10 @@ impl Trial<'_> {
     }
 }
 
-fn text_of<'p>(patch: &'p [u8], fidelity: &mut Fidelity) -> Cow<'p, str> {
+fn patch_to_text<'p>(patch: &'p [u8], fidelity: &mut Fidelity) -> Cow<'p, str> {
     let text = String::from_utf8_lossy(patch);
     if matches!(text, Cow::Owned(_)) {
-        fidelity.leave_out("patches with bytes that are not UTF-8: replaced by U+FFFD", 1);
+        fidelity.record_omission("patches with bytes that are not UTF-8: replaced by U+FFFD", 1);
     }
     text
 }
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn fidelity_counts_patches_that_are_not_utf8() {
         let mut fidelity = Fidelity::new(Format::Mini);
-        assert_eq!(text_of("+\u{e9}\n".as_bytes(), &mut fidelity), "+\u{e9}\n");
+        assert_eq!(patch_to_text("+\u{e9}\n".as_bytes(), &mut fidelity), "+\u{e9}\n");
         assert!(fidelity.left_out.is_empty());
-        assert_eq!(text_of(b"+\xe9\n", &mut fidelity), "+\u{fffd}\n");
+        assert_eq!(patch_to_text(b"+\xe9\n", &mut fidelity), "+\u{fffd}\n");
         assert_eq!(fidelity.left_out[0].count, 1);
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proctor_types::{Task, TestGroup};
 
 use crate::{
-    Official, OfficialPolicy, PolicyError, Standing, Standings,
+    OfficialPolicy, OfficialVerdict, PolicyError, StatusGrade, StatusGrades,
     log::LogReader,
     parsers::{StatusMap, parse_row},
     registry::row_facts,
-    verdict::{counted, status_of},
+    verdict::{format_counts, parse_status},
 };
 
 /// One run of the test command on one test file.
@@ -36,43 +36,46 @@ impl OfficialPolicy {
         task: &Task,
         fail_to_pass: &FileRun,
         pass_to_pass: &[FileRun],
-    ) -> Result<Official, PolicyError> {
-        let (parser, row) = (self.parser_of(task)?, row_facts(task));
+    ) -> Result<OfficialVerdict, PolicyError> {
+        let (parser, row) = (self.parser_for(task)?, row_facts(task));
         let reader = LogReader { policy: self, parser, row, test_command: None };
-        let read = |run: &FileRun| match reader.text(&run.log) {
+        let read = |run: &FileRun| match reader.decode(&run.log) {
             Ok(log) => parse_row(parser, self.parser.edition, &log, row).unwrap_or_default(),
             Err(_) => StatusMap::default(),
         };
         let statuses = read(fail_to_pass);
-        let f2p = split(&statuses, &self.fail_to_pass);
+        let f2p = group_printed_tests(&statuses, &self.fail_to_pass);
         let mut p2p = TestGroup::default();
-        let mut tests: BTreeMap<_, _> =
-            statuses.iter().map(|(name, word)| (name.to_owned(), status_of(Some(word)))).collect();
+        let mut tests: BTreeMap<_, _> = statuses
+            .iter()
+            .map(|(name, word)| (name.to_owned(), parse_status(Some(word))))
+            .collect();
         for run in runs_read_by_harness(pass_to_pass) {
             let map = read(run);
-            let group = split(&map, &self.pass_to_pass);
+            let group = group_printed_tests(&map, &self.pass_to_pass);
             p2p.passed.extend(group.passed);
             p2p.failed.extend(group.failed);
-            tests.extend(map.iter().map(|(name, word)| (name.to_owned(), status_of(Some(word)))));
+            tests
+                .extend(map.iter().map(|(name, word)| (name.to_owned(), parse_status(Some(word)))));
         }
         let bad = std::iter::once(fail_to_pass).chain(pass_to_pass).find(|run| run.exit != Some(0));
         let why = match bad {
             None => format!(
                 "every file exited with 0; {}",
-                counted(&f2p, statuses.len(), &p2p, p2p.passed.len() + p2p.failed.len())
+                format_counts(&f2p, statuses.len(), &p2p, p2p.passed.len() + p2p.failed.len())
             ),
             Some(run) => match run.exit {
                 Some(status) => format!("{} exited with {status}", run.file),
                 None => format!("the exit status of {} is unknown", run.file),
             },
         };
-        Ok(Official {
+        Ok(OfficialVerdict {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
             resolved: bad.is_none(),
             graded: true,
             why,
-            passed_rate: rate(&f2p),
+            passed_rate: rounded_pass_rate(&f2p),
             fail_to_pass: f2p,
             pass_to_pass: p2p,
             tests,
@@ -92,20 +95,20 @@ fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
 }
 
 /// Splits the printed tests into passed and failed. Every printed test counts as expected.
-fn split(map: &StatusMap, standings: &Standings) -> TestGroup {
+fn group_printed_tests(map: &StatusMap, standings: &StatusGrades) -> TestGroup {
     let mut group = TestGroup::default();
     for (name, word) in map.iter() {
         match standings.of(Some(word)) {
-            Standing::Pass => group.passed.push(name.to_owned()),
-            Standing::Fail => group.failed.push(name.to_owned()),
-            Standing::Neither => {}
+            StatusGrade::Pass => group.passed.push(name.to_owned()),
+            StatusGrade::Fail => group.failed.push(name.to_owned()),
+            StatusGrade::Neither => {}
         }
     }
     group
 }
 
 /// Returns the rate rounded to four decimals, ties to even, like Python.
-fn rate(group: &TestGroup) -> f64 {
+fn rounded_pass_rate(group: &TestGroup) -> f64 {
     let of = group.passed.len() + group.failed.len();
     if of == 0 {
         return 0.0;
@@ -119,9 +122,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rate_rounds_like_python() {
+    fn rounded_pass_rate_matches_python() {
         let of = |passed: usize, all: usize| {
-            rate(&TestGroup {
+            rounded_pass_rate(&TestGroup {
                 passed: vec![String::new(); passed],
                 failed: vec![String::new(); all - passed],
             })

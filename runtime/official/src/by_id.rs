@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use proctor_types::{Task, TestGroup};
 
 use crate::{
-    Official, OfficialPolicy, PolicyError, Standing, Standings, Subject,
-    log::{LogReader, Reading},
+    OfficialPolicy, OfficialVerdict, PolicyError, StatusGrade, StatusGrades, Subject,
+    log::{LogReader, ParseOutcome},
     parsers::StatusMap,
-    policy::Part,
+    policy::LogPart,
     registry::row_facts,
-    verdict::{counted, status_of},
+    verdict::{format_counts, parse_status},
 };
 
 impl OfficialPolicy {
@@ -20,7 +20,7 @@ impl OfficialPolicy {
     ///
     /// The policy cannot grade the task: it has no parser or test command, or it expects files
     /// instead of test ids.
-    pub fn grade_log(&self, task: &Task, log: &[u8]) -> Result<Official, PolicyError> {
+    pub fn grade_log(&self, task: &Task, log: &[u8]) -> Result<OfficialVerdict, PolicyError> {
         if self.subject == Subject::File {
             return Err(PolicyError {
                 what: format!("{} grades the exit status of each file", self.benchmark),
@@ -28,38 +28,38 @@ impl OfficialPolicy {
             });
         }
         let test_command = match self.log.part {
-            Part::AfterTestCommand => Some(self.test_command_of(task)?),
+            LogPart::AfterTestCommand => Some(self.test_command_for(task)?),
             _ => None,
         };
-        let (parser, row) = (self.parser_of(task)?, row_facts(task));
+        let (parser, row) = (self.parser_for(task)?, row_facts(task));
         let reader = LogReader { policy: self, parser, row, test_command };
-        Ok(self.judge(task, reader.read(log)))
+        Ok(self.grade_outcome(task, reader.read(log)))
     }
 
     /// Returns the verdict for a run without tests: the patch is empty or was not applied.
-    pub fn not_run(&self, task: &Task, why: &str) -> Official {
+    pub fn verdict_without_tests(&self, task: &Task, why: &str) -> OfficialVerdict {
         match self.subject {
-            Subject::Id => self.judge(task, Reading::NotGraded(why.to_owned())),
-            Subject::File => self.not_resolved(task, why),
+            Subject::Id => self.grade_outcome(task, ParseOutcome::NotGraded(why.to_owned())),
+            Subject::File => self.unresolved_verdict(task, why),
         }
     }
 
-    fn judge(&self, task: &Task, reading: Reading) -> Official {
+    fn grade_outcome(&self, task: &Task, reading: ParseOutcome) -> OfficialVerdict {
         let (map, refused) = match reading {
-            Reading::Statuses(map) => (map, None),
-            Reading::NotGraded(why) => (StatusMap::default(), Some(why)),
-            Reading::Crashed(why) => (StatusMap::default(), Some(why)),
+            ParseOutcome::Statuses(map) => (map, None),
+            ParseOutcome::NotGraded(why) => (StatusMap::default(), Some(why)),
+            ParseOutcome::Crashed(why) => (StatusMap::default(), Some(why)),
         };
         if let Some(why) = refused {
-            return self.not_resolved(task, &why);
+            return self.unresolved_verdict(task, &why);
         }
-        let f2p = self.group(task, &task.fail_to_pass, &map, &self.fail_to_pass);
-        let p2p = self.group(task, &task.pass_to_pass, &map, &self.pass_to_pass);
+        let f2p = self.group_expected_tests(task, &task.fail_to_pass, &map, &self.fail_to_pass);
+        let p2p = self.group_expected_tests(task, &task.pass_to_pass, &map, &self.pass_to_pass);
         let resolved = f2p.failed.is_empty()
             && p2p.failed.is_empty()
             && !(self.needs_success && f2p.passed.is_empty());
         let expected = task.fail_to_pass.len();
-        let mut why = counted(&f2p, task.fail_to_pass.len(), &p2p, task.pass_to_pass.len());
+        let mut why = format_counts(&f2p, task.fail_to_pass.len(), &p2p, task.pass_to_pass.len());
         if let Some(first) = f2p.failed.iter().chain(&p2p.failed).next() {
             let word = map.get(first).unwrap_or("missing");
             why.push_str(&format!("; first test that did not pass: {first} ({word})"));
@@ -68,9 +68,14 @@ impl OfficialPolicy {
             .fail_to_pass
             .iter()
             .chain(&task.pass_to_pass)
-            .map(|id| (id.clone(), status_of(self.key(id, &map).and_then(|key| map.get(key)))))
+            .map(|id| {
+                (
+                    id.clone(),
+                    parse_status(self.matching_name(id, &map).and_then(|key| map.get(key))),
+                )
+            })
             .collect();
-        Official {
+        OfficialVerdict {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
             resolved,
@@ -88,12 +93,12 @@ impl OfficialPolicy {
         }
     }
 
-    fn group(
+    fn group_expected_tests(
         &self,
         task: &Task,
         ids: &[String],
         map: &StatusMap,
-        standings: &Standings,
+        standings: &StatusGrades,
     ) -> TestGroup {
         let kind = task.details().and_then(|details| details.eval_type.text());
         let fail_only = kind == Some("fail_only");
@@ -103,19 +108,19 @@ impl OfficialPolicy {
             let standing = match lenient {
                 // Here, ids are never treated as truncated.
                 Some(standings) => standings.of(map.get(id)),
-                None => standings.of(self.key(id, map).and_then(|key| map.get(key))),
+                None => standings.of(self.matching_name(id, map).and_then(|key| map.get(key))),
             };
             match standing {
-                Standing::Pass => group.passed.push(id.clone()),
-                Standing::Fail => group.failed.push(id.clone()),
-                Standing::Neither => {}
+                StatusGrade::Pass => group.passed.push(id.clone()),
+                StatusGrade::Fail => group.failed.push(id.clone()),
+                StatusGrade::Neither => {}
             }
         }
         group
     }
 
     /// Returns the name in the map that an expected id refers to.
-    fn key<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
+    fn matching_name<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
         if map.get(id).is_some() {
             return Some(id);
         }

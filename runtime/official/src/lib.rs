@@ -11,15 +11,15 @@ mod policy;
 pub mod reader;
 mod registry;
 mod row_text;
-mod standing;
+mod status_grade;
 mod verdict;
 
 pub use by_file::FileRun;
 pub use policy::{
-    ExitRule, FromScratchRules, LogRules, OfficialPolicy, ParserRules, Part, RunRules, Script,
+    ExitRule, FromScratchRules, LogPart, LogRules, OfficialPolicy, ParserRules, RunRules, Script,
     Subject,
 };
 pub use registry::PolicyError;
 pub use row_text::RowText;
-pub use standing::{Standing, Standings};
-pub use verdict::{Official, with_official};
+pub use status_grade::{StatusGrade, StatusGrades};
+pub use verdict::{OfficialVerdict, with_official};

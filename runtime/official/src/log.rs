@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use crate::{
-    ExitRule, OfficialPolicy, Part,
+    ExitRule, LogPart, OfficialPolicy,
     parsers::{ParserCrash, ParserName, RowFacts, StatusMap, parse_row, text},
-    policy::{Newlines, Undecodable},
+    policy::{InvalidUtf8, Newlines},
 };
 
 /// The official harness's reading of a log.
 #[derive(Debug)]
-pub(crate) enum Reading {
+pub(crate) enum ParseOutcome {
     Statuses(StatusMap),
     /// The log is not trusted, or shows that no test ran. All tests count as not passed.
     NotGraded(String),
@@ -18,7 +18,7 @@ pub(crate) enum Reading {
     Crashed(String),
 }
 
-impl From<ParserCrash> for Reading {
+impl From<ParserCrash> for ParseOutcome {
     fn from(crash: ParserCrash) -> Self {
         Self::Crashed(crash.to_string())
     }
@@ -34,20 +34,20 @@ pub(crate) struct LogReader<'a> {
 }
 
 impl LogReader<'_> {
-    pub(crate) fn read(&self, bytes: &[u8]) -> Reading {
-        match self.text(bytes) {
-            Ok(log) => self.statuses(&log).unwrap_or_else(|reading| reading),
-            Err(what) => Reading::Crashed(what),
+    pub(crate) fn read(&self, bytes: &[u8]) -> ParseOutcome {
+        match self.decode(bytes) {
+            Ok(log) => self.parse_statuses(&log).unwrap_or_else(|reading| reading),
+            Err(what) => ParseOutcome::Crashed(what),
         }
     }
 
     /// Returns the log's text as the harness decodes it.
-    pub(crate) fn text<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, str>, String> {
+    pub(crate) fn decode<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, str>, String> {
         let rules = &self.policy.log;
         let log = match (std::str::from_utf8(bytes), rules.undecodable) {
             (Ok(log), _) => Cow::Borrowed(log),
-            (Err(_), Undecodable::Replaced) => String::from_utf8_lossy(bytes),
-            (Err(error), Undecodable::Refused) => {
+            (Err(_), InvalidUtf8::Replaced) => String::from_utf8_lossy(bytes),
+            (Err(error), InvalidUtf8::Refused) => {
                 return Err(format!("the harness cannot read a log that is not UTF-8: {error}"));
             }
         };
@@ -60,9 +60,9 @@ impl LogReader<'_> {
         })
     }
 
-    fn statuses(&self, log: &str) -> Result<Reading, Reading> {
+    fn parse_statuses(&self, log: &str) -> Result<ParseOutcome, ParseOutcome> {
         let rules = &self.policy.log;
-        let refused = |why: String| Err(Reading::NotGraded(why));
+        let refused = |why: String| Err(ParseOutcome::NotGraded(why));
         if let Some(said) = rules.reject.iter().find(|said| log.contains(said.as_str())) {
             return refused(format!("the log contains {said:?}"));
         }
@@ -78,7 +78,7 @@ impl LogReader<'_> {
             return refused(format!("the log does not contain {said:?}"));
         }
         let edition = self.policy.parser.edition;
-        let mut map = parse_row(self.parser, edition, self.part(log)?, self.row)?;
+        let mut map = parse_row(self.parser, edition, self.select_part(log)?, self.row)?;
         if map.is_empty() && rules.whole_if_empty {
             map = parse_row(self.parser, edition, log, self.row)?;
         }
@@ -90,29 +90,29 @@ impl LogReader<'_> {
         }
         let shows_failure = || map.iter().any(|(_, word)| matches!(word, "FAILED" | "ERROR"));
         if self.policy.exit == ExitRule::NoSilentFailure
-            && let Some(status) = self.exit(log)
+            && let Some(status) = self.exit_status(log)
             && status != 0
             && !map.is_empty()
             && !shows_failure()
         {
             return refused(format!("the tests exited with {status}, but the log has no failure"));
         }
-        Ok(Reading::Statuses(map))
+        Ok(ParseOutcome::Statuses(map))
     }
 
-    fn part<'l>(&self, log: &'l str) -> Result<&'l str, Reading> {
+    fn select_part<'l>(&self, log: &'l str) -> Result<&'l str, ParseOutcome> {
         let rules = &self.policy.log;
         Ok(match rules.part {
-            Part::Whole => log,
-            Part::AfterLast => match &rules.after_last {
+            LogPart::Whole => log,
+            LogPart::AfterLast => match &rules.after_last {
                 Some(last) => log.rsplit_once(last.as_str()).map_or(log, |(_, rest)| rest),
                 None => log,
             },
-            Part::AfterTestCommand => match &self.test_command {
+            LogPart::AfterTestCommand => match &self.test_command {
                 Some(command) => log.rsplit_once(command.as_str()).map_or(log, |(_, rest)| rest),
                 None => log,
             },
-            Part::BetweenMarkers => match &rules.markers {
+            LogPart::BetweenMarkers => match &rules.markers {
                 Some(markers) => {
                     let mut parts = log.split(markers.start.as_str());
                     let part = parts.nth(1).unwrap_or_default();
@@ -120,7 +120,7 @@ impl LogReader<'_> {
                 }
                 None => log,
             },
-            Part::BetweenTracedMarkers => match &rules.markers {
+            LogPart::BetweenTracedMarkers => match &rules.markers {
                 Some(markers) => between_traced_markers(log, &markers.start, &markers.end)?,
                 None => log,
             },
@@ -128,7 +128,7 @@ impl LogReader<'_> {
     }
 
     /// Returns the first exit status in the log, like the harness.
-    fn exit(&self, log: &str) -> Option<i64> {
+    fn exit_status(&self, log: &str) -> Option<i64> {
         let marker = self.policy.log.exit_marker.as_ref()?;
         let told = text::pattern(&format!(r"{}:{}*(-?\d+)", regex::escape(marker), text::SPACE));
         // A number too large for an exit status must not count as zero.
@@ -138,14 +138,18 @@ impl LogReader<'_> {
 
 /// SWE-smith cuts the log at the positions of the traced lines. A missing line has position -1, so
 /// the result is empty or the harness raises an exception.
-fn between_traced_markers<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
+fn between_traced_markers<'l>(
+    log: &'l str,
+    start: &str,
+    end: &str,
+) -> Result<&'l str, ParseOutcome> {
     let (start, end) = (format!("+ : '{start}'"), format!("+ : '{end}'"));
     match (log.find(&start), log.find(&end)) {
         (Some(from), Some(to)) if from <= to => {
             let body = from + start.len();
             Ok(log.get(body..to).unwrap_or_default())
         }
-        (Some(_), _) => Err(Reading::Crashed(
+        (Some(_), _) => Err(ParseOutcome::Crashed(
             "the harness raises a ValueError: the markers are in the wrong order".into(),
         )),
         (None, _) => Ok(""),

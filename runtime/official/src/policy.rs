@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::{
-    RowText, Standings,
+    RowText, StatusGrades,
     parsers::{Edition, ParserName},
 };
 
@@ -36,11 +36,11 @@ pub struct OfficialPolicy {
     pub parser: ParserRules,
     #[serde(default)]
     pub test_command: TestCommandRules,
-    pub fail_to_pass: Standings,
-    pub pass_to_pass: Standings,
+    pub fail_to_pass: StatusGrades,
+    pub pass_to_pass: StatusGrades,
     /// For both groups of rows whose `eval_type` is `fail_only`.
     #[serde(default)]
-    pub fail_only: Option<Standings>,
+    pub fail_only: Option<StatusGrades>,
     pub run: RunRules,
 }
 
@@ -133,7 +133,7 @@ pub enum ExitRule {
 #[serde(deny_unknown_fields)]
 pub struct LogRules {
     pub newlines: Newlines,
-    pub undecodable: Undecodable,
+    pub undecodable: InvalidUtf8,
     /// A log that contains one of these texts anywhere is not graded.
     pub reject: Vec<String>,
     /// Both markers must be in the log.
@@ -142,7 +142,7 @@ pub struct LogRules {
     /// This text must be in the log, ignoring case.
     #[serde(default)]
     pub require_lowercase: Option<String>,
-    pub part: Part,
+    pub part: LogPart,
     #[serde(default)]
     pub after_last: Option<String>,
     /// Whether the whole log is parsed if its part contains no tests.
@@ -167,7 +167,7 @@ pub enum Newlines {
 /// How bytes that are not UTF-8 are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Undecodable {
+pub enum InvalidUtf8 {
     Refused,
     Replaced,
 }
@@ -182,7 +182,7 @@ pub struct Markers {
 /// The part of the log that is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum LogPart {
     Whole,
     /// From the first start marker to the next marker of either kind.
     BetweenMarkers,

@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::{
     OfficialPolicy, RowText, Subject,
     parsers::{ParserName, RowFacts},
-    policy::Part,
+    policy::LogPart,
 };
 
 /// The built-in policies. A new one needs a file and a line here.
-const TEXTS: &[(&str, &str)] = &[
+const POLICY_FILES: &[(&str, &str)] = &[
     ("fea-bench", include_str!("../../../configs/benchmarks/policies/fea-bench.toml")),
     ("featurebench", include_str!("../../../configs/benchmarks/policies/featurebench.toml")),
     ("swe-bench-3.0.4", include_str!("../../../configs/benchmarks/policies/swe-bench-3.0.4.toml")),
@@ -25,7 +25,7 @@ const TEXTS: &[(&str, &str)] = &[
 ];
 
 static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::new(|| {
-    TEXTS
+    POLICY_FILES
         .iter()
         .map(|(name, text)| {
             from_toml(text).map_err(|error| PolicyError {
@@ -37,9 +37,9 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
 });
 
 /// Maximum number of characters of a parser's name in an error.
-const MAX_SHOWN: usize = 80;
+const MAX_SHOWN_NAME_CHARS: usize = 80;
 /// Maximum number of parsers listed in a hint.
-const MAX_LISTED: usize = 12;
+const MAX_LISTED_PARSERS: usize = 12;
 
 /// The reason why no official policy can grade a task, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,18 +68,18 @@ impl OfficialPolicy {
     /// # Errors
     ///
     /// There is no policy for the benchmark or its version.
-    pub fn of(task: &Task) -> Result<Option<&'static Self>, PolicyError> {
+    pub fn for_task(task: &Task) -> Result<Option<&'static Self>, PolicyError> {
         let Some(benchmark) = &task.benchmark else { return Ok(None) };
-        Self::named(benchmark).map(Some)
+        Self::for_benchmark(benchmark).map(Some)
     }
 
     /// Whether a task expects whole test files.
     pub fn expects_files(task: &Task) -> bool {
-        Self::of(task)
+        Self::for_task(task)
             .is_ok_and(|policy| policy.is_some_and(|policy| policy.subject == Subject::File))
     }
 
-    fn named(benchmark: &Benchmark) -> Result<&'static Self, PolicyError> {
+    fn for_benchmark(benchmark: &Benchmark) -> Result<&'static Self, PolicyError> {
         let all = POLICIES.as_ref().map_err(Clone::clone)?;
         let of_name: Vec<&Self> =
             all.iter().filter(|policy| policy.benchmark == benchmark.name).collect();
@@ -125,7 +125,7 @@ impl OfficialPolicy {
     /// # Errors
     ///
     /// The row names an unknown parser, or no parser is specified.
-    pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
+    pub fn parser_for(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
         self.check_parser_is_supported(task)?;
         if let Some((key, named)) = self.named_parser(task) {
@@ -165,12 +165,12 @@ impl OfficialPolicy {
         let names = &self.parser.names;
         let found = named.as_str().and_then(|named| names.get(named.trim()));
         found.copied().ok_or_else(|| {
-            let shown: String = named.to_string().chars().take(MAX_SHOWN).collect();
+            let shown: String = named.to_string().chars().take(MAX_SHOWN_NAME_CHARS).collect();
             let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             PolicyError {
                 what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
                 hint: match names.len() {
-                    many if many > MAX_LISTED => {
+                    many if many > MAX_LISTED_PARSERS => {
                         format!(
                             "see the {many} parsers of its policy in configs/benchmarks/policies"
                         )
@@ -212,9 +212,9 @@ impl OfficialPolicy {
     /// There is no parser, the parser does not support the row, or there is no test command
     /// although the log is read after it.
     pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
-        self.check_row(self.parser_of(task)?, task)?;
+        self.check_row(self.parser_for(task)?, task)?;
         match (self.subject, self.log.part) {
-            (Subject::Id, Part::AfterTestCommand) => self.test_command_of(task).map(drop),
+            (Subject::Id, LogPart::AfterTestCommand) => self.test_command_for(task).map(drop),
             _ => Ok(()),
         }
     }
@@ -247,7 +247,7 @@ impl OfficialPolicy {
     /// # Errors
     ///
     /// Neither the row nor the policy has a test command.
-    pub fn test_command_of(&self, task: &Task) -> Result<String, PolicyError> {
+    pub fn test_command_for(&self, task: &Task) -> Result<String, PolicyError> {
         let rules = &self.test_command;
         let details = task.details();
         let of_row = details.filter(|_| rules.of_row).and_then(|details| {
@@ -303,10 +303,11 @@ mod tests {
         let mut files: Vec<String> =
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         files.sort();
-        let shipped: Vec<String> = TEXTS.iter().map(|(name, _)| format!("{name}.toml")).collect();
+        let shipped: Vec<String> =
+            POLICY_FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
         assert_eq!(files, shipped, "TEXTS has every file, sorted by name");
         let all = OfficialPolicy::all().unwrap();
-        for ((name, _), policy) in TEXTS.iter().zip(all) {
+        for ((name, _), policy) in POLICY_FILES.iter().zip(all) {
             let versions = all.iter().filter(|other| other.benchmark == policy.benchmark).count();
             let expected = match versions {
                 1 => policy.benchmark.clone(),
@@ -326,7 +327,7 @@ mod tests {
                 .count();
             assert_eq!(current, 1, "{}", policy.benchmark);
             let named = task(&policy.benchmark, Some(&policy.version), serde_json::json!({}));
-            let found = OfficialPolicy::of(&named).unwrap().unwrap();
+            let found = OfficialPolicy::for_task(&named).unwrap().unwrap();
             assert_eq!(found.version, policy.version);
         }
     }
@@ -334,31 +335,31 @@ mod tests {
     #[test]
     fn unknown_name_errors_list_known_names() {
         let error =
-            OfficialPolicy::of(&task("swe-bunch", None, serde_json::json!({}))).unwrap_err();
+            OfficialPolicy::for_task(&task("swe-bunch", None, serde_json::json!({}))).unwrap_err();
         assert!(error.to_string().contains("swe-bunch"), "{error}");
-        let error =
-            OfficialPolicy::of(&task("swe-bench", Some("9"), serde_json::json!({}))).unwrap_err();
+        let error = OfficialPolicy::for_task(&task("swe-bench", Some("9"), serde_json::json!({})))
+            .unwrap_err();
         assert!(error.hint.contains("5.0.2"), "{error}");
         let unknown = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_zig"}));
-        let policy = OfficialPolicy::of(&unknown).unwrap().unwrap();
-        let error = policy.parser_of(&unknown).unwrap_err();
+        let policy = OfficialPolicy::for_task(&unknown).unwrap().unwrap();
+        let error = policy.parser_for(&unknown).unwrap_err();
         assert!(error.what.contains("parse_log_zig"), "{error}");
         let bare = task("swe-bench", None, serde_json::json!({}));
-        assert!(policy.parser_of(&bare).unwrap_err().what.contains("a/b"));
+        assert!(policy.parser_for(&bare).unwrap_err().what.contains("a/b"));
     }
 
     #[test]
     fn parsers_as_code_are_rejected() {
         let code = serde_json::json!({"log_parser_code": "def parse(log):\n    return {}"});
         let code = task("swe-bench-live", None, code);
-        let policy = OfficialPolicy::of(&code).unwrap().unwrap();
-        assert!(policy.parser_of(&code).unwrap_err().what.contains("log_parser_code"));
+        let policy = OfficialPolicy::for_task(&code).unwrap().unwrap();
+        assert!(policy.parser_for(&code).unwrap_err().what.contains("log_parser_code"));
 
         let mut smith = task("swe-smith", None, serde_json::json!({}));
-        let policy = OfficialPolicy::of(&smith).unwrap().unwrap();
-        assert_eq!(policy.parser_of(&smith).unwrap(), ParserName::Smith);
+        let policy = OfficialPolicy::for_task(&smith).unwrap().unwrap();
+        assert_eq!(policy.parser_for(&smith).unwrap(), ParserName::Smith);
         smith.repo = Some("swesmith/paramiko__paramiko.23f92003".into());
-        assert!(policy.parser_of(&smith).unwrap_err().what.contains("short summary"));
+        assert!(policy.parser_for(&smith).unwrap_err().what.contains("short summary"));
     }
 
     #[test]
@@ -366,7 +367,7 @@ mod tests {
         let row = |parser: &str, version: &str| {
             let details = serde_json::json!({"log_parser": parser, "version": version});
             let task = task("swe-bench", None, details);
-            OfficialPolicy::of(&task).unwrap().unwrap().check(&task)
+            OfficialPolicy::for_task(&task).unwrap().unwrap().check(&task)
         };
         assert!(row("parse_log_jest", "1").is_ok() && row("parse_log_lighthouse", "2.7").is_ok());
         assert!(row("parse_log_lighthouse", "x").unwrap_err().what.contains("ValueError"));
@@ -378,7 +379,7 @@ mod tests {
         let row =
             serde_json::json!({"install_config": "{\"log_parser\": \"parse_log_pytest_v2\"}"});
         let task = task("swe-rebench", None, row);
-        let policy = OfficialPolicy::of(&task).unwrap().unwrap();
-        assert_eq!(policy.parser_of(&task).unwrap(), ParserName::PytestV2);
+        let policy = OfficialPolicy::for_task(&task).unwrap().unwrap();
+        assert_eq!(policy.parser_for(&task).unwrap(), ParserName::PytestV2);
     }
 }

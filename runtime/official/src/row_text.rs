@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use proctor_types::{Details, Kept};
+use proctor_types::{DetailField, Details};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -48,9 +48,9 @@ impl RowText {
             Self::Parser => Cow::Borrowed(&details.parser),
         };
         match kept.as_ref() {
-            Kept::Absent | Kept::AsWritten(Value::Null) => None,
-            Kept::Read(text) => (!text.is_empty()).then(|| text.as_str().into()),
-            Kept::AsWritten(other) => Some(other.clone()),
+            DetailField::Absent | DetailField::AsWritten(Value::Null) => None,
+            DetailField::Read(text) => (!text.is_empty()).then(|| text.as_str().into()),
+            DetailField::AsWritten(other) => Some(other.clone()),
         }
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn of_distinguishes_other_types_from_missing_values() {
+    fn value_in_distinguishes_other_types_from_missing_values() {
         let said = |details: Value| {
             let details: Details = serde_json::from_value(details).unwrap();
             RowText::LogParser.of(&details)

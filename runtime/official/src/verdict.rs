@@ -8,7 +8,7 @@ use crate::{OfficialPolicy, Subject, parsers::StatusMap};
 
 /// The result of grading by a benchmark's own rules.
 #[derive(Debug, Clone)]
-pub struct Official {
+pub struct OfficialVerdict {
     pub benchmark: String,
     pub version: String,
     pub resolved: bool,
@@ -28,13 +28,13 @@ pub struct Official {
 
 impl OfficialPolicy {
     /// Returns the verdict if the harness has no statuses.
-    pub(crate) fn not_resolved(&self, task: &Task, why: &str) -> Official {
+    pub(crate) fn unresolved_verdict(&self, task: &Task, why: &str) -> OfficialVerdict {
         let listed = |ids: &[String]| match self.subject {
             Subject::Id => TestGroup { passed: Vec::new(), failed: ids.to_vec() },
             Subject::File => TestGroup::default(),
         };
         let (f2p, p2p) = (listed(&task.fail_to_pass), listed(&task.pass_to_pass));
-        Official {
+        OfficialVerdict {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
             resolved: false,
@@ -55,7 +55,7 @@ impl OfficialPolicy {
 }
 
 /// Adds the official grading to the strict one. The top level of the verdict is that of `official`.
-pub fn with_official(strict: Verdict, official: Official) -> Verdict {
+pub fn with_official(strict: Verdict, official: OfficialVerdict) -> Verdict {
     let mut policies = strict.policies;
     policies.insert(
         "official".to_owned(),
@@ -79,7 +79,7 @@ pub fn with_official(strict: Verdict, official: Official) -> Verdict {
 }
 
 /// Converts a word in a log to a [`TestStatus`]. A word that no harness knows counts as missing.
-pub(crate) fn status_of(word: Option<&str>) -> TestStatus {
+pub(crate) fn parse_status(word: Option<&str>) -> TestStatus {
     match word {
         Some("PASSED") => TestStatus::Passed,
         Some("FAILED") => TestStatus::Failed,
@@ -91,7 +91,12 @@ pub(crate) fn status_of(word: Option<&str>) -> TestStatus {
     }
 }
 
-pub(crate) fn counted(f2p: &TestGroup, f2p_of: usize, p2p: &TestGroup, p2p_of: usize) -> String {
+pub(crate) fn format_counts(
+    f2p: &TestGroup,
+    f2p_of: usize,
+    p2p: &TestGroup,
+    p2p_of: usize,
+) -> String {
     format!(
         "{} of {f2p_of} fail-to-pass and {} of {p2p_of} pass-to-pass tests passed",
         f2p.passed.len(),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{Cause, Fault, Layer, with_causes};
+use proctor_types::{Cause, Fault, Layer, format_error_chain};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
 /// Pauses in seconds before each attempt. After the last attempt the download fails.
@@ -38,15 +38,16 @@ impl Http {
             .read_timeout(Duration::from_secs(120));
         if let Some(path) = cert {
             let pem = std::fs::read(path).map_err(|error| {
-                fault(format!("{}: {error}", path.display())).cause(Cause::of_io(&error))
+                environment_fault(format!("{}: {error}", path.display()))
+                    .cause(Cause::from_io_error(&error))
             })?;
             let certificates = Certificate::from_pem_bundle(&pem)
-                .map_err(|error| fault(format!("{}: {error}", path.display())))?;
+                .map_err(|error| environment_fault(format!("{}: {error}", path.display())))?;
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder
             .build()
-            .map_err(|error| fault(format!("cannot create an HTTP client: {error}")))?;
+            .map_err(|error| environment_fault(format!("cannot create an HTTP client: {error}")))?;
         Ok(Self(client))
     }
 
@@ -54,37 +55,40 @@ impl Http {
     ///
     /// # Errors
     /// Returns a fault that contains host and path, but never user, password or query.
-    pub async fn bytes(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
+    pub async fn download(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut last = None;
         for pause in PAUSES {
             tokio::time::sleep(Duration::from_secs(pause)).await;
-            match self.once(url, limit).await {
+            match self.try_download(url, limit).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(Broken { fault, again: false }) => return Err(fault),
-                Err(Broken { fault, .. }) => last = Some(fault),
+                Err(DownloadError { fault, again: false }) => return Err(fault),
+                Err(DownloadError { fault, .. }) => last = Some(fault),
             }
         }
-        Err(last.unwrap_or_else(|| fault(place(url))))
+        Err(last.unwrap_or_else(|| environment_fault(redacted_url(url))))
     }
 
-    async fn once(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Broken> {
-        let failed = |error: reqwest::Error| broken(url, error);
+    async fn try_download(&self, url: &Url, limit: usize) -> Result<Vec<u8>, DownloadError> {
+        let failed = |error: reqwest::Error| download_error(url, error);
         let answer = self.0.get(url.clone()).send().await.map_err(failed)?;
         let mut answer = answer.error_for_status().map_err(failed)?;
         let mut bytes = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(failed)? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > limit {
-                let fault = fault(format!("{} is larger than {limit} bytes", place(url)));
-                return Err(Broken { fault, again: false });
+                let fault = environment_fault(format!(
+                    "{} is larger than {limit} bytes",
+                    redacted_url(url)
+                ));
+                return Err(DownloadError { fault, again: false });
             }
         }
         Ok(bytes)
     }
 
-    pub(crate) async fn page(&self, url: Url, forms: &str) -> Result<Page, Fault> {
+    pub(crate) async fn fetch_page(&self, url: Url, forms: &str) -> Result<Page, Fault> {
         let at = url.clone();
-        let failed = |error: reqwest::Error| broken(&at, error).fault;
+        let failed = |error: reqwest::Error| download_error(&at, error).fault;
         let answer = self.0.get(url).header(ACCEPT, forms).send().await.map_err(failed)?;
         let answer = answer.error_for_status().map_err(failed)?;
         let base = answer.url().clone();
@@ -95,13 +99,13 @@ impl Http {
     }
 }
 
-struct Broken {
+struct DownloadError {
     fault: Fault,
     /// Whether retrying the request may succeed.
     again: bool,
 }
 
-fn broken(url: &Url, error: reqwest::Error) -> Broken {
+fn download_error(url: &Url, error: reqwest::Error) -> DownloadError {
     let status = error.status();
     let again = status.is_none_or(|status| status.is_server_error() || status.as_u16() == 429);
     let cause = match status.map(|status| status.as_u16()) {
@@ -109,22 +113,23 @@ fn broken(url: &Url, error: reqwest::Error) -> Broken {
         Some(_) => Cause::Refused,
         None => Cause::Unreachable,
     };
-    let fault = fault(format!("{}: {}", place(url), plainly(error))).cause(cause);
-    Broken { fault, again }
+    let fault =
+        environment_fault(format!("{}: {}", redacted_url(url), error_text(error))).cause(cause);
+    DownloadError { fault, again }
 }
 
 /// Returns the URL without user, password and query, because a registry's URL may contain
 /// credentials.
-pub(crate) fn place(url: &Url) -> String {
+pub(crate) fn redacted_url(url: &Url) -> String {
     format!("{}{}", url.host_str().unwrap_or_default(), url.path())
 }
 
 /// Formats an error and its causes on one line, without the URL.
-fn plainly(error: reqwest::Error) -> String {
-    with_causes(&error.without_url())
+fn error_text(error: reqwest::Error) -> String {
+    format_error_chain(&error.without_url())
 }
 
-pub(crate) fn fault(what: impl Into<String>) -> Fault {
+pub(crate) fn environment_fault(what: impl Into<String>) -> Fault {
     Fault::new(Layer::Environment, what)
 }
 

@@ -8,4 +8,4 @@ mod pypi;
 
 pub use http::Http;
 pub use npm::{Npm, NpmRelease};
-pub use pypi::{Offer, Pypi};
+pub use pypi::{IndexFile, Pypi};

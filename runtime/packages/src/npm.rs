@@ -11,7 +11,7 @@ use proctor_types::{Cause, Fault};
 use reqwest::Url;
 use serde::Deserialize;
 
-use crate::http::{Http, fault, home, variable};
+use crate::http::{Http, environment_fault, home, variable};
 
 const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org";
 
@@ -39,13 +39,13 @@ impl Npm {
     ///
     /// # Errors
     /// Returns an error if the certificate file cannot be read.
-    pub fn of_this_host() -> Result<Self, Fault> {
+    pub fn from_env() -> Result<Self, Fault> {
         let file = variable("npm_config_userconfig")
             .or_else(|| variable("NPM_CONFIG_USERCONFIG"))
             .map(PathBuf::from)
             .or_else(|| home().map(|home| home.join(".npmrc")));
         let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-        let settings = Settings::from(&variable, &text);
+        let settings = Settings::from_env_and_files(&variable, &text);
         let http = Http::new(settings.cert.as_deref())?;
         Ok(Self { settings, http })
     }
@@ -55,7 +55,7 @@ impl Npm {
     /// # Errors
     /// Returns a fault with a hint if the registry cannot be reached, has no such version, or
     /// provides no checksum.
-    pub async fn release(&self, name: &str, version: &str) -> Result<NpmRelease, Fault> {
+    pub async fn fetch_release(&self, name: &str, version: &str) -> Result<NpmRelease, Fault> {
         let at = |fault: Fault| {
             fault
                 .context(format_args!("{name}@{version} from npm"))
@@ -63,12 +63,12 @@ impl Npm {
         };
         let registry = self.settings.registry_of(name);
         let url = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
-        let page = self.http.page(url.map_err(at)?, "application/json").await.map_err(at)?;
+        let page = self.http.fetch_page(url.map_err(at)?, "application/json").await.map_err(at)?;
         let said: Release = serde_json::from_str(&page.text).map_err(|error| {
-            at(fault(format!("the registry's response has an unknown format: {error}")))
+            at(environment_fault(format!("the registry's response has an unknown format: {error}")))
         })?;
         let Some(integrity) = said.dist.integrity else {
-            return Err(at(fault(
+            return Err(at(environment_fault(
                 "the registry's response has no checksum (dist.integrity)".to_owned(),
             )));
         };
@@ -84,7 +84,7 @@ impl Npm {
     ///
     /// # Errors
     /// Returns a fault with a hint if the registry cannot be reached or has no such package.
-    pub async fn archive(&self, name: &str, version: &str) -> Result<Vec<u8>, Fault> {
+    pub async fn download_archive(&self, name: &str, version: &str) -> Result<Vec<u8>, Fault> {
         let at = |fault: Fault| {
             fault.context(format_args!("{name}@{version} from npm")).hint(
                 "check the network, npm_config_registry and .npmrc, and that the version was published",
@@ -93,19 +93,21 @@ impl Npm {
         let registry = self.settings.registry_of(name);
         let short = name.rsplit('/').next().unwrap_or(name);
         let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
-        match self.http.bytes(&usual, SIZE_LIMIT).await {
+        match self.http.download(&usual, SIZE_LIMIT).await {
             Err(missing) if missing.cause == Cause::Missing => {
                 // A registry may store archives elsewhere. Its metadata then contains the URL.
                 let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
-                let page = self.http.page(page.map_err(at)?, "application/json").await;
+                let page = self.http.fetch_page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
                 let said: Release = serde_json::from_str(&page.text).map_err(|error| {
-                    at(fault(format!("the registry's response has an unknown format: {error}")))
+                    at(environment_fault(format!(
+                        "the registry's response has an unknown format: {error}"
+                    )))
                 })?;
                 let named = page.base.join(&said.dist.tarball);
-                let named =
-                    named.map_err(|error| at(fault(format!("invalid address: {error}"))))?;
-                self.http.bytes(&named, SIZE_LIMIT).await.map_err(at)
+                let named = named
+                    .map_err(|error| at(environment_fault(format!("invalid address: {error}"))))?;
+                self.http.download(&named, SIZE_LIMIT).await.map_err(at)
             }
             other => other.map_err(at),
         }
@@ -145,15 +147,17 @@ struct Dist {
 }
 
 fn parse(url: &str) -> Result<Url, Fault> {
-    Url::parse(url).map_err(|error| fault(format!("invalid registry address: {error}")))
+    Url::parse(url).map_err(|error| environment_fault(format!("invalid registry address: {error}")))
 }
 
 impl Settings {
-    fn from(variable: &dyn Fn(&str) -> Option<String>, file: &str) -> Self {
+    fn from_env_and_files(variable: &dyn Fn(&str) -> Option<String>, file: &str) -> Self {
         let lines = file.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
         let pairs: Vec<(&str, String)> = lines
             .filter_map(|line| line.split_once('='))
-            .map(|(key, value)| (key.trim(), expanded(value.trim().trim_matches('"'), variable)))
+            .map(|(key, value)| {
+                (key.trim(), expand_variables(value.trim().trim_matches('"'), variable))
+            })
             .collect();
         let either = |key: &str| {
             variable(&format!("npm_config_{key}"))
@@ -179,7 +183,7 @@ impl Settings {
 }
 
 /// Expands `${NAME}` to a variable. As in npm, an unset variable is left as written.
-fn expanded(value: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
+fn expand_variables(value: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
     let (mut out, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, behind)) = after.split_once('}') else { break };
@@ -197,16 +201,16 @@ mod tests {
     #[test]
     fn npm_variables_override_the_file_and_scopes_are_separate() {
         let none = |_: &str| None;
-        assert_eq!(Settings::from(&none, "").registry, DEFAULT_REGISTRY);
+        assert_eq!(Settings::from_env_and_files(&none, "").registry, DEFAULT_REGISTRY);
         let file = "# registry=https://no\nregistry = https://one/npm/\n@acme:registry=https://${HOST}/a/\n\
                     //one/:_authToken=x\ncafile=/ca.pem\n";
         let host = |key: &str| (key == "HOST").then(|| "h.test".to_owned());
-        let read = Settings::from(&host, file);
+        let read = Settings::from_env_and_files(&host, file);
         assert_eq!(read.registry_of("left-pad"), "https://one/npm");
         assert_eq!(read.registry_of("@acme/tool"), "https://h.test/a");
         assert_eq!(read.registry_of("@other/tool"), "https://one/npm");
         assert_eq!(read.cert, Some("/ca.pem".into()));
         let set = |key: &str| (key == "npm_config_registry").then(|| "https://two".to_owned());
-        assert_eq!(Settings::from(&set, file).registry_of("left-pad"), "https://two");
+        assert_eq!(Settings::from_env_and_files(&set, file).registry_of("left-pad"), "https://two");
     }
 }

@@ -20,15 +20,18 @@ pub(crate) struct PipSettings {
 impl PipSettings {
     /// Reads the environment and pip's configuration files as pip does: variables override files,
     /// and later files override earlier ones.
-    pub(crate) fn of_this_host() -> Self {
+    pub(crate) fn from_env() -> Self {
         let files: Vec<String> =
             config_files().iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
-        Self::from(&|key| env::var(key).ok().filter(|value| !value.is_empty()), &files)
+        Self::from_env_and_files(
+            &|key| env::var(key).ok().filter(|value| !value.is_empty()),
+            &files,
+        )
     }
 
-    fn from(variable: &dyn Fn(&str) -> Option<String>, files: &[String]) -> Self {
+    fn from_env_and_files(variable: &dyn Fn(&str) -> Option<String>, files: &[String]) -> Self {
         let value = |name: &str, key: &str| {
-            variable(name).or_else(|| files.iter().rev().find_map(|text| setting(text, key)))
+            variable(name).or_else(|| files.iter().rev().find_map(|text| find_setting(text, key)))
         };
         let index = value("PIP_INDEX_URL", "index-url").unwrap_or_else(|| DEFAULT_INDEX.into());
         let extra = value("PIP_EXTRA_INDEX_URL", "extra-index-url").unwrap_or_default();
@@ -58,7 +61,7 @@ fn config_files() -> Vec<PathBuf> {
 
 /// Returns a key of the `[global]`, `[install]` or `[download]` section. The more specific section
 /// takes precedence.
-fn setting(text: &str, wanted: &str) -> Option<String> {
+fn find_setting(text: &str, wanted: &str) -> Option<String> {
     let mut section = String::new();
     let mut found: Option<(u8, String)> = None;
     let mut open = None;
@@ -105,23 +108,26 @@ mod tests {
     #[test]
     fn pip_variables_override_files_and_later_files_win() {
         let none = |_: &str| None;
-        assert_eq!(PipSettings::from(&none, &[]).indexes, [DEFAULT_INDEX]);
+        assert_eq!(PipSettings::from_env_and_files(&none, &[]).indexes, [DEFAULT_INDEX]);
         let files = [
             "[global]\nindex-url = https://one/simple/\ncert=/a.pem\n".to_owned(),
             "[global]\nindex_url: https://two/simple\nextra-index-url =\n  https://x/s\n  https://y/s\n"
                 .to_owned(),
         ];
-        let read = PipSettings::from(&none, &files);
+        let read = PipSettings::from_env_and_files(&none, &files);
         assert_eq!(read.indexes, ["https://two/simple", "https://x/s", "https://y/s"]);
         assert_eq!(read.cert, Some("/a.pem".into()));
         let set = |key: &str| (key == "PIP_INDEX_URL").then(|| "https://three/simple".to_owned());
-        assert_eq!(PipSettings::from(&set, &files).indexes[0], "https://three/simple");
+        assert_eq!(
+            PipSettings::from_env_and_files(&set, &files).indexes[0],
+            "https://three/simple"
+        );
     }
 
     #[test]
     fn pip_command_section_wins() {
         let text = "[install]\nindex-url = https://i\n[global]\n# note\nindex-url = https://g\n";
-        assert_eq!(setting(text, "index-url").as_deref(), Some("https://i"));
-        assert_eq!(setting("[other]\nindex-url = x\n", "index-url"), None);
+        assert_eq!(find_setting(text, "index-url").as_deref(), Some("https://i"));
+        assert_eq!(find_setting("[other]\nindex-url = x\n", "index-url"), None);
     }
 }

@@ -1,11 +1,11 @@
 //! Downloads files from package indexes that implement the simple repository API.
 
-use proctor_types::{Cause, Fault, package_name};
+use proctor_types::{Cause, Fault, normalize_package_name};
 use reqwest::Url;
 use serde::Deserialize;
 
 use crate::{
-    http::{Http, fault},
+    http::{Http, environment_fault},
     pip_settings::PipSettings,
 };
 
@@ -13,12 +13,12 @@ use crate::{
 const SIZE_LIMIT: usize = 1 << 30;
 
 /// Prefer JSON (PEP 691). Mirrors and proxies that support only HTML (PEP 503) respond with that.
-const FORMS: &str = "application/vnd.pypi.simple.v1+json, \
+const ACCEPT_HEADER: &str = "application/vnd.pypi.simple.v1+json, \
      application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 
 /// A file offered by an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct IndexFile {
     /// The file's name.
     pub name: String,
     pub url: Url,
@@ -40,8 +40,8 @@ impl Pypi {
     ///
     /// # Errors
     /// Returns an error if the certificate file in pip's settings cannot be read.
-    pub fn of_this_host() -> Result<Self, Fault> {
-        let settings = PipSettings::of_this_host();
+    pub fn from_env() -> Result<Self, Fault> {
+        let settings = PipSettings::from_env();
         let http = Http::new(settings.cert.as_deref())?;
         Ok(Self { settings, http })
     }
@@ -51,20 +51,25 @@ impl Pypi {
     ///
     /// # Errors
     /// Returns a fault with a hint if no index has it.
-    pub async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
-        let fits = |offers: &[Offer]| {
+    pub async fn download_sdist(
+        &self,
+        name: &str,
+        version: &str,
+        sha256: &str,
+    ) -> Result<Vec<u8>, Fault> {
+        let fits = |offers: &[IndexFile]| {
             choose(offers, name, version, sha256)
                 .cloned()
-                .ok_or_else(|| unfit(offers, name, version, sha256))
+                .ok_or_else(|| mismatch_reason(offers, name, version, sha256))
         };
         let offer = self.find(name, &fits).await.map_err(|why| {
             let hint = match why.contains("SHA-256") {
                 true => "fix the task's sha256; if it is already correct, do not trust this index",
                 false => HINT,
             };
-            fault(format!("{name} {version} from PyPI: {why}")).hint(hint)
+            environment_fault(format!("{name} {version} from PyPI: {why}")).hint(hint)
         })?;
-        self.bytes(&offer).await
+        self.download(&offer).await
     }
 
     /// Returns the file of a project selected by `choose`, from the first index that has one. An
@@ -72,21 +77,21 @@ impl Pypi {
     ///
     /// # Errors
     /// Returns a fault with a hint if no index has it.
-    pub async fn offer(
+    pub async fn select_file(
         &self,
         name: &str,
-        choose: &(dyn Fn(&[Offer]) -> Result<Offer, String> + Sync),
-    ) -> Result<Offer, Fault> {
+        choose: &(dyn Fn(&[IndexFile]) -> Result<IndexFile, String> + Sync),
+    ) -> Result<IndexFile, Fault> {
         let found = self.find(name, choose).await;
-        found.map_err(|why| fault(format!("{name} from PyPI: {why}")).hint(HINT))
+        found.map_err(|why| environment_fault(format!("{name} from PyPI: {why}")).hint(HINT))
     }
 
     /// Returns every file of a project in the indexes, and the fault of an index that cannot be
     /// reached. An index without the project contributes no files.
-    pub async fn files(&self, name: &str) -> (Vec<Offer>, Option<Fault>) {
+    pub async fn list_files(&self, name: &str) -> (Vec<IndexFile>, Option<Fault>) {
         let (mut files, mut broken) = (Vec::new(), None);
         for index in &self.settings.indexes {
-            match offers(&self.http, index, name).await {
+            match fetch_index(&self.http, index, name).await {
                 Ok(offers) => files.extend(offers),
                 Err(fault) if fault.cause == Cause::Missing => {}
                 Err(fault) => {
@@ -101,11 +106,11 @@ impl Pypi {
     async fn find(
         &self,
         name: &str,
-        choose: &(dyn Fn(&[Offer]) -> Result<Offer, String> + Sync),
-    ) -> Result<Offer, String> {
+        choose: &(dyn Fn(&[IndexFile]) -> Result<IndexFile, String> + Sync),
+    ) -> Result<IndexFile, String> {
         let mut tried = Vec::new();
         for index in &self.settings.indexes {
-            let offers = offers(&self.http, index, name).await.map_err(|fault| fault.what);
+            let offers = fetch_index(&self.http, index, name).await.map_err(|fault| fault.what);
             match offers.and_then(|offers| choose(&offers)) {
                 Ok(offer) => return Ok(offer),
                 Err(why) => tried.push(why),
@@ -118,18 +123,19 @@ impl Pypi {
     ///
     /// # Errors
     /// Returns a fault that names the file.
-    pub async fn bytes(&self, offer: &Offer) -> Result<Vec<u8>, Fault> {
-        self.http.bytes(&offer.url, SIZE_LIMIT).await
+    pub async fn download(&self, offer: &IndexFile) -> Result<Vec<u8>, Fault> {
+        self.http.download(&offer.url, SIZE_LIMIT).await
     }
 }
 
 const HINT: &str =
     "check the network, PIP_INDEX_URL and pip.conf; `pip download` on this host must work too";
 
-async fn offers(http: &Http, index: &str, name: &str) -> Result<Vec<Offer>, Fault> {
-    let url = format!("{index}/{}/", package_name(name));
-    let url = Url::parse(&url).map_err(|error| fault(format!("invalid index address: {error}")))?;
-    let page = http.page(url, FORMS).await?;
+async fn fetch_index(http: &Http, index: &str, name: &str) -> Result<Vec<IndexFile>, Fault> {
+    let url = format!("{index}/{}/", normalize_package_name(name));
+    let url = Url::parse(&url)
+        .map_err(|error| environment_fault(format!("invalid index address: {error}")))?;
+    let page = http.fetch_page(url, ACCEPT_HEADER).await?;
     if page.json {
         from_json(&page.text, &page.base)
     } else {
@@ -137,19 +143,24 @@ async fn offers(http: &Http, index: &str, name: &str) -> Result<Vec<Offer>, Faul
     }
 }
 
-fn choose<'a>(offers: &'a [Offer], name: &str, version: &str, sha256: &str) -> Option<&'a Offer> {
+fn choose<'a>(
+    offers: &'a [IndexFile],
+    name: &str,
+    version: &str,
+    sha256: &str,
+) -> Option<&'a IndexFile> {
     offers.iter().find(|offer| {
-        offer.is_of(name, version)
+        offer.is_sdist_of(name, version)
             && offer.sha256.as_deref().is_none_or(|offered| offered.eq_ignore_ascii_case(sha256))
     })
 }
 
 /// Explains why no file in an index matches. Shows both checksums if the release exists with a
 /// different one.
-fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
+fn mismatch_reason(offers: &[IndexFile], name: &str, version: &str, sha256: &str) -> String {
     let others: Vec<&str> = offers
         .iter()
-        .filter(|offer| offer.is_of(name, version))
+        .filter(|offer| offer.is_sdist_of(name, version))
         .filter_map(|offer| offer.sha256.as_deref())
         .collect();
     match others[..] {
@@ -161,22 +172,24 @@ fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
     }
 }
 
-impl Offer {
+impl IndexFile {
     /// Returns whether the file is the sdist of a release.
-    pub fn is_of(&self, name: &str, version: &str) -> bool {
-        self.version(name) == Some(version)
+    pub fn is_sdist_of(&self, name: &str, version: &str) -> bool {
+        self.sdist_version(name) == Some(version)
     }
 
     /// Returns the version if the file is an sdist of this project.
-    pub fn version(&self, name: &str) -> Option<&str> {
+    pub fn sdist_version(&self, name: &str) -> Option<&str> {
         let (project, release) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
-        (package_name(project) == package_name(name)).then_some(release)
+        (normalize_package_name(project) == normalize_package_name(name)).then_some(release)
     }
 
     /// Returns whether the file is a wheel of a release.
     pub fn is_wheel_of(&self, name: &str, version: &str) -> bool {
         let mut parts = self.name.strip_suffix(".whl").unwrap_or_default().split('-');
-        let project = parts.next().is_some_and(|it| package_name(it) == package_name(name));
+        let project = parts
+            .next()
+            .is_some_and(|it| normalize_package_name(it) == normalize_package_name(name));
         project && parts.next() == Some(version)
     }
 }
@@ -196,20 +209,21 @@ struct File {
     uploaded: Option<String>,
 }
 
-fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
-    let page: Page = serde_json::from_str(text)
-        .map_err(|error| fault(format!("the index's response has an unknown format: {error}")))?;
+fn from_json(text: &str, base: &Url) -> Result<Vec<IndexFile>, Fault> {
+    let page: Page = serde_json::from_str(text).map_err(|error| {
+        environment_fault(format!("the index's response has an unknown format: {error}"))
+    })?;
     let offer = |file: File| {
         let url = base.join(&file.url).ok()?;
         let sha256 = file.hashes.get("sha256").cloned();
-        Some(Offer { name: file.filename, url, sha256, uploaded: file.uploaded })
+        Some(IndexFile { name: file.filename, url, sha256, uploaded: file.uploaded })
     };
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
 
 /// Parses the anchors of a PEP 503 page. The format is so restricted that a scan for `href` is
 /// enough.
-fn from_html(text: &str, base: &Url) -> Vec<Offer> {
+fn from_html(text: &str, base: &Url) -> Vec<IndexFile> {
     let mut out = Vec::new();
     for anchor in text.split("<a ").skip(1) {
         let Some((_, rest)) = anchor.split_once("href=") else { continue };
@@ -224,7 +238,7 @@ fn from_html(text: &str, base: &Url) -> Vec<Offer> {
         let Some(name) = url.path_segments().and_then(|mut parts| parts.next_back()) else {
             continue;
         };
-        out.push(Offer { name: name.to_owned(), url: url.clone(), sha256, uploaded: None });
+        out.push(IndexFile { name: name.to_owned(), url: url.clone(), sha256, uploaded: None });
     }
     out
 }
@@ -259,9 +273,11 @@ mod tests {
         assert_eq!(chosen.url.as_str(), "https://index.test/files/my_pkg-1.0.tar.gz");
         assert_eq!(choose(&read, "My.Pkg", "1.0", "cd"), None);
         assert!(read[1].is_wheel_of("my-pkg", "1.0") && !read[0].is_wheel_of("my-pkg", "1.0"));
-        let why = unfit(&read, "My.Pkg", "1.0", "cd");
+        let why = mismatch_reason(&read, "My.Pkg", "1.0", "cd");
         assert!(why.contains("SHA-256 ab, expected cd"), "{why}");
-        assert!(unfit(&read, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz"));
+        assert!(
+            mismatch_reason(&read, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz")
+        );
         assert_eq!(choose(&read, "pkg", "1.0", "ab"), None);
     }
 }

@@ -19,9 +19,10 @@ pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConfli
         // hunk without trailing context must match at the end.
         let anchored_head = hunk.old_start <= 1;
         let anchored_tail = hunk.lines.last().is_some_and(|line| line.side != Side::Both);
-        let at = find(&image, &old, expected, anchored_head, anchored_tail).ok_or_else(|| {
-            (index + 1, why(&image, &old, expected, anchored_head, anchored_tail))
-        })?;
+        let at =
+            find_match(&image, &old, expected, anchored_head, anchored_tail).ok_or_else(|| {
+                (index + 1, explain_conflict(&image, &old, expected, anchored_head, anchored_tail))
+            })?;
         drift += at.cast_signed() - expected.cast_signed();
         let new: Vec<_> = hunk
             .lines
@@ -37,7 +38,7 @@ pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConfli
 }
 
 /// Returns the match nearest to `expected`, preferring the earlier one if two are equally near.
-fn find(
+fn find_match(
     image: &[(&[u8], bool)],
     old: &[&[u8]],
     expected: usize,
@@ -62,8 +63,14 @@ fn find(
 }
 
 /// Explains why a hunk does not apply.
-fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail: bool) -> String {
-    if (head || tail) && find(image, old, expected, false, false).is_some() {
+fn explain_conflict(
+    image: &[(&[u8], bool)],
+    old: &[&[u8]],
+    expected: usize,
+    head: bool,
+    tail: bool,
+) -> String {
+    if (head || tail) && find_match(image, old, expected, false, false).is_some() {
         return if tail {
             "it has no context after its change, so it must apply at the end of the file, but its \
              lines are further up"
@@ -77,7 +84,7 @@ fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail
     let image_bare: Vec<_> = loose.iter().map(|(line, written)| (&line[..], *written)).collect();
     let old_bare: Vec<_> = old.iter().map(|line| bare(line)).collect();
     let old_bare: Vec<_> = old_bare.iter().map(|line| &line[..]).collect();
-    if find(&image_bare, &old_bare, expected, false, false).is_some() {
+    if find_match(&image_bare, &old_bare, expected, false, false).is_some() {
         return "only its line ends differ (carriage returns, trailing spaces or a missing last newline)"
             .into();
     }
@@ -87,17 +94,17 @@ fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail
     });
     match differs {
         Some((line, wanted, Some(found))) => {
-            format!("line {line} is {}, not {}", shown(found), shown(wanted))
+            format!("line {line} is {}, not {}", quote_line(found), quote_line(wanted))
         }
         Some((line, wanted, None)) => {
-            format!("the file ends before line {line}, which should be {}", shown(wanted))
+            format!("the file ends before line {line}, which should be {}", quote_line(wanted))
         }
         None => "another hunk of this patch changed these lines".into(),
     }
 }
 
 /// Formats a line for an error message, truncated to 60 characters.
-fn shown(line: &[u8]) -> String {
+fn quote_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
     let cut: String = text.chars().take(60).collect();
     if cut.len() < text.len() { format!("{:?}...", cut) } else { format!("{cut:?}") }

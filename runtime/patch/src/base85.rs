@@ -4,11 +4,11 @@ const ALPHABET: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
 /// Number of bytes in a full line.
-const LINE: usize = 52;
+const LINE_BYTES: usize = 52;
 
 /// Appends the encoded lines of `bytes`, each with a newline.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    for line in bytes.chunks(LINE) {
+    for line in bytes.chunks(LINE_BYTES) {
         let length = line.len() as u8;
         out.push(if length <= 26 { b'A' + length - 1 } else { b'a' + length - 27 });
         for group in line.chunks(4) {

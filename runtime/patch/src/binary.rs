@@ -5,15 +5,15 @@ use std::io::{Read as _, Write as _};
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use sha1::{Digest as _, Sha1};
 
-use crate::patch::Data;
+use crate::patch::BinaryData;
 
 /// Limit on the uncompressed bytes of one file in a patch. A few kilobytes of zlib data can expand
 /// to fill a disk.
-pub(crate) const UNPACKED_LIMIT: usize = 256 << 20;
+pub(crate) const MAX_FILE_BYTES: usize = 256 << 20;
 
 /// Limit on the bytes of all files in one patch together. A patch of a few kilobytes can describe
 /// terabytes.
-pub(crate) const WHOLE_LIMIT: usize = 512 << 20;
+pub(crate) const MAX_PATCH_BYTES: usize = 512 << 20;
 
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
@@ -24,8 +24,8 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
 
 /// Decompresses exactly `size` bytes.
 pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
-    if size > UNPACKED_LIMIT {
-        return Err(format!("{size} bytes of binary data are over the limit of {UNPACKED_LIMIT}"));
+    if size > MAX_FILE_BYTES {
+        return Err(format!("{size} bytes of binary data are over the limit of {MAX_FILE_BYTES}"));
     }
     let mut out = Vec::new();
     ZlibDecoder::new(packed)
@@ -39,10 +39,10 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
 }
 
 /// Applies binary patch data to `source`.
-pub(crate) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn apply(data: &BinaryData, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
-        Data::Literal(bytes) => Ok(bytes.clone()),
-        Data::Delta(delta) => apply_delta(delta, source),
+        BinaryData::Literal(bytes) => Ok(bytes.clone()),
+        BinaryData::Delta(delta) => apply_delta(delta, source),
     }
 }
 
@@ -70,8 +70,8 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
             source.len()
         ));
     }
-    if to > UNPACKED_LIMIT {
-        return Err(format!("a result of {to} bytes is over the limit of {UNPACKED_LIMIT}"));
+    if to > MAX_FILE_BYTES {
+        return Err(format!("a result of {to} bytes is over the limit of {MAX_FILE_BYTES}"));
     }
     let mut out = Vec::new();
     while let Some(op) = rest.next() {

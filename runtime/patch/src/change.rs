@@ -13,14 +13,14 @@ pub enum Change {
 
 /// The current file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Current {
+pub enum CurrentFile {
     File { bytes: Vec<u8>, mode: u32 },
     Link { target: RawPath },
 }
 
 /// The parts of a patch that can be applied, resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedPatch {
     pub changes: Vec<Change>,
     /// Parts that were skipped or interpreted differently, one sentence each.
     pub left_out: Vec<String>,

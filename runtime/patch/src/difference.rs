@@ -5,7 +5,7 @@ use proctor_wire::RawPath;
 
 use crate::{
     binary,
-    patch::{Body, Data, FilePatch, Hunk, Line, Side},
+    patch::{BinaryData, Body, FilePatch, Hunk, Line, Side},
 };
 
 /// The Git mode and content of one side. `None` if there is no file or it is a directory.
@@ -13,7 +13,7 @@ pub type SideContent = Option<(u32, Vec<u8>)>;
 
 /// Above this product of line counts, computing the shortest edit script may take minutes. A single
 /// hunk from the first to the last difference is equally correct.
-const COARSE_FROM: usize = 100_000_000;
+const MAX_LINE_PRODUCT: usize = 100_000_000;
 
 impl FilePatch {
     /// Returns the patch that turns `old` into `new`: a change, a creation or a deletion.
@@ -28,11 +28,11 @@ impl FilePatch {
             Body::Empty
         } else if binary::is_binary(&old_bytes) || binary::is_binary(&new_bytes) {
             Body::Binary {
-                forward: Data::Literal(new_bytes),
-                backward: Some(Data::Literal(old_bytes)),
+                forward: BinaryData::Literal(new_bytes),
+                backward: Some(BinaryData::Literal(old_bytes)),
             }
         } else {
-            Body::Text(hunks(&old_bytes, &new_bytes))
+            Body::Text(diff_hunks(&old_bytes, &new_bytes))
         };
         Self {
             old: old_mode.map(|_| path.clone()),
@@ -46,10 +46,10 @@ impl FilePatch {
     }
 }
 
-fn hunks(old: &[u8], new: &[u8]) -> Vec<Hunk> {
-    let (old_lines, new_lines) = (split(old), split(new));
-    if old_lines.len().saturating_mul(new_lines.len()) > COARSE_FROM {
-        return vec![coarse(&old_lines, &new_lines)];
+fn diff_hunks(old: &[u8], new: &[u8]) -> Vec<Hunk> {
+    let (old_lines, new_lines) = (split_lines(old), split_lines(new));
+    if old_lines.len().saturating_mul(new_lines.len()) > MAX_LINE_PRODUCT {
+        return vec![single_hunk(&old_lines, &new_lines)];
     }
     let diff = DiffOptions::new().create_patch_bytes(old, new);
     let hunks = diff.hunks().iter().map(|hunk| Hunk {
@@ -69,12 +69,12 @@ fn hunks(old: &[u8], new: &[u8]) -> Vec<Hunk> {
     hunks.collect()
 }
 
-fn split(bytes: &[u8]) -> Vec<&[u8]> {
+fn split_lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
 /// Returns a single hunk from the first to the last difference, with three lines of context.
-fn coarse(old: &[&[u8]], new: &[&[u8]]) -> Hunk {
+fn single_hunk(old: &[&[u8]], new: &[&[u8]]) -> Hunk {
     let same = |pairs: &mut dyn Iterator<Item = (&&[u8], &&[u8])>| {
         pairs.take_while(|(a, b)| a == b).count()
     };
@@ -106,7 +106,7 @@ mod tests {
     use crate::apply;
 
     #[test]
-    fn coarse_hunk_is_correct() {
+    fn single_hunk_turns_old_into_new() {
         let text = |lines: &[&str]| lines.concat().into_bytes();
         let old = text(&["1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8"]);
         for new in [
@@ -114,7 +114,7 @@ mod tests {
             text(&["0\n", "1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8\n"]),
             text(&["8"]),
         ] {
-            let hunk = coarse(&split(&old), &split(&new));
+            let hunk = single_hunk(&split_lines(&old), &split_lines(&new));
             assert_eq!(apply::apply(&[hunk], &old).unwrap(), new);
         }
     }

@@ -8,10 +8,10 @@ use crate::{Patch, PatchError};
 ///
 /// # Errors
 /// Returns an error if the mask cannot be reversed.
-pub fn gold_of(task: &Task) -> Result<Option<Vec<u8>>, PatchError> {
+pub fn gold_patch(task: &Task) -> Result<Option<Vec<u8>>, PatchError> {
     match (&task.gold, &task.mask) {
         (Some(gold), _) => Ok(Some(gold.as_bytes().to_vec())),
-        (None, Some(mask)) => Ok(Some(Patch::read(mask.as_bytes()).reversed()?.to_bytes())),
+        (None, Some(mask)) => Ok(Some(Patch::parse(mask.as_bytes()).reversed()?.to_bytes())),
         (None, None) => Ok(None),
     }
 }
@@ -29,11 +29,11 @@ mod tests {
         )
         .unwrap();
         (task.gold, task.mask) = (gold.map(Into::into), mask.map(Into::into));
-        Ok(gold_of(&task)?.map(|gold| String::from_utf8(gold).unwrap()))
+        Ok(gold_patch(&task)?.map(|gold| String::from_utf8(gold).unwrap()))
     }
 
     #[test]
-    fn gold_of_prefers_the_task_patch_to_the_reversed_mask() {
+    fn gold_patch_prefers_the_task_patch_to_the_reversed_mask() {
         assert_eq!(gold(Some("own"), Some(MASK)).unwrap().unwrap(), "own");
         let reversed = gold(None, Some(MASK)).unwrap().unwrap();
         assert!(reversed.contains("-old\n+new\n"), "{reversed}");

@@ -38,7 +38,7 @@ pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
 }
 
 /// Returns the parent directories of a path, outermost first.
-pub fn folders(path: &RawPath) -> impl Iterator<Item = RawPath> {
+pub fn parent_directories(path: &RawPath) -> impl Iterator<Item = RawPath> {
     let bytes = path.as_bytes();
     let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(at, _)| RawPath::new(&bytes[..at]))

@@ -5,7 +5,7 @@ use proctor_wire::RawPath;
 use crate::quote::unquote;
 
 /// Removes the first component (`a/` or `b/`), like `-p1`.
-fn strip(name: &[u8]) -> Option<RawPath> {
+fn strip_first_component(name: &[u8]) -> Option<RawPath> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
     // `/etc/passwd` stays absolute and is rejected later. It must not become `etc/passwd`.
     if slash == 0 {
@@ -17,7 +17,7 @@ fn strip(name: &[u8]) -> Option<RawPath> {
 
 /// Parses the name in a `--- ` or `+++ ` line. A tab ends the name, because a timestamp may follow.
 /// `/dev/null` means that the side is absent.
-pub(crate) fn side(text: &[u8]) -> Option<Option<RawPath>> {
+pub(crate) fn parse_side(text: &[u8]) -> Option<Option<RawPath>> {
     let name = match unquote(text) {
         Some((name, _)) => name,
         None => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
@@ -25,29 +25,29 @@ pub(crate) fn side(text: &[u8]) -> Option<Option<RawPath>> {
     if name == b"/dev/null" {
         return Some(None);
     }
-    strip(&name).map(Some)
+    strip_first_component(&name).map(Some)
 }
 
 /// Parses the name in a `rename` or `copy` line, which has no prefix.
-pub(crate) fn whole(text: &[u8]) -> RawPath {
+pub(crate) fn parse_unprefixed(text: &[u8]) -> RawPath {
     RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
 }
 
 /// Parses both names of a `diff --git` line. Unquoted names may contain spaces, so only a split
 /// into two equal names is accepted. Renames have separate lines for their names.
-pub(crate) fn pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
+pub(crate) fn parse_pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
     if let Some((old, rest)) = unquote(text) {
         let rest = rest.strip_prefix(b" ")?;
         let new = unquote(rest).map_or_else(|| rest.to_vec(), |(name, _)| name);
-        return Some((strip(&old)?, strip(&new)?));
+        return Some((strip_first_component(&old)?, strip_first_component(&new)?));
     }
     let blanks = (0..text.len()).filter(|at| text[*at] == b' ');
     blanks
         .filter_map(|at| {
-            let old = strip(&text[..at])?;
+            let old = strip_first_component(&text[..at])?;
             let rest = &text[at + 1..];
             let new = unquote(rest).map_or_else(|| rest.to_vec(), |(name, _)| name);
-            Some((old, strip(&new)?))
+            Some((old, strip_first_component(&new)?))
         })
         .find(|(old, new)| old == new)
 }
@@ -57,15 +57,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pair_and_side_parse_names_with_spaces_and_quotes() {
+    fn names_with_spaces_and_quotes_are_parsed() {
         let both = |name: &str| Some((RawPath::from(name), RawPath::from(name)));
-        assert_eq!(pair(b"a/x b/x"), both("x"));
-        assert_eq!(pair(b"a/x b/x b/x b/x"), both("x b/x"));
-        assert_eq!(pair(br#""a/\303\251" "b/\303\251""#), both("é"));
-        assert_eq!(pair(b"a/x b/y"), None);
-        assert_eq!(side(b"/dev/null"), Some(None));
-        assert_eq!(side(b"a/x y\t2026-01-01"), Some(Some("x y".into())));
-        assert_eq!(side(b"x"), None);
-        assert_eq!(side(b"/etc/x"), Some(Some("/etc/x".into())));
+        assert_eq!(parse_pair(b"a/x b/x"), both("x"));
+        assert_eq!(parse_pair(b"a/x b/x b/x b/x"), both("x b/x"));
+        assert_eq!(parse_pair(br#""a/\303\251" "b/\303\251""#), both("é"));
+        assert_eq!(parse_pair(b"a/x b/y"), None);
+        assert_eq!(parse_side(b"/dev/null"), Some(None));
+        assert_eq!(parse_side(b"a/x y\t2026-01-01"), Some(Some("x y".into())));
+        assert_eq!(parse_side(b"x"), None);
+        assert_eq!(parse_side(b"/etc/x"), Some(Some("/etc/x".into())));
     }
 }

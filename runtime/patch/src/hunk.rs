@@ -3,32 +3,34 @@
 use proctor_types::plural;
 
 use crate::{
-    lines::{Lines, bare},
+    lines::{Lines, trim_carriage_returns},
     patch::{Hunk, Line, Side},
 };
 
 /// Maximum number of missing blank context lines that GNU `patch` assumes were stripped from the
 /// end of a patch.
-const STRIPPED: usize = 3;
+const MAX_STRIPPED_LINES: usize = 3;
 
 /// Parses hunks until another kind of line. `name` is used in error messages.
-pub(crate) fn read(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
+pub(crate) fn parse_hunks(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
     let mut hunks = Vec::new();
     let mut count = 0;
     while lines.peek().is_some_and(|line| line.starts_with(b"@@ -")) {
         count += 1;
-        hunks.extend(one(lines, name, count));
+        hunks.extend(parse_hunk(lines, name, count));
     }
     hunks
 }
 
-fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
+fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     let at = lines.number;
     let header = lines.next().unwrap_or_default();
-    let Some(range) = ranges(bare(header)) else {
+    let Some(range) = parse_ranges(trim_carriage_returns(header)) else {
         let text = String::from_utf8_lossy(header).into_owned();
-        lines.note(format!("line {at}: {name}: hunk {count} has an invalid header: {text:?}"));
-        while runs_on(lines) {
+        lines.record_error(format!(
+            "line {at}: {name}: hunk {count} has an invalid header: {text:?}"
+        ));
+        while has_more_body_lines(lines) {
             lines.advance();
         }
         return None;
@@ -44,14 +46,14 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     while old < old_len || new < new_len {
         let line = match lines.peek() {
             Some([b'\\', ..]) if !hunk.lines.is_empty() => {
-                no_newline(lines, &mut hunk);
+                parse_no_newline(lines, &mut hunk);
                 continue;
             }
-            Some(line) => body_line(line),
+            Some(line) => parse_body_line(line),
             None => None,
         };
         let Some(line) = line else { break };
-        let counted = count_in((old, new), line.side);
+        let counted = add_line_count((old, new), line.side);
         if counted.0 > old_len || counted.1 > new_len {
             break;
         }
@@ -60,12 +62,12 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         lines.advance();
     }
     if lines.peek().is_some_and(|line| line.starts_with(b"\\")) {
-        no_newline(lines, &mut hunk);
+        parse_no_newline(lines, &mut hunk);
     }
     let missing = old_len.saturating_sub(old);
     if lines.peek().is_none()
         && !hunk.lines.is_empty()
-        && (1..=STRIPPED).contains(&missing)
+        && (1..=MAX_STRIPPED_LINES).contains(&missing)
         && new_len.saturating_sub(new) == missing
     {
         // Trimming a text removes blank lines at its end. They are not needed if the hunk shows
@@ -80,15 +82,15 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         ));
         return Some(hunk);
     }
-    if (old, new) != (old_len, new_len) || runs_on(lines) {
+    if (old, new) != (old_len, new_len) || has_more_body_lines(lines) {
         // Read the rest of the body, so that the error shows the correct counts.
-        while runs_on(lines)
-            && let Some(line) = lines.next().and_then(body_line)
+        while has_more_body_lines(lines)
+            && let Some(line) = lines.next().and_then(parse_body_line)
         {
-            (old, new) = count_in((old, new), line.side);
+            (old, new) = add_line_count((old, new), line.side);
             hunk.lines.push(line);
         }
-        lines.note(format!(
+        lines.record_error(format!(
             "line {at}: {name}: the header of hunk {count} says {old_len} old and {new_len} new \
              lines, but its body has {old} and {new}: fix the header"
         ));
@@ -96,7 +98,7 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     Some(hunk)
 }
 
-fn body_line(line: &[u8]) -> Option<Line> {
+fn parse_body_line(line: &[u8]) -> Option<Line> {
     let (side, text) = match line {
         // A completely empty line is an empty context line that lost its leading space.
         b"" | b"\r" => (Side::Both, line),
@@ -108,12 +110,12 @@ fn body_line(line: &[u8]) -> Option<Line> {
     Some(Line { side, bytes: [text, b"\n"].concat() })
 }
 
-fn count_in((old, new): (usize, usize), side: Side) -> (usize, usize) {
+fn add_line_count((old, new): (usize, usize), side: Side) -> (usize, usize) {
     (old + usize::from(side != Side::New), new + usize::from(side != Side::Old))
 }
 
 /// Parses `\ No newline at end of file`, in any language.
-fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
+fn parse_no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
     lines.advance();
     if let Some(last) = hunk.lines.last_mut()
         && last.bytes.ends_with(b"\n")
@@ -123,12 +125,12 @@ fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
 }
 
 /// Returns whether the hunk's body continues beyond its counts. Git would silently drop such lines.
-fn runs_on(lines: &Lines<'_>) -> bool {
+fn has_more_body_lines(lines: &Lines<'_>) -> bool {
     match lines.peek() {
         // The start of a mail signature, or of the next file in a patch without Git headers.
         Some(b"-- " | b"--") => false,
         Some([b'-', b'-', b'-', b' ', ..]) => {
-            !lines.second().is_some_and(|line| line.starts_with(b"+++ "))
+            !lines.peek_second().is_some_and(|line| line.starts_with(b"+++ "))
         }
         Some([b' ' | b'+' | b'-', ..]) => true,
         _ => false,
@@ -146,27 +148,27 @@ struct Ranges<'a> {
 /// -1,2 +3,4
 ///
 /// section`.
-fn ranges(header: &[u8]) -> Option<Ranges<'_>> {
+fn parse_ranges(header: &[u8]) -> Option<Ranges<'_>> {
     let rest = header.strip_prefix(b"@@ -")?;
-    let (old, rest) = range(rest)?;
+    let (old, rest) = parse_range(rest)?;
     let rest = rest.strip_prefix(b" +")?;
-    let (new, rest) = range(rest)?;
+    let (new, rest) = parse_range(rest)?;
     let section = rest.strip_prefix(b" @@")?;
     Some(Ranges { old, new, section })
 }
 
-fn range(text: &[u8]) -> Option<((usize, usize), &[u8])> {
-    let (start, rest) = number(text)?;
+fn parse_range(text: &[u8]) -> Option<((usize, usize), &[u8])> {
+    let (start, rest) = parse_number(text)?;
     match rest.strip_prefix(b",") {
         None => Some(((start, 1), rest)),
         Some(rest) => {
-            let (count, rest) = number(rest)?;
+            let (count, rest) = parse_number(rest)?;
             Some(((start, count), rest))
         }
     }
 }
 
-fn number(text: &[u8]) -> Option<(usize, &[u8])> {
+fn parse_number(text: &[u8]) -> Option<(usize, &[u8])> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let value = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
     Some((value, &text[end..]))

@@ -35,11 +35,12 @@ mod reverse;
 mod write;
 
 pub use binary::is_binary;
-pub use change::{Change, Current, PatchError, Resolved};
+pub use change::{Change, CurrentFile, PatchError, ResolvedPatch};
 pub use difference::SideContent;
-pub use gold::gold_of;
-pub use guard::{check_path, folders};
+pub use gold::gold_patch;
+pub use guard::{check_path, parent_directories};
 pub use patch::{
-    Body, Data, FilePatch, How, Hunk, Line, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, Patch, Side,
+    BinaryData, Body, ChangeKind, FilePatch, Hunk, Line, MODE_EXECUTABLE, MODE_FILE, MODE_LINK,
+    Patch, Side,
 };
 pub use proctor_wire::RawPath;

@@ -23,7 +23,7 @@ impl<'a> Lines<'a> {
         self.all.len() - self.rest.len()
     }
 
-    pub(crate) fn note(&mut self, why: String) {
+    pub(crate) fn record_error(&mut self, why: String) {
         self.wrong.get_or_insert(why);
     }
 
@@ -36,7 +36,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns the line after the one that `peek` returns.
-    pub(crate) fn second(&self) -> Option<&'a [u8]> {
+    pub(crate) fn peek_second(&self) -> Option<&'a [u8]> {
         let mut next = Self::new(self.rest);
         next.advance();
         next.peek()
@@ -59,7 +59,7 @@ impl<'a> Lines<'a> {
 
 /// Removes carriage returns from the end of a header line. There may be several if the patch passed
 /// through two systems.
-pub(crate) fn bare(mut line: &[u8]) -> &[u8] {
+pub(crate) fn trim_carriage_returns(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_suffix(b"\r") {
         line = rest;
     }

@@ -4,32 +4,32 @@ use proctor_wire::RawPath;
 
 use crate::{
     base85,
-    binary::{WHOLE_LIMIT, inflate},
+    binary::{MAX_PATCH_BYTES, inflate},
     header, hunk,
-    lines::{Lines, bare},
-    patch::{Body, Data, FilePatch, How, Patch},
+    lines::{Lines, trim_carriage_returns},
+    patch::{BinaryData, Body, ChangeKind, FilePatch, Patch},
 };
 
 impl Patch {
     /// Parses every file of the patch. Text before and between files, such as a mail header or a
     /// commit message, is skipped. Unparsable parts are skipped too but remembered: operations that
     /// need the whole patch then fail. Non-empty text without any file is an error.
-    pub fn read(patch: &[u8]) -> Self {
+    pub fn parse(patch: &[u8]) -> Self {
         let mut lines = Lines::new(patch);
         let mut files: Vec<FilePatch> = Vec::new();
         let mut unpacked = 0;
         while let Some(line) = lines.peek() {
             let start = lines.offset();
             let crlf = line.ends_with(b"\r");
-            let line = bare(line);
+            let line = trim_carriage_returns(line);
             let file = if let Some(names) = line.strip_prefix(b"diff --git ") {
-                Some(git_file(&mut lines, names))
-            } else if line.starts_with(b"--- ") && second_names_a_file(&lines) {
-                plain_file(&mut lines)
+                Some(parse_git_file(&mut lines, names))
+            } else if line.starts_with(b"--- ") && is_followed_by_new_name(&lines) {
+                parse_plain_file(&mut lines)
             } else {
                 if line.starts_with(b"@@ -") {
                     let at = lines.number;
-                    lines.note(format!(
+                    lines.record_error(format!(
                         "line {at}: a hunk without a file: the lines `--- a/...` and `+++ b/...` \
                          are missing"
                     ));
@@ -39,8 +39,10 @@ impl Patch {
             };
             let Some(mut file) = file else { continue };
             unpacked += unpacked_size(&file);
-            if unpacked > WHOLE_LIMIT {
-                lines.note(format!("its binary data is over the limit of {WHOLE_LIMIT} bytes"));
+            if unpacked > MAX_PATCH_BYTES {
+                lines.record_error(format!(
+                    "its binary data is over the limit of {MAX_PATCH_BYTES} bytes"
+                ));
                 break;
             }
             if let Some(last) = files.last_mut() {
@@ -51,15 +53,17 @@ impl Patch {
             files.push(file);
         }
         if files.is_empty() && !patch.trim_ascii().is_empty() {
-            lines.note("no file in it: no `diff --git` line and no `---` and `+++` lines".into());
+            lines.record_error(
+                "no file in it: no `diff --git` line and no `---` and `+++` lines".into(),
+            );
         }
         Self { files, wrong: lines.wrong, repairs: lines.repairs }
     }
 }
 
 fn unpacked_size(file: &FilePatch) -> usize {
-    let size = |data: &Data| match data {
-        Data::Literal(bytes) | Data::Delta(bytes) => bytes.len(),
+    let size = |data: &BinaryData| match data {
+        BinaryData::Literal(bytes) | BinaryData::Delta(bytes) => bytes.len(),
     };
     match &file.body {
         Body::Binary { forward, backward } => size(forward) + backward.as_ref().map_or(0, size),
@@ -67,21 +71,21 @@ fn unpacked_size(file: &FilePatch) -> usize {
     }
 }
 
-fn second_names_a_file(lines: &Lines<'_>) -> bool {
-    lines.second().is_some_and(|line| line.starts_with(b"+++ "))
+fn is_followed_by_new_name(lines: &Lines<'_>) -> bool {
+    lines.peek_second().is_some_and(|line| line.starts_with(b"+++ "))
 }
 
 /// Parses `--- a/x`, `+++ b/x` and hunks.
-fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
+fn parse_plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
     let at = lines.number;
-    let [old, new] = side_lines(lines);
+    let [old, new] = parse_side_lines(lines);
     let Some(name) = new.as_ref().or(old.as_ref()).cloned() else {
-        lines.note(format!("line {at}: both sides are /dev/null"));
+        lines.record_error(format!("line {at}: both sides are /dev/null"));
         return None;
     };
-    let hunks = hunk::read(lines, &name.to_string());
+    let hunks = hunk::parse_hunks(lines, &name.to_string());
     if hunks.is_empty() {
-        lines.note(format!("line {at}: {name}: no hunk after the file names"));
+        lines.record_error(format!("line {at}: {name}: no hunk after the file names"));
     }
     Some(FilePatch {
         // Two different names without a Git header: the old one is a backup's name, not a rename.
@@ -94,66 +98,68 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
 }
 
 /// Parses the names of both sides. `None` is /dev/null.
-fn side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
+fn parse_side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
     [b"--- ", b"+++ "].map(|mark| {
         let at = lines.number;
-        let line = bare(lines.next().unwrap_or_default());
+        let line = trim_carriage_returns(lines.next().unwrap_or_default());
         let text = line.strip_prefix(mark).unwrap_or_default();
-        header::side(text).unwrap_or_else(|| {
+        header::parse_side(text).unwrap_or_else(|| {
             let shown = String::from_utf8_lossy(line);
-            lines.note(format!("line {at}: no name with the prefix `a/` or `b/`: {shown:?}"));
+            lines.record_error(format!(
+                "line {at}: no name with the prefix `a/` or `b/`: {shown:?}"
+            ));
             Some(RawPath::new(text))
         })
     })
 }
 
-fn git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
+fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
     let at = lines.number;
-    let pair = header::pair(names);
+    let pair = header::parse_pair(names);
     lines.advance();
     let (mut old, mut new) = pair.map_or((None, None), |(old, new)| (Some(old), Some(new)));
     let mut file = FilePatch::default();
     let (mut created, mut removed) = (false, false);
     while let Some(line) = lines.peek() {
-        let line = bare(line);
+        let line = trim_carriage_returns(line);
         if let Some(rest) = line.strip_prefix(b"old mode ") {
-            file.old_mode = mode(lines, rest);
+            file.old_mode = parse_mode(lines, rest);
         } else if let Some(rest) = line.strip_prefix(b"new mode ") {
-            file.new_mode = mode(lines, rest);
+            file.new_mode = parse_mode(lines, rest);
         } else if let Some(rest) = line.strip_prefix(b"new file mode ") {
-            file.new_mode = mode(lines, rest);
+            file.new_mode = parse_mode(lines, rest);
             created = true;
         } else if let Some(rest) = line.strip_prefix(b"deleted file mode ") {
-            file.old_mode = mode(lines, rest);
+            file.old_mode = parse_mode(lines, rest);
             removed = true;
         } else if let Some(rest) = line.strip_prefix(b"rename from ") {
-            old = Some(header::whole(rest));
-            file.how = How::Rename;
+            old = Some(header::parse_unprefixed(rest));
+            file.how = ChangeKind::Rename;
         } else if let Some(rest) = line.strip_prefix(b"copy from ") {
-            old = Some(header::whole(rest));
-            file.how = How::Copy;
+            old = Some(header::parse_unprefixed(rest));
+            file.how = ChangeKind::Copy;
         } else if let Some(rest) =
             line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
         {
-            new = Some(header::whole(rest));
+            new = Some(header::parse_unprefixed(rest));
         } else if let Some(rest) = line.strip_prefix(b"index ") {
-            index(lines, rest, &mut file);
-        } else if line.starts_with(b"--- ") && second_names_a_file(lines) {
-            let sides = side_lines(lines);
+            parse_index(lines, rest, &mut file);
+        } else if line.starts_with(b"--- ") && is_followed_by_new_name(lines) {
+            let sides = parse_side_lines(lines);
             // /dev/null as the old name means the same as `new file mode`, which models often omit.
             created |= sides[0].is_none();
             removed |= sides[1].is_none();
-            if file.how == How::Change {
+            if file.how == ChangeKind::Change {
                 let [before, after] = sides;
                 old = before.or(old);
                 new = after.or(new);
             }
-            file.body = Body::Text(hunk::read(lines, &named(&old, &new)));
+            file.body = Body::Text(hunk::parse_hunks(lines, &display_name(&old, &new)));
             break;
         } else if line == b"GIT binary patch" {
             lines.advance();
-            file.body = binary(lines, &named(&old, &new)).unwrap_or_else(|why| {
-                lines.note(why);
+            file.body = parse_binary(lines, &display_name(&old, &new)).unwrap_or_else(|why| {
+                lines.record_error(why);
                 Body::Withheld
             });
             break;
@@ -169,42 +175,44 @@ fn git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
         lines.advance();
     }
     if created && removed {
-        lines.note(format!("line {at}: the file is both created and deleted"));
+        lines.record_error(format!("line {at}: the file is both created and deleted"));
     }
     if (!created && old.is_none()) || (!removed && new.is_none()) {
         let text = String::from_utf8_lossy(names).into_owned();
-        lines.note(format!("line {at}: no two names with the prefixes `a/` and `b/`: {text:?}"));
+        lines.record_error(format!(
+            "line {at}: no two names with the prefixes `a/` and `b/`: {text:?}"
+        ));
     }
     file.old = old.filter(|_| !created);
     file.new = new.filter(|_| !removed);
-    if file.how == How::Change
+    if file.how == ChangeKind::Change
         && let (Some(old), Some(new)) = (&file.old, &file.new)
         && old != new
     {
-        lines.note(format!("line {at}: {old} and {new}: two names and no `rename` lines"));
+        lines.record_error(format!("line {at}: {old} and {new}: two names and no `rename` lines"));
     }
     file
 }
 
-fn named(old: &Option<RawPath>, new: &Option<RawPath>) -> String {
+fn display_name(old: &Option<RawPath>, new: &Option<RawPath>) -> String {
     new.as_ref().or(old.as_ref()).map(ToString::to_string).unwrap_or_default()
 }
 
-fn mode(lines: &mut Lines<'_>, text: &[u8]) -> Option<u32> {
+fn parse_mode(lines: &mut Lines<'_>, text: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(text).ok();
     let mode = digits.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
     if mode.is_none() {
         let (at, text) = (lines.number, String::from_utf8_lossy(text));
-        lines.note(format!("line {at}: the mode {text:?} is not octal"));
+        lines.record_error(format!("line {at}: the mode {text:?} is not octal"));
     }
     mode
 }
 
 /// Parses `index 1234..5678 100644`. The mode is present if it does not change.
-fn index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
+fn parse_index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
     let text = String::from_utf8_lossy(text).into_owned();
     let (ids, stays) = match text.split_once(' ') {
-        Some((ids, stays)) => (ids, mode(lines, stays.as_bytes())),
+        Some((ids, stays)) => (ids, parse_mode(lines, stays.as_bytes())),
         None => (text.as_str(), None),
     };
     // The ids are not needed for text patches. Like Git, skip invalid ones. They are not written
@@ -220,17 +228,17 @@ fn index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
     file.new_mode = file.new_mode.or(stays);
 }
 
-fn binary(lines: &mut Lines<'_>, name: &str) -> Result<Body, String> {
+fn parse_binary(lines: &mut Lines<'_>, name: &str) -> Result<Body, String> {
     let at = lines.number;
-    let forward = data(lines)?.ok_or_else(|| format!("line {at}: {name}: no binary data"))?;
-    Ok(Body::Binary { forward, backward: data(lines)? })
+    let forward = parse_data(lines)?.ok_or_else(|| format!("line {at}: {name}: no binary data"))?;
+    Ok(Body::Binary { forward, backward: parse_data(lines)? })
 }
 
 /// Parses `literal 12` or `delta 12`, base85 lines and an empty line. Returns `None` if there is no
 /// data.
-fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
+fn parse_data(lines: &mut Lines<'_>) -> Result<Option<BinaryData>, String> {
     let at = lines.number;
-    let Some(line) = lines.peek().map(bare) else { return Ok(None) };
+    let Some(line) = lines.peek().map(trim_carriage_returns) else { return Ok(None) };
     let (delta, size) = match (line.strip_prefix(b"literal "), line.strip_prefix(b"delta ")) {
         (Some(size), _) => (false, size),
         (_, Some(size)) => (true, size),
@@ -240,7 +248,7 @@ fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
     let size: usize = size.ok_or_else(|| format!("line {at}: the size is not a number"))?;
     lines.advance();
     let mut packed = Vec::new();
-    while let Some(line) = lines.peek().map(bare).filter(|line| !line.is_empty()) {
+    while let Some(line) = lines.peek().map(trim_carriage_returns).filter(|line| !line.is_empty()) {
         if base85::decode_line(line, &mut packed).is_none() {
             return Err(format!("line {}: not git's base85 encoding", lines.number));
         }
@@ -248,5 +256,5 @@ fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
     }
     lines.advance();
     let bytes = inflate(&packed, size).map_err(|why| format!("line {at}: {why}"))?;
-    Ok(Some(if delta { Data::Delta(bytes) } else { Data::Literal(bytes) }))
+    Ok(Some(if delta { BinaryData::Delta(bytes) } else { BinaryData::Literal(bytes) }))
 }

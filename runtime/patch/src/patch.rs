@@ -22,7 +22,7 @@ impl Patch {
     ///
     /// # Errors
     /// Returns an error if part of the text could not be parsed.
-    pub(crate) fn sound(&self) -> Result<&[FilePatch], PatchError> {
+    pub(crate) fn parsed_files(&self) -> Result<&[FilePatch], PatchError> {
         match &self.wrong {
             Some(why) => Err(PatchError::Malformed { why: why.clone() }),
             None => Ok(&self.files),
@@ -31,9 +31,9 @@ impl Patch {
 
     /// Returns the paths of the files after the patch, or before it for deleted files. In text
     /// order, without duplicates.
-    pub fn names(&self) -> Vec<RawPath> {
+    pub fn paths(&self) -> Vec<RawPath> {
         let mut seen = BTreeSet::new();
-        let names = self.files.iter().map(FilePatch::name);
+        let names = self.files.iter().map(FilePatch::path);
         names.filter(|name| !name.as_bytes().is_empty() && seen.insert(name.clone())).collect()
     }
 
@@ -42,9 +42,9 @@ impl Patch {
     ///
     /// # Errors
     /// Returns an error if the patch cannot be parsed or names a forbidden path.
-    pub fn touched(&self) -> Result<Vec<RawPath>, PatchError> {
+    pub fn touched_paths(&self) -> Result<Vec<RawPath>, PatchError> {
         let mut paths = BTreeSet::new();
-        for path in self.sound()?.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
+        for path in self.parsed_files()?.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
             guard::check_path(path)?;
             paths.insert(path.clone());
         }
@@ -52,7 +52,7 @@ impl Patch {
     }
 
     /// Returns the number of added and of removed lines.
-    pub fn added_and_removed(&self) -> (usize, usize) {
+    pub fn added_and_removed_lines(&self) -> (usize, usize) {
         let lines = || self.files.iter().flat_map(FilePatch::hunks).flat_map(|hunk| &hunk.lines);
         let count = |side| lines().filter(|line| line.side == side).count();
         (count(Side::New), count(Side::Old))
@@ -66,7 +66,7 @@ pub struct FilePatch {
     pub old: Option<RawPath>,
     /// The new path. `None` if the file is deleted.
     pub new: Option<RawPath>,
-    pub how: How,
+    pub how: ChangeKind,
     /// The old Git mode, such as 0o100644 or 0o120000.
     pub old_mode: Option<u32>,
     pub new_mode: Option<u32>,
@@ -84,7 +84,7 @@ pub struct FilePatch {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum How {
+pub enum ChangeKind {
     #[default]
     Change,
     Rename,
@@ -98,15 +98,15 @@ pub enum Body {
     Empty,
     Text(Vec<Hunk>),
     Binary {
-        forward: Data,
-        backward: Option<Data>,
+        forward: BinaryData,
+        backward: Option<BinaryData>,
     },
     /// `Binary files a/x and b/x differ`: the patch does not contain the content.
     Withheld,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
+pub enum BinaryData {
     Literal(Vec<u8>),
     /// Instructions to copy from the other side or to insert bytes.
     Delta(Vec<u8>),
@@ -140,7 +140,7 @@ pub enum Side {
 
 impl FilePatch {
     /// Returns the path after the patch, or before it if the file is deleted.
-    pub fn name(&self) -> RawPath {
+    pub fn path(&self) -> RawPath {
         self.new.clone().or_else(|| self.old.clone()).unwrap_or_default()
     }
 

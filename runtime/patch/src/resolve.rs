@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_wire::RawPath;
 
 use crate::{
-    Change, Current, PatchError, Resolved, apply, binary, guard,
-    patch::{Body, FilePatch, How, MODE_EXECUTABLE, MODE_FILE, Patch, is_gitlink, is_link},
+    Change, CurrentFile, PatchError, ResolvedPatch, apply, binary, guard,
+    patch::{Body, ChangeKind, FilePatch, MODE_EXECUTABLE, MODE_FILE, Patch, is_gitlink, is_link},
 };
 
 impl Patch {
@@ -22,9 +22,9 @@ impl Patch {
     /// goes through a symlink, a file unexpectedly exists or is missing, or a hunk does not match.
     pub fn resolve(
         &self,
-        current: &dyn Fn(&RawPath) -> Option<Current>,
+        current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
     ) -> Result<Vec<Change>, PatchError> {
-        Ok(self.resolved(current, false)?.changes)
+        Ok(self.resolve_with(current, false)?.changes)
     }
 
     /// Like [`Self::resolve`], but skips parts that no tool could apply: submodules, and binary
@@ -33,41 +33,41 @@ impl Patch {
     ///
     /// # Errors
     /// Returns the errors of [`Self::resolve`] for all other parts.
-    pub fn resolve_parts(
+    pub fn resolve_lenient(
         &self,
-        current: &dyn Fn(&RawPath) -> Option<Current>,
-    ) -> Result<Resolved, PatchError> {
-        self.resolved(current, true)
+        current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
+    ) -> Result<ResolvedPatch, PatchError> {
+        self.resolve_with(current, true)
     }
 
-    fn resolved(
+    fn resolve_with(
         &self,
-        current: &dyn Fn(&RawPath) -> Option<Current>,
+        current: &dyn Fn(&RawPath) -> Option<CurrentFile>,
         lenient: bool,
-    ) -> Result<Resolved, PatchError> {
-        self.touched()?;
+    ) -> Result<ResolvedPatch, PatchError> {
+        self.touched_paths()?;
         // One file's patch may write to a path that another one vacates, in either order.
         let leaves: BTreeSet<_> = self
             .files
             .iter()
-            .filter(|file| file.how == How::Rename || file.new.is_none())
+            .filter(|file| file.how == ChangeKind::Rename || file.new.is_none())
             .filter_map(|file| file.old.clone())
             .collect();
         let left_out = self.repairs.clone();
         let mut scene =
-            Scene { current, after: BTreeMap::new(), leaves, held: 0, lenient, left_out };
+            PatchedTree { current, after: BTreeMap::new(), leaves, held: 0, lenient, left_out };
         for file in &self.files {
-            scene.play(file)?;
+            scene.apply_file(file)?;
         }
         let left_out = std::mem::take(&mut scene.left_out);
-        Ok(Resolved { changes: scene.changes()?, left_out })
+        Ok(ResolvedPatch { changes: scene.into_changes()?, left_out })
     }
 }
 
-struct Scene<'a> {
-    current: &'a dyn Fn(&RawPath) -> Option<Current>,
+struct PatchedTree<'a> {
+    current: &'a dyn Fn(&RawPath) -> Option<CurrentFile>,
     /// The content of the paths touched so far.
-    after: BTreeMap<RawPath, Option<Current>>,
+    after: BTreeMap<RawPath, Option<CurrentFile>>,
     leaves: BTreeSet<RawPath>,
     /// Total bytes of all contents so far.
     held: usize,
@@ -76,18 +76,18 @@ struct Scene<'a> {
     left_out: Vec<String>,
 }
 
-impl Scene<'_> {
-    fn now(&self, path: &RawPath) -> Option<Current> {
+impl PatchedTree<'_> {
+    fn entry(&self, path: &RawPath) -> Option<CurrentFile> {
         match self.after.get(path) {
             Some(state) => state.clone(),
             None => (self.current)(path),
         }
     }
 
-    fn play(&mut self, file: &FilePatch) -> Result<(), PatchError> {
-        let name = file.name();
+    fn apply_file(&mut self, file: &FilePatch) -> Result<(), PatchError> {
+        let name = file.path();
         let refuse = |why: &str| PatchError::Refused { path: name.clone(), why: why.to_owned() };
-        if let Some(why) = inapplicable(file).filter(|_| self.lenient) {
+        if let Some(why) = inapplicable_reason(file).filter(|_| self.lenient) {
             self.left_out.push(format!("{name}: {why}"));
             return Ok(());
         }
@@ -101,24 +101,24 @@ impl Scene<'_> {
         let source = match &file.old {
             None => None,
             // All renames and copies in a patch read the files as they were before the patch.
-            Some(old) if file.how != How::Change => Some((self.current)(old)),
-            Some(old) => Some(self.now(old)),
+            Some(old) if file.how != ChangeKind::Change => Some((self.current)(old)),
+            Some(old) => Some(self.entry(old)),
         };
         let source = match source {
             None => None,
             Some(Some(found)) => Some(found),
             // Without a Git header, an empty old side may mean that the file does not exist yet.
-            Some(None) if file.plain && makes(file) => None,
+            Some(None) if file.plain && creates_file(file) => None,
             Some(None) => return Err(refuse("there is no such file to change")),
         };
         let is_new_place = source.is_none() || file.old != file.new;
         if let Some(new) = file.new.as_ref().filter(|_| is_new_place)
-            && self.now(new).is_some()
+            && self.entry(new).is_some()
             && !self.leaves.contains(new)
         {
             return Err(refuse("the patch creates it, but it already exists"));
         }
-        let was_link = matches!(source, Some(Current::Link { .. }));
+        let was_link = matches!(source, Some(CurrentFile::Link { .. }));
         if source.is_some() && file.old_mode.is_some_and(|mode| is_link(mode) != was_link) {
             return Err(refuse(
                 "this is a link in the patch or in the tree, but a file in the other",
@@ -126,12 +126,14 @@ impl Scene<'_> {
         }
         let (bytes, mode) = match source {
             None => (Vec::new(), None),
-            Some(Current::File { bytes, mode }) => (bytes, Some(mode)),
-            Some(Current::Link { target }) => (target.0, None),
+            Some(CurrentFile::File { bytes, mode }) => (bytes, Some(mode)),
+            Some(CurrentFile::Link { target }) => (target.0, None),
         };
-        let after = match content(file, &name, &bytes) {
+        let after = match patched_content(file, &name, &bytes) {
             Err(conflict) if self.lenient && file.crlf => {
-                let Some(after) = without_returns(file, &bytes) else { return Err(conflict) };
+                let Some(after) = apply_without_carriage_returns(file, &bytes) else {
+                    return Err(conflict);
+                };
                 let why = "the patch has carriage returns, but the file has none";
                 self.left_out.push(format!("{name}: {why}"));
                 after
@@ -139,8 +141,8 @@ impl Scene<'_> {
             after => after?,
         };
         self.held += after.len();
-        if self.held > binary::WHOLE_LIMIT {
-            let limit = binary::WHOLE_LIMIT;
+        if self.held > binary::MAX_PATCH_BYTES {
+            let limit = binary::MAX_PATCH_BYTES;
             return Err(refuse(&format!(
                 "the patch's files together have more than {limit} bytes"
             )));
@@ -157,11 +159,11 @@ impl Scene<'_> {
             if after.is_empty() || after.contains(&0) {
                 return Err(refuse("the target of the link is empty or contains a NUL byte"));
             }
-            Current::Link { target: RawPath(after) }
+            CurrentFile::Link { target: RawPath(after) }
         } else {
-            Current::File { bytes: after, mode: permissions(mode, file.new_mode) }
+            CurrentFile::File { bytes: after, mode: new_permissions(mode, file.new_mode) }
         };
-        if file.how == How::Rename
+        if file.how == ChangeKind::Rename
             && let Some(old) = &file.old
             && !matches!(self.after.get(old), Some(Some(_)))
         {
@@ -171,7 +173,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    fn changes(self) -> Result<Vec<Change>, PatchError> {
+    fn into_changes(self) -> Result<Vec<Change>, PatchError> {
         let (mut removals, mut writes) = (Vec::new(), Vec::new());
         for (path, state) in &self.after {
             let before = (self.current)(path);
@@ -182,20 +184,22 @@ impl Scene<'_> {
                 removals.push(Change::Remove { path: path.clone() });
                 continue;
             };
-            for folder in guard::folders(path) {
-                let why = match self.now(&folder) {
+            for folder in guard::parent_directories(path) {
+                let why = match self.entry(&folder) {
                     None => continue,
-                    Some(Current::Link { .. }) => {
+                    Some(CurrentFile::Link { .. }) => {
                         format!("its path goes through the link {folder}")
                     }
-                    Some(Current::File { .. }) => format!("{folder} is a file, not a folder"),
+                    Some(CurrentFile::File { .. }) => format!("{folder} is a file, not a folder"),
                 };
                 return Err(PatchError::Refused { path: path.clone(), why });
             }
             let path = path.clone();
             writes.push(match state.clone() {
-                Current::File { bytes, mode } => Change::Write { path, bytes, mode: Some(mode) },
-                Current::Link { target } => Change::Symlink { path, target },
+                CurrentFile::File { bytes, mode } => {
+                    Change::Write { path, bytes, mode: Some(mode) }
+                }
+                CurrentFile::Link { target } => Change::Symlink { path, target },
             });
         }
         removals.append(&mut writes);
@@ -204,7 +208,7 @@ impl Scene<'_> {
 }
 
 /// Returns whether all hunks of a plain patch have an empty old side.
-fn makes(file: &FilePatch) -> bool {
+fn creates_file(file: &FilePatch) -> bool {
     match &file.body {
         Body::Text(hunks) => {
             file.new.is_some()
@@ -216,7 +220,7 @@ fn makes(file: &FilePatch) -> bool {
 
 /// Returns why no tool could apply this part, if so. Tools reject a deletion without the binary
 /// content, although it is not needed.
-fn inapplicable(file: &FilePatch) -> Option<&'static str> {
+fn inapplicable_reason(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
         return Some("a submodule, skipped");
     }
@@ -225,7 +229,7 @@ fn inapplicable(file: &FilePatch) -> Option<&'static str> {
 }
 
 /// Returns the content after applying the hunks without their carriage returns.
-fn without_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
+fn apply_without_carriage_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
     let mut hunks = file.hunks().to_vec();
     for line in hunks.iter_mut().flat_map(|hunk| &mut hunk.lines) {
         let end = if line.bytes.ends_with(b"\n") { line.bytes.len() - 1 } else { line.bytes.len() };
@@ -236,7 +240,7 @@ fn without_returns(file: &FilePatch, before: &[u8]) -> Option<Vec<u8>> {
     if hunks.is_empty() { None } else { apply::apply(&hunks, before).ok() }
 }
 
-fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, PatchError> {
+fn patched_content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, PatchError> {
     let refuse = |why: String| PatchError::Refused { path: name.clone(), why };
     match &file.body {
         Body::Empty => Ok(before.to_vec()),
@@ -259,7 +263,7 @@ fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, P
 }
 
 /// Returns the new permissions. A patch only sets the executable bit; other bits are kept.
-fn permissions(before: Option<u32>, said: Option<u32>) -> u32 {
+fn new_permissions(before: Option<u32>, said: Option<u32>) -> u32 {
     match (before, said) {
         (None, said) => said.unwrap_or(MODE_FILE) & 0o777,
         (Some(before), None) => before,

@@ -2,7 +2,7 @@
 
 use crate::{
     PatchError,
-    patch::{Body, FilePatch, How, Hunk, Line, Patch, Side},
+    patch::{Body, ChangeKind, FilePatch, Hunk, Line, Patch, Side},
 };
 
 impl Patch {
@@ -12,22 +12,22 @@ impl Patch {
     /// Returns an error if the patch cannot be parsed or lacks what the reverse needs: the content
     /// of a copy, or the old binary content.
     pub fn reversed(self) -> Result<Self, PatchError> {
-        self.touched()?;
+        self.touched_paths()?;
         // Reverse the order of files, because order matters if two entries affect one path.
-        let files = self.files.into_iter().rev().map(turn).collect::<Result<_, _>>()?;
+        let files = self.files.into_iter().rev().map(reverse_file).collect::<Result<_, _>>()?;
         Ok(Self { files, wrong: None, repairs: Vec::new() })
     }
 }
 
-fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
-    let path = file.name();
+fn reverse_file(file: FilePatch) -> Result<FilePatch, PatchError> {
+    let path = file.path();
     let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.to_owned() });
-    if file.how == How::Copy {
+    if file.how == ChangeKind::Copy {
         return refuse("a copy cannot be reversed: the patch does not contain the copied content");
     }
     let body = match file.body {
         Body::Empty => Body::Empty,
-        Body::Text(hunks) => Body::Text(hunks.into_iter().map(turn_hunk).collect()),
+        Body::Text(hunks) => Body::Text(hunks.into_iter().map(reverse_hunk).collect()),
         Body::Binary { forward, backward: Some(backward) } => {
             Body::Binary { forward: backward, backward: Some(forward) }
         }
@@ -47,7 +47,7 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
     })
 }
 
-fn turn_hunk(hunk: Hunk) -> Hunk {
+fn reverse_hunk(hunk: Hunk) -> Hunk {
     let mut lines = Vec::with_capacity(hunk.lines.len());
     // Removed lines come before added ones, so reorder each run of changes.
     let mut added: Vec<Line> = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::{
     base85, binary,
-    patch::{Body, Data, FilePatch, How, Hunk, MODE_FILE, Patch, Side},
+    patch::{BinaryData, Body, ChangeKind, FilePatch, Hunk, MODE_FILE, Patch, Side},
     quote::quote,
 };
 
@@ -44,7 +44,7 @@ impl FilePatch {
         // For a plain patch, this line would add information that was not in the text: whether the
         // file exists.
         if !self.plain {
-            line(out, &[b"diff --git ", &a, b" ", &b]);
+            write_line(out, &[b"diff --git ", &a, b" ", &b]);
         }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
         let index = self.index.as_ref().filter(|_| !self.is_header_only());
@@ -54,71 +54,71 @@ impl FilePatch {
             _ if self.plain => {}
             (None, _) => {
                 let mode = self.new_mode.unwrap_or(MODE_FILE);
-                line(out, &[b"new file mode ", &octal(mode)]);
+                write_line(out, &[b"new file mode ", &octal(mode)]);
             }
             (_, None) => {
                 let mode = self.old_mode.unwrap_or(MODE_FILE);
-                line(out, &[b"deleted file mode ", &octal(mode)]);
+                write_line(out, &[b"deleted file mode ", &octal(mode)]);
             }
             _ => {
                 let changes = |mode: Option<u32>| mode.filter(|_| stays.is_none());
                 if let Some(before) = changes(self.old_mode) {
-                    line(out, &[b"old mode ", &octal(before)]);
+                    write_line(out, &[b"old mode ", &octal(before)]);
                 }
                 // A model may write only `new mode`. It has the same effect as both lines.
                 if let Some(after) = changes(self.new_mode) {
-                    line(out, &[b"new mode ", &octal(after)]);
+                    write_line(out, &[b"new mode ", &octal(after)]);
                 }
             }
         }
         let verb: Option<&[u8]> = match self.how {
-            How::Change => None,
-            How::Rename => Some(b"rename"),
-            How::Copy => Some(b"copy"),
+            ChangeKind::Change => None,
+            ChangeKind::Rename => Some(b"rename"),
+            ChangeKind::Copy => Some(b"copy"),
         };
         if let Some(verb) = verb {
-            line(out, &[verb, b" from ", &quote(old)]);
-            line(out, &[verb, b" to ", &quote(new)]);
+            write_line(out, &[verb, b" from ", &quote(old)]);
+            write_line(out, &[verb, b" to ", &quote(new)]);
         }
         if let Some((before, after)) = index {
             let both = self.old.is_some() && self.new.is_some();
             let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
             let mode = mode.unwrap_or_default();
-            line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
+            write_line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
         }
         match &self.body {
             _ if self.is_header_only() => {}
             Body::Empty => {}
             Body::Text(hunks) => {
-                side(out, b"--- ", self.old.as_ref().map(|_| &a[..]));
-                side(out, b"+++ ", self.new.as_ref().map(|_| &b[..]));
-                hunks.iter().for_each(|one| hunk(one, out));
+                write_side(out, b"--- ", self.old.as_ref().map(|_| &a[..]));
+                write_side(out, b"+++ ", self.new.as_ref().map(|_| &b[..]));
+                hunks.iter().for_each(|one| write_hunk(one, out));
             }
             Body::Binary { forward, backward } => {
-                line(out, &[b"GIT binary patch"]);
-                data(forward, out);
+                write_line(out, &[b"GIT binary patch"]);
+                write_data(forward, out);
                 if let Some(backward) = backward {
-                    data(backward, out);
+                    write_data(backward, out);
                 }
             }
-            Body::Withheld => line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]),
+            Body::Withheld => write_line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]),
         }
     }
 }
 
-fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
+fn write_line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
     out.push(b'\n');
 }
 
 /// Like Git, append a tab to a name with spaces, so that the rest is not parsed as a timestamp.
-fn side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
+fn write_side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
     let name = name.unwrap_or(b"/dev/null");
     let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };
-    line(out, &[mark, name, tab]);
+    write_line(out, &[mark, name, tab]);
 }
 
-fn hunk(hunk: &Hunk, out: &mut Vec<u8>) {
+fn write_hunk(hunk: &Hunk, out: &mut Vec<u8>) {
     let range = |start: usize, count: usize| match count {
         1 => start.to_string(),
         _ => format!("{start},{count}"),
@@ -126,7 +126,7 @@ fn hunk(hunk: &Hunk, out: &mut Vec<u8>) {
     let old = range(hunk.old_start, hunk.old_lines().count());
     let kept = hunk.lines.iter().filter(|line| line.side != Side::Old);
     let new = range(hunk.new_start, kept.count());
-    line(out, &[format!("@@ -{old} +{new} @@").as_bytes(), &hunk.section]);
+    write_line(out, &[format!("@@ -{old} +{new} @@").as_bytes(), &hunk.section]);
     for one in &hunk.lines {
         out.push(match one.side {
             Side::Both => b' ',
@@ -140,12 +140,12 @@ fn hunk(hunk: &Hunk, out: &mut Vec<u8>) {
     }
 }
 
-fn data(data: &Data, out: &mut Vec<u8>) {
+fn write_data(data: &BinaryData, out: &mut Vec<u8>) {
     let (kind, bytes) = match data {
-        Data::Literal(bytes) => ("literal", bytes),
-        Data::Delta(bytes) => ("delta", bytes),
+        BinaryData::Literal(bytes) => ("literal", bytes),
+        BinaryData::Delta(bytes) => ("delta", bytes),
     };
-    line(out, &[format!("{kind} {}", bytes.len()).as_bytes()]);
+    write_line(out, &[format!("{kind} {}", bytes.len()).as_bytes()]);
     base85::encode(&binary::deflate(bytes), out);
     out.push(b'\n');
 }

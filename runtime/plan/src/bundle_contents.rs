@@ -6,11 +6,11 @@ use proctor_config::ConfigFile;
 use proctor_run::PlannedTask;
 use proctor_sandbox_api::{Mount, wire::RawPath};
 use proctor_scaffold_api::ScaffoldSource;
-use proctor_setup::{BundleCopy, bundle_copies};
+use proctor_setup::{BundleCopy, find_bundle_copies};
 use proctor_types::{Arm, Task, UserError, plural};
 use serde_json::Value;
 
-use crate::checks::{AtArm, named};
+use crate::checks::{ArmLocator, format_ids};
 
 /// Rejects an agent whose bundle contains a copy of a task's hidden content or of the package
 /// under test. Skips bundles that are not built yet; a run builds them first.
@@ -19,21 +19,21 @@ pub fn check(
     file: &ConfigFile,
     arms: &[Arm],
     tasks: &[PlannedTask],
-    place: AtArm<'_>,
+    place: ArmLocator<'_>,
 ) -> Result<(), UserError> {
     let tasks: Vec<&Task> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
     let mut wrong = Vec::new();
     for (digest, mounts) in mounts(scaffolds, file)? {
         let mut copies = BTreeMap::new();
         for mount in mounts {
-            let found = bundle_copies(&mount.folder, &tasks)
+            let found = find_bundle_copies(&mount.folder, &tasks)
                 .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
             copies.extend(found.into_iter().map(|(at, copy)| (at, (mount.at.clone(), copy))));
         }
         let of_bundle = |arm: &&Arm| arm.prompts["bundle"]["digest"] == digest.as_str();
         let arms: Vec<&Arm> = arms.iter().filter(of_bundle).collect();
         if let (Some(first), false) = (arms.first(), copies.is_empty()) {
-            wrong.push((*first, said(&arms, &tasks, &copies)));
+            wrong.push((*first, describe_copies(&arms, &tasks, &copies)));
         }
     }
     let Some((first, _)) = wrong.first() else { return Ok(()) };
@@ -53,7 +53,7 @@ fn mounts(
 ) -> Result<BTreeMap<String, Vec<Mount>>, UserError> {
     let mut found = BTreeMap::new();
     for arm in &file.arms {
-        let Some(scaffold) = scaffolds.named(&arm.scaffold)? else { continue };
+        let Some(scaffold) = scaffolds.find_scaffold(&arm.scaffold)? else { continue };
         if let Some(Value::String(digest)) = scaffold.factors()["bundle"].get("digest") {
             found.insert(digest.clone(), scaffold.mounts());
         }
@@ -64,7 +64,7 @@ fn mounts(
 /// Copies by task index, each with its mount point in the agent's sandbox.
 type Copies = BTreeMap<usize, (RawPath, BundleCopy)>;
 
-fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
+fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
     let names = arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
     let of = if arms.len() == 1 { "arm" } else { "arms" };
     let hidden = copies.keys().filter_map(|at| tasks.get(*at)).map(|task| task.id.as_str());
@@ -74,6 +74,6 @@ fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
     format!(
         "the agent of {of} {names} contains a copy of the solution of {}: {}{first}",
         plural(copies.len(), "task"),
-        named(hidden)
+        format_ids(hidden)
     )
 }

@@ -11,50 +11,52 @@ use proctor_run::{PlannedTask, has_interfaces, missing_hints, shown_tests};
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{
-    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, first_of, plural,
+    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, join_first_few,
+    plural,
 };
 
 use crate::machine_limits;
 
 /// Adds the location in an arm's configuration to a message. Arguments: the arm, the key in its table,
 /// and the message.
-pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
+pub type ArmLocator<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
 /// Rejects tasks that no trial of an arm could run.
-pub fn plan(
+pub fn check_plan(
     scaffolds: &dyn ScaffoldSource,
     arms: &[Arm],
     tasks: &[PlannedTask],
     switch: &str,
-    place: AtArm<'_>,
+    place: ArmLocator<'_>,
 ) -> Result<(), UserError> {
-    sandboxes(arms, tasks, switch, place)?;
-    gradable(tasks)?;
+    check_sandboxes(arms, tasks, switch, place)?;
+    check_gradable(tasks)?;
     for arm in arms {
-        gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
-        egress(arm, tasks)?;
+        check_gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
+        check_egress(arm, tasks)?;
     }
-    for (name, scaffold) in scaffolds.of_arms(arms)? {
+    for (name, scaffold) in scaffolds.scaffolds_for_arms(arms)? {
         for arm in arms.iter().filter(|arm| arm.scaffold == name) {
-            user(arm, scaffold.as_ref(), tasks).map_err(|error| place(arm, "scaffold", error))?;
+            check_user(arm, scaffold.as_ref(), tasks)
+                .map_err(|error| place(arm, "scaffold", error))?;
         }
     }
     Ok(())
 }
 
 /// Rejects tasks whose sandbox this machine or the arms' back end cannot start.
-pub fn sandboxes(
+pub fn check_sandboxes(
     arms: &[Arm],
     tasks: &[PlannedTask],
     switch: &str,
-    place: AtArm<'_>,
+    place: ArmLocator<'_>,
 ) -> Result<(), UserError> {
     machine_limits::check(arms, tasks, place)?;
-    bases(arms, tasks, switch, place)
+    check_bases(arms, tasks, switch, place)
 }
 
 /// Rejects a `[statement]` key that changes no task. `tasks` contains all tasks of the plan.
-pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
+pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
         let error = UserError::new("has no effect: no statement has an interfaces section");
@@ -77,9 +79,10 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
 }
 
 /// Rejects an agent that cannot run as a task's user.
-fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
+fn check_user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
     for planned in tasks {
-        let Some((what, hint)) = scaffold.refuses_user(planned.task.user.as_deref()) else {
+        let Some((what, hint)) = scaffold.unsupported_user_reason(planned.task.user.as_deref())
+        else {
             continue;
         };
         let what = format!("{what}, but task `{}` specifies no other user", planned.task.id);
@@ -90,17 +93,17 @@ fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(),
 
 /// Rejects a missing base or source, and an image on a back end that does not support images.
 /// `switch` tells the user how to choose another back end.
-fn bases(
+fn check_bases(
     arms: &[Arm],
     tasks: &[PlannedTask],
     switch: &str,
-    place: AtArm<'_>,
+    place: ArmLocator<'_>,
 ) -> Result<(), UserError> {
     let (mut images, mut builds) = (Vec::<(&str, String)>::new(), Vec::<(&str, String)>::new());
     let mistake = |fault: Fault| UserError { what: fault.what, hint: fault.hint };
     for planned in tasks {
         proctor_setup::check_source(&planned.task, &planned.base_dir).map_err(mistake)?;
-        let base = proctor_setup::base_of(&planned.task, &planned.base_dir);
+        let base = proctor_setup::sandbox_base(&planned.task, &planned.base_dir);
         match base.map_err(mistake)? {
             Base::Image(image) => images.push((planned.task.id.as_str(), image)),
             Base::Dockerfile(folder) => {
@@ -111,7 +114,7 @@ fn bases(
     }
     let native = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native);
     if let (Some(arm), Some((_, folder))) = (native, builds.first()) {
-        let (count, ids) = (builds.len(), named(builds.iter().map(|(id, _)| *id)));
+        let (count, ids) = (builds.len(), format_ids(builds.iter().map(|(id, _)| *id)));
         let verb = if count == 1 { "is" } else { "are" };
         let what = format!(
             "{} {verb} built from `environment.dockerfile` (`{folder}`), which native sandboxes do not support: {ids}",
@@ -124,7 +127,7 @@ fn bases(
         return Err(place(arm, "sandbox.kind", UserError::new(what).hint(hint)));
     }
     let (Some(arm), Some((_, image))) = (native, images.first()) else { return Ok(()) };
-    let (count, ids) = (images.len(), named(images.iter().map(|(id, _)| *id)));
+    let (count, ids) = (images.len(), format_ids(images.iter().map(|(id, _)| *id)));
     let verb = if count == 1 { "needs" } else { "need" };
     let what = format!(
         "{} {verb} a Docker image (`{image}`), which native sandboxes do not support: {ids}",
@@ -138,7 +141,7 @@ fn bases(
 }
 
 /// Rejects tasks that no grader can grade, because their trials would be paid for in vain.
-fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
+fn check_gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
     let mut first = None;
     let mut ids = Vec::new();
     for planned in tasks {
@@ -147,7 +150,7 @@ fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
         first.get_or_insert(fault);
     }
     let Some(fault) = first else { return Ok(()) };
-    let (count, ids) = (plural(ids.len(), "task"), named(ids.iter().copied()));
+    let (count, ids) = (plural(ids.len(), "task"), format_ids(ids.iter().copied()));
     let hint = fault.hint.map_or(String::new(), |hint| format!("{hint}; or "));
     let what = format!("{count} cannot be graded: {ids}: {}", fault.what);
     Err(UserError::new(what)
@@ -161,7 +164,7 @@ pub fn has_gold(task: &Task) -> bool {
 }
 
 /// Rejects a `gold` arm for tasks that have no solution.
-fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
+fn check_gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.scaffold != "gold" {
         return Ok(());
     }
@@ -174,7 +177,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
         return Ok(());
     }
     let (verb, ids) =
-        (if secret.len() == 1 { "has" } else { "have" }, named(secret.iter().copied()));
+        (if secret.len() == 1 { "has" } else { "have" }, format_ids(secret.iter().copied()));
     let what = format!(
         "{} {verb} neither a gold patch, nor a mask, nor `solution/solve.sh`, so `gold` has nothing to apply: \
          {ids}",
@@ -186,7 +189,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
 }
 
 /// Checks that the arm's proxy, if it opens one, can enforce each task's `blocked_urls`.
-fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
+fn check_egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.network.mode == NetworkMode::Closed {
         return Ok(());
     }
@@ -201,7 +204,7 @@ fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
 
 /// Rejects replaying a trajectory on another task. Its actions would run on different files, so
 /// the result would be meaningless.
-pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
+pub fn check_replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let shown = trajectory.display();
     let hint =
         "pass the trajectory.jsonl of a trial of this task, or run only the trajectory's task";
@@ -237,12 +240,12 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
     let of = recorded.into_iter().collect::<Vec<_>>().join(", ");
     let what = format!(
         "{shown} records a trial of task `{of}`, but the plan has {}",
-        named(others.iter().copied())
+        format_ids(others.iter().copied())
     );
     Err(UserError::new(what).hint(hint))
 }
 
 /// Formats the first IDs of a list.
-pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
-    first_of(ids.map(|id| format!("`{id}`")).collect())
+pub fn format_ids<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    join_first_few(ids.map(|id| format!("`{id}`")).collect())
 }

@@ -9,13 +9,13 @@ use std::{collections::BTreeSet, path::Path};
 use proctor_config::RunConfig;
 use proctor_record::{RunDir, now};
 use proctor_run::Plan;
-use proctor_scaffold_api::Say;
+use proctor_scaffold_api::ProgressSink;
 use proctor_types::{
     Arm, CONFIG_VERSION, RunChange, RunRecord, RunTask, Selection, UserError, plural,
 };
 use serde_json::{Map, Value};
 
-use crate::{Continuation, PlanError, Reopened, rules};
+use crate::{Continuation, PlanError, ReopenedRun, rules};
 
 /// A locked run to extend, with its new plan and the size of its old one.
 pub struct Extension {
@@ -30,13 +30,17 @@ pub struct Extension {
 ///
 /// # Errors
 /// There is no run, it was made under other rules, or workers use it.
-pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
-    if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
+pub fn open(
+    out: &Path,
+    resolved: &RunConfig,
+    say: ProgressSink<'_>,
+) -> Result<Extension, PlanError> {
+    if !RunDir::open_read_only(out).is_ok_and(|run| run.path().is_dir()) {
         let what = format!("--extend: {} is not a run directory", out.display());
         let hint = "omit --extend to start a run there, or pass the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let Reopened { run, record, .. } = Reopened::open(out, Continuation::More, say)?;
+    let ReopenedRun { run, record, .. } = ReopenedRun::open(out, Continuation::More, say)?;
     merge_configuration(run, record, resolved, say)
 }
 
@@ -44,10 +48,14 @@ pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension,
 ///
 /// # Errors
 /// Same as `open`.
-pub fn view(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
-    let run = RunDir::view(out)?;
+pub fn open_read_only(
+    out: &Path,
+    resolved: &RunConfig,
+    say: ProgressSink<'_>,
+) -> Result<Extension, PlanError> {
+    let run = RunDir::open_read_only(out)?;
     let record = run.read_run()?;
-    rules::expect_present(&run, &record)?;
+    rules::require_current_rules(&run, &record)?;
     merge_configuration(run, record, resolved, say)
 }
 
@@ -55,7 +63,7 @@ fn merge_configuration(
     run: RunDir,
     mut record: RunRecord,
     resolved: &RunConfig,
-    say: Say<'_>,
+    say: ProgressSink<'_>,
 ) -> Result<Extension, PlanError> {
     let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
@@ -98,9 +106,9 @@ impl Extension {
     ///
     /// # Errors
     /// The run cannot be read.
-    pub fn missing(&self) -> Result<Vec<String>, PlanError> {
+    pub fn missing_trials(&self) -> Result<Vec<String>, PlanError> {
         let mut missing = Vec::new();
-        for (id, _, arm) in Plan::of(&self.record).trials() {
+        for (id, _, arm) in Plan::from_record(&self.record).trials() {
             if self.run.check(&id).verdict.is_none() {
                 missing.push(format!("{}/{}/{}", id.task, arm.name, id.attempt));
             }
@@ -109,7 +117,7 @@ impl Extension {
     }
 
     /// Summarizes the additions in one line.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let added = [
             plural(self.record.arms.len() - self.arms, "arm"),
             plural(self.record.tasks.len() - self.tasks, "task"),
@@ -120,7 +128,7 @@ impl Extension {
 
     /// Writes the new plan.
     pub fn write(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
-        let change = format!("extended: {}", self.told());
+        let change = format!("extended: {}", self.summary());
         self.record.changes.push(RunChange {
             at: now(),
             proctor: env!("CARGO_PKG_VERSION").into(),
@@ -134,8 +142,12 @@ impl Extension {
 
 /// Merges the configuration's arms into the record. Existing arms get the current endpoints, and
 /// new arms are appended.
-fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Result<(), PlanError> {
-    let mut config = resolved.file.recorded()?;
+fn merge_arms(
+    record: &mut RunRecord,
+    resolved: &RunConfig,
+    say: ProgressSink<'_>,
+) -> Result<(), PlanError> {
+    let mut config = resolved.file.to_record()?;
     let written = std::mem::take(&mut config.arms);
     let mut kept = record.config.arms.clone();
     let mut names: BTreeSet<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
@@ -148,7 +160,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
                 *known = Arm { name: name.clone(), ..arm.clone() };
                 (name, false)
             }
-            None => (named(arm, &record.arms, &names, say), true),
+            None => (unique_arm_name(arm, &record.arms, &names, say), true),
         };
         file.name.clone_from(&name);
         if is_new {
@@ -183,7 +195,12 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
 
 /// Returns the name of a new arm. If an arm of the run already has that name, appends the factors
 /// that differ.
-fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>, say: Say<'_>) -> String {
+fn unique_arm_name(
+    arm: &Arm,
+    arms: &[Arm],
+    names: &BTreeSet<String>,
+    say: ProgressSink<'_>,
+) -> String {
     let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
     let (mut before, mut after) = (Map::new(), Map::new());
     flatten("", &other.factors(), &mut before);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Returns the `host` value of `run.json`. Values that the kernel does not report are omitted.
 pub fn fingerprint() -> Value {
-    let machine = Machine::whole();
+    let machine = Machine::total();
     let mut host = json!({
         "os": std::env::consts::OS,
         "arch": std::env::consts::ARCH,

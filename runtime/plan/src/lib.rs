@@ -5,17 +5,16 @@
 //! tasks of recipes are built in sandboxes.
 
 pub mod bundle_contents;
+pub mod cache_dir;
 mod certificate;
 pub mod checks;
 mod error;
+pub mod estimates;
 pub mod extend;
-pub mod home;
 mod host;
-pub mod live;
 pub mod machine_limits;
 mod models;
 pub mod open_files;
-pub mod planning;
 mod reopened;
 pub mod resume_set;
 pub mod rules;
@@ -24,10 +23,14 @@ pub mod shipped;
 mod start;
 mod states;
 pub mod tasks;
+pub mod workers;
 
 pub use certificate::read_certificate;
 pub use error::PlanError;
 pub use models::check_models;
-pub use reopened::{Continuation, Reopened};
-pub use start::{NewRun, run_tasks, start};
-pub use states::{Bundled, Loaded, Planned, Purpose, Read, Ready, Resolved, World};
+pub use reopened::{Continuation, ReopenedRun};
+pub use start::{NewRun, create_run, run_tasks};
+pub use states::{
+    BundledPlan, LoadedPlan, PlanContext, PlannedRun, Purpose, ReadConfig, ReadyPlan,
+    ResolvedConfig,
+};

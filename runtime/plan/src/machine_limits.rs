@@ -5,9 +5,9 @@ use std::env::consts::ARCH;
 
 use proctor_run::PlannedTask;
 use proctor_sandbox_api::Machine;
-use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, UserError, plural};
+use proctor_types::{Arm, MAX_RESOURCE_RATIO, SandboxKind, UserError, plural};
 
-use crate::checks::{AtArm, named};
+use crate::checks::{ArmLocator, format_ids};
 
 /// Names of each architecture in Docker platforms, by Rust's name for it.
 const ARCHITECTURES: [(&str, &[&str]); 4] = [
@@ -53,17 +53,17 @@ fn limits(machine: Machine) -> [Limit; 2] {
 
 /// Rejects native sandboxes for tasks of another architecture, and limits so large that the unit
 /// must be wrong.
-pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
-    platforms(arms, tasks, place)?;
-    let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
+pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: ArmLocator<'_>) -> Result<(), UserError> {
+    check_platforms(arms, tasks, place)?;
+    let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
     if here.is_empty() {
         return Ok(());
     }
-    for limit in limits(Machine::whole()) {
-        let most = limit.has * MOST_TIMES_THE_MACHINE;
+    for limit in limits(Machine::total()) {
+        let most = limit.has * MAX_RESOURCE_RATIO;
         let absurd = |wanted: f64| {
             UserError::new(format!(
-                "{wanted} {} for one sandbox is more than {MOST_TIMES_THE_MACHINE} times what this \
+                "{wanted} {} for one sandbox is more than {MAX_RESOURCE_RATIO} times what this \
                  machine has ({:.0})",
                 limit.unit, limit.has
             ))
@@ -83,10 +83,10 @@ pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<()
 }
 
 /// Returns warnings to show below a plan: a limit above the machine's value never takes effect.
-pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
-    let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
+pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
+    let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
     let mut lines = Vec::new();
-    for limit in limits(Machine::whole()).iter().filter(|_| !here.is_empty()) {
+    for limit in limits(Machine::total()).iter().filter(|_| !here.is_empty()) {
         let of_arms = here.iter().map(|arm| (limit.of_arm)(arm)).fold(0.0, f64::max);
         let over: Vec<&PlannedTask> =
             tasks.iter().filter(|planned| (limit.of_task)(planned) > limit.has).collect();
@@ -97,7 +97,7 @@ pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
         let whose = match over.len() {
             0 => "sandbox".to_owned(),
             count => {
-                let ids = named(over.iter().map(|planned| planned.task.id.as_str()));
+                let ids = format_ids(over.iter().map(|planned| planned.task.id.as_str()));
                 format!("{} ({ids})", plural(count, "task"))
             }
         };
@@ -110,23 +110,29 @@ pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
 }
 
 /// Whether the arm's sandboxes run on this machine. A Docker engine may be remote.
-fn is_here(arm: &Arm) -> bool {
+fn runs_on_this_machine(arm: &Arm) -> bool {
     let elsewhere = || std::env::var("DOCKER_HOST").is_ok_and(|host| !host.starts_with("unix:"));
     arm.sandbox.kind == SandboxKind::Native || !elsewhere()
 }
 
-fn platforms(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
+fn check_platforms(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    place: ArmLocator<'_>,
+) -> Result<(), UserError> {
     let Some(arm) = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native) else {
         return Ok(());
     };
     let others: Vec<(&str, &str)> = tasks
         .iter()
         .filter_map(|planned| Some((planned.task.id.as_str(), planned.task.platform.as_deref()?)))
-        .filter(|(_, platform)| !is_this_machine(platform))
+        .filter(|(_, platform)| !matches_this_platform(platform))
         .collect();
     let Some((_, platform)) = others.first() else { return Ok(()) };
-    let (verb, ids) =
-        (if others.len() == 1 { "is" } else { "are" }, named(others.iter().map(|(id, _)| *id)));
+    let (verb, ids) = (
+        if others.len() == 1 { "is" } else { "are" },
+        format_ids(others.iter().map(|(id, _)| *id)),
+    );
     let what = format!(
         "{} {verb} for {platform}, but native sandboxes run on this machine's platform (linux/{ARCH}): {ids}",
         plural(others.len(), "task")
@@ -138,7 +144,7 @@ fn platforms(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<()
     Err(place(arm, "sandbox.kind", error))
 }
 
-fn is_this_machine(platform: &str) -> bool {
+fn matches_this_platform(platform: &str) -> bool {
     let mut parts = platform.split('/');
     let names = ARCHITECTURES.iter().find(|(arch, _)| *arch == ARCH).map(|(_, names)| *names);
     parts.next() == Some("linux")

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proctor_gateway::{Gateway, PriceTable};
-use proctor_types::{Arm, SCRIPT, UserError};
+use proctor_types::{Arm, SCRIPT_URL_PREFIX, UserError};
 
 use crate::PlanError;
 
@@ -22,13 +22,13 @@ pub fn check_models(
     for arm in arms {
         let Some(model) = &arm.model else { continue };
         // A scripted model has no key, and no URL yet.
-        let checked = match model.base_url.strip_prefix(SCRIPT) {
+        let checked = match model.base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             Some(file) => {
                 script(Path::new(file))
                     .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
                 gateway.check_price(model, &arm.budget)
             }
-            None => gateway.check(model, &arm.budget),
+            None => gateway.check_model(model, &arm.budget),
         };
         checked.map_err(|fault| {
             let what = format!("arm {}: {}", arm.name, fault.what);

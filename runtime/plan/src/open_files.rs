@@ -1,7 +1,7 @@
 //! The limit on open files. It is raised at startup and checked against each plan before the plan
 //! starts.
 
-use proctor_types::{Arm, NetworkMode, SCRIPT, ShippedTable, UserError};
+use proctor_types::{Arm, NetworkMode, SCRIPT_URL_PREFIX, ShippedTable, UserError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ struct Needs {
 
 /// Raises the soft limit to the hard limit. The soft limit is kept low for programs that use
 /// `select`, which Proctor does not. Sandboxes have their own limit.
-pub fn raise() {
+pub fn raise_limit() {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
@@ -38,7 +38,7 @@ pub fn check<'a>(
 ) -> Result<(), UserError> {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
     let needs = NEEDS.get().map_err(UserError::new)?;
-    let most = needs.most(limit, arms);
+    let most = needs.max_trials(limit, arms);
     if jobs.min(trials) as u64 <= most {
         return Ok(());
     }
@@ -56,10 +56,10 @@ pub fn check<'a>(
 
 impl Needs {
     /// Returns how many trials of the most demanding arm fit within the limit.
-    fn most<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
+    fn max_trials<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
         let of = |arm: &Arm| {
             let model = arm.model.as_ref();
-            let scripted = model.is_some_and(|model| model.base_url.starts_with(SCRIPT));
+            let scripted = model.is_some_and(|model| model.base_url.starts_with(SCRIPT_URL_PREFIX));
             let network = arm.network.mode != NetworkMode::Closed;
             let own = self.own_sandbox_scaffolds.contains(&arm.scaffold);
             self.trial
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn shipped_needs_fit_220_trials_into_1024_files() {
         let needs = NEEDS.get().unwrap();
-        assert!(needs.most(1024, [].into_iter()) >= 220);
-        assert_eq!(needs.most(64, [].into_iter()), 0);
+        assert!(needs.max_trials(1024, [].into_iter()) >= 220);
+        assert_eq!(needs.max_trials(64, [].into_iter()), 0);
     }
 }

@@ -3,17 +3,19 @@
 use std::{collections::BTreeSet, path::Path};
 
 use proctor_record::{
-    RunDir,
-    find::{Found, planned},
-    now,
+    RunDir, now,
+    trial_lookup::{PlannedTrial, planned_trials},
 };
 use proctor_run::Plan;
-use proctor_scaffold_api::Say;
+use proctor_scaffold_api::ProgressSink;
 use proctor_types::{
-    Environment, RULES, RunChange, RunRecord, RunTask, TrialId, UserError, first_of, plural,
+    Environment, RULES_VERSION, RunChange, RunRecord, RunTask, TrialId, UserError, join_first_few,
+    plural,
 };
 
-use crate::{PlanError, Planned, World, check_models, live, open_files, resume_set, rules};
+use crate::{
+    PlanContext, PlanError, PlannedRun, check_models, open_files, resume_set, rules, workers,
+};
 
 /// How to continue a recorded run. This determines which rules the run may have been made under,
 /// and whether its models are called.
@@ -30,26 +32,30 @@ pub enum Continuation {
 
 /// A recorded run that may be continued: no other process changes it, its plan is complete, and
 /// its rules allow the continuation.
-pub struct Reopened {
+pub struct ReopenedRun {
     pub(crate) run: RunDir,
     pub(crate) record: RunRecord,
     continuation: Continuation,
 }
 
-impl Reopened {
+impl ReopenedRun {
     /// Opens a run for this process only. If the plan is damaged, restores it from its copy.
     ///
     /// # Errors
     /// There is no run, another process or a worker uses it, or its rules forbid the continuation.
-    pub fn open(path: &Path, continuation: Continuation, say: Say<'_>) -> Result<Self, PlanError> {
+    pub fn open(
+        path: &Path,
+        continuation: Continuation,
+        say: ProgressSink<'_>,
+    ) -> Result<Self, PlanError> {
         let run = RunDir::open(path)?;
-        live::expect_none(path)?;
+        workers::reject_live_workers(path)?;
         let (record, damage) = run.verify_run()?;
         if let Some(damage) = damage {
             run.restore_run()?;
             say(format!("restored: {damage}"));
         }
-        Self::under_its_rules(run, record, continuation)
+        Self::new_checked(run, record, continuation)
     }
 
     /// Opens a run that other workers may also use. Its plan is not written.
@@ -58,10 +64,10 @@ impl Reopened {
     /// The plan cannot be read, or its rules forbid further trials.
     pub fn join(run: RunDir) -> Result<Self, PlanError> {
         let record = run.read_run()?;
-        Self::under_its_rules(run, record, Continuation::Rest)
+        Self::new_checked(run, record, Continuation::Rest)
     }
 
-    fn under_its_rules(
+    fn new_checked(
         run: RunDir,
         record: RunRecord,
         continuation: Continuation,
@@ -69,12 +75,13 @@ impl Reopened {
         let mut reopened = Self { run, record, continuation };
         let Self { run, record, .. } = &reopened;
         match continuation {
-            Continuation::Rest => rules::expect_present_or_finished(run, record)?,
-            Continuation::More => rules::expect_present(run, record)?,
-            Continuation::Gradings if record.rules != RULES => {
+            Continuation::Rest => rules::require_rules_unless_finished(run, record)?,
+            Continuation::More => rules::require_current_rules(run, record)?,
+            Continuation::Gradings if record.rules != RULES_VERSION => {
                 let of = record.rules;
-                let change =
-                    format!("regraded under rules {RULES}; the outcomes are from rules {of}");
+                let change = format!(
+                    "regraded under rules {RULES_VERSION}; the outcomes are from rules {of}"
+                );
                 reopened.note(change)?;
             }
             Continuation::Gradings => {}
@@ -97,16 +104,23 @@ impl Reopened {
     ///
     /// # Errors
     /// There are or may be such trials, and the user did not confirm.
-    pub fn gone_trials(&self, confirm: bool, say: Say<'_>) -> Result<BTreeSet<TrialId>, PlanError> {
+    pub fn lost_finished_trials(
+        &self,
+        confirm: bool,
+        say: ProgressSink<'_>,
+    ) -> Result<BTreeSet<TrialId>, PlanError> {
         let Self { run, record, .. } = self;
-        let planned: Vec<TrialId> = planned(record).iter().map(Found::id).collect();
-        let unplanned = run.unplanned(&planned);
+        let planned: Vec<TrialId> = planned_trials(record).iter().map(PlannedTrial::id).collect();
+        let unplanned = run.unplanned_dirs(&planned);
         let folders: Vec<_> =
             unplanned.iter().map(|one| one.folder.display().to_string()).collect();
         if !folders.is_empty() {
-            say(format!("note: no planned trial has these folders: {}", first_of(folders.clone())));
+            say(format!(
+                "note: no planned trial has these folders: {}",
+                join_first_few(folders.clone())
+            ));
         }
-        let is_missing = |id: &&TrialId| !run.trial_path(id).trajectory().exists();
+        let is_missing = |id: &&TrialId| !run.trial_dir(id).trajectory_path().exists();
         let moved =
             planned.iter().filter(|id| unplanned.iter().any(|one| one.trials.contains(*id)));
         let moved = moved.filter(is_missing);
@@ -124,12 +138,12 @@ impl Reopened {
             0 => format!(
                 "{} to run, but these folders contain trials that are not in the plan: {}",
                 plural(missing, "trial"),
-                first_of(folders)
+                join_first_few(folders)
             ),
             count => format!(
                 "{} already finished but would run, and be charged, again: {}",
                 plural(count, "trial"),
-                first_of(gone.iter().map(ToString::to_string).collect())
+                join_first_few(gone.iter().map(ToString::to_string).collect())
             ),
         };
         let hint = "move the folders back, or run these trials with --confirm";
@@ -140,11 +154,11 @@ impl Reopened {
     ///
     /// # Errors
     /// A key is a factor or has a wrong value, or the plan cannot be written.
-    pub fn change(&mut self, sets: &[String]) -> Result<(), PlanError> {
+    pub fn apply_overrides(&mut self, sets: &[String]) -> Result<(), PlanError> {
         if sets.is_empty() {
             return Ok(());
         }
-        resume_set::change(&mut self.record, sets)?;
+        resume_set::apply_overrides(&mut self.record, sets)?;
         Ok(self.run.write_run(&self.record)?)
     }
 
@@ -166,8 +180,8 @@ impl Reopened {
         self,
         only: Option<BTreeSet<TrialId>>,
         jobs: usize,
-        world: World<'_>,
-    ) -> Result<Planned, PlanError> {
+        world: PlanContext<'_>,
+    ) -> Result<PlannedRun, PlanError> {
         let Self { run, record, continuation } = self;
         let bare = |named: &&RunTask| named.task.environment == Environment::default();
         if let Some(named) = record.tasks.iter().find(bare) {
@@ -176,29 +190,33 @@ impl Reopened {
                 "it was imported without a dataset: import the files again with --tasks DATASET";
             return Err(UserError::new(what).hint(hint).into());
         }
-        let mut plan = Plan { only, ..Plan::of(&record) };
+        let mut plan = Plan { only, ..Plan::from_record(&record) };
         if continuation == Continuation::Gradings {
             // Grade only submitted work. Running the rest would call models, which is `resume`'s
             // job.
-            let trials = plan.chosen().into_iter().map(|(id, ..)| id);
+            let trials = plan.selected_trials().into_iter().map(|(id, ..)| id);
             plan.only = Some(trials.filter(|id| run.check(id).finished).collect());
         } else {
             check_models(&record.arms, world.script, &|_, error| error)?;
         }
-        open_files::check(jobs, plan.chosen().len(), record.arms.iter())?;
-        Ok(Planned { run, record, plan })
+        open_files::check(jobs, plan.selected_trials().len(), record.arms.iter())?;
+        Ok(PlannedRun { run, record, plan })
     }
 }
 
-impl Planned {
+impl PlannedRun {
     /// Writes a plan that was derived from another run into its own directory. That directory may
     /// already contain finished trials of the same plan.
     ///
     /// # Errors
     /// A model cannot be called, the limit on open files is too low, or the plan cannot be
     /// written.
-    pub fn of_record(path: &Path, record: RunRecord, world: World<'_>) -> Result<Self, PlanError> {
-        let plan = Plan::of(&record);
+    pub fn from_record(
+        path: &Path,
+        record: RunRecord,
+        world: PlanContext<'_>,
+    ) -> Result<Self, PlanError> {
+        let plan = Plan::from_record(&record);
         check_record(&record, &plan, world)?;
         let run = match RunDir::open(path) {
             Ok(run) => run,
@@ -221,7 +239,7 @@ impl Planned {
 pub(crate) fn check_record(
     record: &RunRecord,
     plan: &Plan,
-    world: World<'_>,
+    world: PlanContext<'_>,
 ) -> Result<(), PlanError> {
     check_models(&record.arms, world.script, &|_, error| error)?;
     open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;

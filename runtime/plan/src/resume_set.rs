@@ -5,10 +5,12 @@ use std::error::Error;
 
 use proctor_config as config;
 use proctor_record::now;
-use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError, with_causes};
+use proctor_types::{
+    ModelSpec, RunChange, RunRecord, SCRIPT_URL_PREFIX, UserError, format_error_chain,
+};
 
 /// Applies new shared limits to every arm, and new endpoints to the arms that call the model.
-pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
+pub fn apply_overrides(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     for set in sets {
         let mut alone = toml::Table::new();
         let path = config::set(&mut alone, set)?;
@@ -16,24 +18,24 @@ pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> 
         match parts.as_slice() {
             ["budget", "run" | "arm", _, ..] => {
                 check(&alone, &path)?;
-                raise(record, set, &path)?;
+                set_shared_limit(record, set, &path)?;
             }
-            ["models", name, key, ..] if ModelSpec::NO_FACTORS.contains(key) => {
+            ["models", name, key, ..] if ModelSpec::NON_FACTOR_KEYS.contains(key) => {
                 check(&alone, &path)?;
                 let model = &alone["models"][*name];
                 move_endpoint(record, name, key, model, &path.join("."))?;
             }
             ["models", name, key, ..] => {
                 let what = format!("--set {}: `{key}` of the model `{name}`", path.join("."));
-                return Err(factor(&what));
+                return Err(factor_error(&what));
             }
-            _ => return Err(factor(&format!("--set {}: this key", path.join(".")))),
+            _ => return Err(factor_error(&format!("--set {}: this key", path.join(".")))),
         }
     }
     Ok(())
 }
 
-fn factor(what: &str) -> UserError {
+fn factor_error(what: &str) -> UserError {
     UserError::new(format!("{what} is part of the plan, which cannot be changed")).hint(
         "you can set budget.run.*, budget.arm.*, and a model's base_url, key_env, price, cutoff \
          and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG \
@@ -42,17 +44,17 @@ fn factor(what: &str) -> UserError {
 }
 
 fn check(alone: &toml::Table, path: &[String]) -> Result<(), UserError> {
-    config::walk(alone, config::Extent::Part).map_err(|problem| {
+    config::check_keys(alone, config::Extent::Part).map_err(|problem| {
         let what = format!("--set {}: {}", path.join("."), problem.wrong.what);
         UserError::new(what).hint(problem.wrong.hint)
     })
 }
 
 /// Applies new shared limits to every arm. Limits are not factors, so the arms keep their IDs.
-fn raise(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
+fn set_shared_limit(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
     for arm in &mut record.arms {
         let mut table =
-            toml::Table::from_iter([("budget".to_owned(), table_of(&arm.budget, path)?)]);
+            toml::Table::from_iter([("budget".to_owned(), to_toml(&arm.budget, path)?)]);
         config::set(&mut table, set)?;
         let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
         arm.budget = read(budget, path)?;
@@ -69,7 +71,7 @@ fn move_endpoint(
     path: &str,
 ) -> Result<(), UserError> {
     let parts = [path.to_owned()];
-    let wrong = |error: serde_json::Error| unreadable(&parts, &error);
+    let wrong = |error: serde_json::Error| invalid_value_error(&parts, &error);
     let asks: Vec<bool> =
         record.arms.iter().map(|arm| record.config.uses_model(&arm.name, name)).collect();
     let mut changed = false;
@@ -79,11 +81,14 @@ fn move_endpoint(
             continue;
         }
         let mut new = with_key(model, key, given).map_err(wrong)?;
-        if let Some(script) = new.base_url.strip_prefix(SCRIPT) {
+        if let Some(script) = new.base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             let absolute = std::path::absolute(script).map_err(|error| {
-                UserError::new(format!("--set {path}: {script}: {}", proctor_types::of_io(&error)))
+                UserError::new(format!(
+                    "--set {path}: {script}: {}",
+                    proctor_types::describe_io_error(&error)
+                ))
             })?;
-            new.base_url = format!("{SCRIPT}{}", absolute.display());
+            new.base_url = format!("{SCRIPT_URL_PREFIX}{}", absolute.display());
         }
         *model = new;
         changed = true;
@@ -113,8 +118,8 @@ fn with_key(
     serde_json::from_value(fields)
 }
 
-fn table_of(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Value, UserError> {
-    toml::Value::try_from(value).map_err(|error| unreadable(path, &error))
+fn to_toml(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Value, UserError> {
+    toml::Value::try_from(value).map_err(|error| invalid_value_error(path, &error))
 }
 
 fn read<T: serde::de::DeserializeOwned>(
@@ -123,9 +128,9 @@ fn read<T: serde::de::DeserializeOwned>(
 ) -> Result<T, UserError> {
     serde_json::to_value(value)
         .and_then(serde_json::from_value)
-        .map_err(|error| unreadable(path, &error))
+        .map_err(|error| invalid_value_error(path, &error))
 }
 
-fn unreadable(path: &[String], error: &dyn Error) -> UserError {
-    UserError::new(format!("--set {}: {}", path.join("."), with_causes(error)))
+fn invalid_value_error(path: &[String], error: &dyn Error) -> UserError {
+    UserError::new(format!("--set {}: {}", path.join("."), format_error_chain(error)))
 }

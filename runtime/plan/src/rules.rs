@@ -1,34 +1,35 @@
 //! The version of the rules that a run was made under.
 
-use proctor_record::{RunDir, find::planned};
-use proctor_types::{RULES, RunRecord, UserError};
+use proctor_record::{RunDir, trial_lookup::planned_trials};
+use proctor_types::{RULES_VERSION, RunRecord, UserError};
 
 /// Rejects further trials for a run under other rules, because a run must not mix rules.
-pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
-    if record.rules == RULES {
+pub fn require_current_rules(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
+    if record.rules == RULES_VERSION {
         return Ok(());
     }
     let (found, maker) = (record.rules, &record.proctor);
     let what = format!(
-        "{} uses attribution and grading rules {found} (Proctor {maker}), but this version has rules {RULES}",
+        "{} uses attribution and grading rules {found} (Proctor {maker}), but this version has rules {RULES_VERSION}",
         run.path().display()
     );
     let hint = format!(
         "a run cannot mix rules: finish it with Proctor {maker}, or start a new run; `proctor \
          report --recheck {}` lists the finished trials whose attribution or verdict would \
-         change under rules {RULES}",
+         change under rules {RULES_VERSION}",
         run.path().display()
     );
     Err(UserError::new(what).hint(hint))
 }
 
 /// Like [`expect_present`], but accepts any rules if every trial has a verdict.
-pub fn expect_present_or_finished(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
-    let is_open = |checked: proctor_record::Checked| !checked.finished || checked.verdict.is_none();
-    match record.rules != RULES
-        && planned(record).iter().any(|found| is_open(run.check(&found.id())))
+pub fn require_rules_unless_finished(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
+    let is_open =
+        |checked: proctor_record::CheckedTrial| !checked.finished || checked.verdict.is_none();
+    match record.rules != RULES_VERSION
+        && planned_trials(record).iter().any(|found| is_open(run.check(&found.id())))
     {
-        true => expect_present(run, record),
+        true => require_current_rules(run, record),
         false => Ok(()),
     }
 }

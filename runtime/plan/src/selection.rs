@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use globset::GlobBuilder;
-use proctor_config::{ArmFile, ConfigFile, RunConfig, Written};
-use proctor_datasets::Loaded;
-use proctor_scaffold_api::Say;
-use proctor_types::{Arm, Selection, UserError, near, plural, sha256_hex};
+use proctor_config::{ArmFile, ConfigFile, ConfigSource, RunConfig};
+use proctor_datasets::LoadedDataset;
+use proctor_scaffold_api::ProgressSink;
+use proctor_types::{Arm, Selection, UserError, plural, sha256_hex, similar_names};
 
 /// Seed of the task sample. It is fixed, and a larger sample is a superset of a smaller one, so
 /// that `--extend --limit` adds to the existing tasks.
@@ -15,11 +15,11 @@ const SEED: u64 = 0;
 
 /// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
 /// record; `None` if all tasks are selected.
-pub fn choose(
-    loaded: &mut Loaded,
+pub fn select_tasks(
+    loaded: &mut LoadedDataset,
     globs: &[String],
     limit: Option<u64>,
-    say: Say<'_>,
+    say: ProgressSink<'_>,
 ) -> Result<Option<Selection>, UserError> {
     if globs.is_empty() && limit.is_none() {
         return Ok(None);
@@ -27,7 +27,7 @@ pub fn choose(
     let tasks = loaded.tasks.iter().map(|task| task.id.to_string());
     let all: Vec<String> =
         tasks.chain(loaded.recipes.iter().map(|located| located.recipe.id.clone())).collect();
-    let mut chosen = matching(&OF_TASKS, globs, &all)?;
+    let mut chosen = match_globs(&TASKS_OPTION, globs, &all)?;
     if let Some(limit) = limit {
         chosen.sort_by_cached_key(|id| sha256_hex(format!("{SEED}/{id}").as_bytes()));
         chosen.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -45,36 +45,36 @@ pub fn choose(
 }
 
 /// Removes arms whose name matches no glob.
-pub fn arms(
+pub fn select_arms(
     resolved: RunConfig,
-    written: &Written,
+    written: &ConfigSource,
     globs: &[String],
-) -> Result<(RunConfig, Written), UserError> {
+) -> Result<(RunConfig, ConfigSource), UserError> {
     if globs.is_empty() {
         return Ok((resolved, written.clone()));
     }
     let all: Vec<String> = resolved.arms.iter().map(|arm| arm.name.clone()).collect();
-    let kept: BTreeSet<String> = matching(&OF_ARMS, globs, &all)?.into_iter().collect();
+    let kept: BTreeSet<String> = match_globs(&ARMS_OPTION, globs, &all)?.into_iter().collect();
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
 }
 
 /// Selects arms before `--model` replaces all models, because arms that differ only in the model
 /// would become one. A glob matches the name in the configuration, or else the name with the new
 /// model.
-pub fn arms_of_file(
+pub fn select_file_arms(
     file: ConfigFile,
-    written: &Written,
+    written: &ConfigSource,
     globs: &[String],
     model: &str,
-) -> Result<(ConfigFile, Written), UserError> {
+) -> Result<(ConfigFile, ConfigSource), UserError> {
     let names: Vec<String> = file.arms.iter().map(|arm| arm.name.clone()).collect();
-    let kept = matching(&OF_ARMS, globs, &names).or_else(|error| {
+    let kept = match_globs(&ARMS_OPTION, globs, &names).or_else(|error| {
         let renamed = |arm: &ArmFile| match &arm.model {
             Some(old) => arm.name.replace(old.as_str(), model),
             None => arm.name.clone(),
         };
         let new: Vec<String> = file.arms.iter().map(renamed).collect();
-        let found = matching(&OF_ARMS, globs, &new).map_err(|_| error)?;
+        let found = match_globs(&ARMS_OPTION, globs, &new).map_err(|_| error)?;
         let both = names.iter().zip(&new).filter(|(_, new)| found.contains(*new));
         Ok::<_, UserError>(both.map(|(name, _)| name.clone()).collect())
     })?;
@@ -82,9 +82,9 @@ pub fn arms_of_file(
 }
 
 /// Returns the arms of a run whose name matches a glob, or all arms if `globs` is empty.
-pub fn arms_of_run(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
+pub fn select_run_arms(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
     let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-    let kept = matching(&OF_ARMS_OF_RUN, globs, &all)?;
+    let kept = match_globs(&RUN_ARMS_OPTION, globs, &all)?;
     Ok(arms.iter().filter(|arm| kept.contains(&arm.name)).cloned().collect())
 }
 
@@ -96,21 +96,21 @@ struct GlobOption {
     list: &'static str,
 }
 
-const OF_TASKS: GlobOption = GlobOption {
+const TASKS_OPTION: GlobOption = GlobOption {
     option: "--tasks",
     none: "no task ID in the configuration matches",
     example: "--tasks 'django__*'",
     list: "`proctor tasks list --tasks DATASET` lists the IDs",
 };
 
-const OF_ARMS: GlobOption = GlobOption {
+const ARMS_OPTION: GlobOption = GlobOption {
     option: "--arms",
     none: "no arm name in the configuration matches",
     example: "--arms 'codex*'",
     list: "`proctor run CONFIG --dry-run` lists the names",
 };
 
-const OF_ARMS_OF_RUN: GlobOption = GlobOption {
+const RUN_ARMS_OPTION: GlobOption = GlobOption {
     option: "--arms",
     none: "no arm name in the run matches",
     example: "--arms '*steps=500'",
@@ -119,20 +119,24 @@ const OF_ARMS_OF_RUN: GlobOption = GlobOption {
 
 /// Returns the names that match any of the globs, in their original order; all names if there is
 /// no glob.
-fn matching(of: &GlobOption, globs: &[String], names: &[String]) -> Result<Vec<String>, UserError> {
+fn match_globs(
+    of: &GlobOption,
+    globs: &[String],
+    names: &[String],
+) -> Result<Vec<String>, UserError> {
     if globs.is_empty() {
         return Ok(names.to_vec());
     }
     let mut found = BTreeSet::new();
     for glob in globs {
-        found.extend(matching_one(of, glob, names)?);
+        found.extend(match_glob(of, glob, names)?);
     }
     Ok(names.iter().filter(|name| found.contains(*name)).cloned().collect())
 }
 
 /// Returns the names that match a glob: `*` matches any characters, `?` one character, `[..]` one
 /// of a set, `{a,b}` either alternative.
-fn matching_one(of: &GlobOption, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
+fn match_glob(of: &GlobOption, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
     let GlobOption { option, none, example, list } = of;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {
         UserError::new(format!("{option} {glob}: {}", error.kind()))
@@ -143,7 +147,7 @@ fn matching_one(of: &GlobOption, glob: &str, names: &[String]) -> Result<Vec<Str
     if !found.is_empty() {
         return Ok(found);
     }
-    let near = near(glob.trim_matches('*'), names.iter().map(String::as_str));
+    let near = similar_names(glob.trim_matches('*'), names.iter().map(String::as_str));
     let hint = match near.is_empty() {
         true => format!("{list}; quote the glob in the shell"),
         false => format!("did you mean `{}`?", near.join("`, `")),

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{UserError, near, sha256_hex};
+use proctor_types::{UserError, sha256_hex, similar_names};
 
 use crate::PlanError;
 
 /// The directory below the cache for unpacked files.
-const FOLDER: &str = "shipped";
+const SHIPPED_DIR: &str = "shipped";
 
 /// Includes files of the repository, given by their path below `configs/`.
 macro_rules! files {
@@ -66,7 +66,7 @@ pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
     let asked = config.to_string_lossy();
     let Some(name) = names().find(|name| *name == asked) else {
         let what = format!("cannot read {}: no such file", config.display());
-        let near = near(&asked, names());
+        let near = similar_names(&asked, names());
         let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let hint = match near.first() {
             Some(near) => format!("did you mean `{near}`? built-in configurations: {known}"),
@@ -86,7 +86,7 @@ pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
 /// hash of the content, so that each version has its own directory.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
     let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
-    let parent = std::path::absolute(cache)?.join(FOLDER);
+    let parent = std::path::absolute(cache)?.join(SHIPPED_DIR);
     let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
     if folder.join("demo.toml").exists() {
         return Ok(folder);

@@ -8,9 +8,9 @@ use std::{
 use proctor_config::ConfigFile;
 use proctor_record::{RunDir, now};
 use proctor_run::PlannedTask;
-use proctor_setup::local_source;
+use proctor_setup::local_source_digest;
 use proctor_types::{
-    Arm, CONFIG_VERSION, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError,
+    Arm, CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError,
 };
 
 use crate::{PlanError, host::fingerprint, read_certificate};
@@ -33,7 +33,7 @@ pub struct NewRun<'a> {
 ///
 /// # Errors
 /// The folder is not empty or cannot be written.
-pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
+pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
     let NewRun { file, arms, tasks, selection, agent } = new;
     if out.join("run.json").exists() {
         let what = format!("{} already contains a run", out.display());
@@ -56,7 +56,7 @@ pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanErr
     let run = RunDir::create(out)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
-        rules: RULES,
+        rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: now(),
         attempts: file.attempts,
@@ -64,7 +64,7 @@ pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanErr
         arms,
         tasks: run_tasks(tasks),
         config_version: CONFIG_VERSION,
-        config: file.recorded()?,
+        config: file.to_record()?,
         host: fingerprint(),
         agent: agent.to_owned(),
         certificate,
@@ -85,7 +85,7 @@ pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;
         let key = (one.base_dir.clone(), format!("{source:?}"));
-        read.entry(key).or_insert_with(|| local_source(source, &one.base_dir)).clone()
+        read.entry(key).or_insert_with(|| local_source_digest(source, &one.base_dir)).clone()
     };
     let one = |planned: &PlannedTask| RunTask {
         task: planned.task.as_ref().clone(),

@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_config::{ConfigFile, Known, RunConfig, Written, put_model};
-use proctor_datasets::Loaded as Rows;
+use proctor_config::{ConfigFile, ConfigSource, KnownNames, RunConfig, set_model};
+use proctor_datasets::LoadedDataset as Rows;
 use proctor_record::RunDir;
 use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
-use proctor_scaffold_api::{Say, ScaffoldSource};
+use proctor_scaffold_api::{ProgressSink, ScaffoldSource};
 use proctor_types::{Arm, ForkOrigin, RunRecord, Selection, UserError, plural};
 
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
 };
 
 /// How to choose another back end, for the message about images that native sandboxes do not support.
-const SWITCH: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
+const DOCKER_HINT: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
 
 /// Resources of this machine and program that planning uses.
 #[derive(Clone, Copy)]
-pub struct World<'a> {
+pub struct PlanContext<'a> {
     /// The folder of files that Proctor can recreate.
     pub cache: &'a Path,
     /// The scaffolds that arms can use.
@@ -29,7 +29,7 @@ pub struct World<'a> {
     /// Returns an error if a scripted model's file cannot be read.
     pub script: &'a dyn Fn(&Path) -> Result<(), String>,
     /// Receives notes and the progress of builds.
-    pub say: Say<'a>,
+    pub say: ProgressSink<'a>,
 }
 
 /// The purpose of a plan. It determines the checks: a plan that is only shown does not need a
@@ -45,9 +45,9 @@ pub enum Purpose {
 }
 
 /// A configuration as written by the user.
-pub struct Read {
+pub struct ReadConfig {
     file: ConfigFile,
-    written: Written,
+    written: ConfigSource,
     /// Number of arms in the file.
     all: usize,
     /// Globs of the arms that are still to be selected.
@@ -59,23 +59,23 @@ pub struct Read {
     origin: Option<ForkOrigin>,
 }
 
-impl Read {
+impl ReadConfig {
     /// Reads a file with its bases, and applies the `--set` values.
     ///
     /// # Errors
     /// A key is invalid. The error gives its location.
-    pub fn of_file(config: &Path, sets: &[String]) -> Result<Self, UserError> {
+    pub fn from_file(config: &Path, sets: &[String]) -> Result<Self, UserError> {
         let (file, written) = proctor_config::read(config, sets)?;
-        Ok(Self::of(file, written, SWITCH))
+        Ok(Self::new(file, written, DOCKER_HINT))
     }
 
     /// Wraps a configuration that a command built from its arguments. `switch` tells the user how
     /// to choose another back end.
-    pub fn of_arguments(file: ConfigFile, switch: &'static str) -> Self {
-        Self::of(file, Written::default(), switch)
+    pub fn from_arguments(file: ConfigFile, switch: &'static str) -> Self {
+        Self::new(file, ConfigSource::default(), switch)
     }
 
-    fn of(file: ConfigFile, written: Written, switch: &'static str) -> Self {
+    fn new(file: ConfigFile, written: ConfigSource, switch: &'static str) -> Self {
         let all = file.arms.len();
         let (globs, is_selection, origin) = (Vec::new(), false, None);
         Self { file, written, all, globs, is_selection, switch, origin }
@@ -96,10 +96,11 @@ impl Read {
     pub fn model(mut self, name: &str) -> Result<Self, UserError> {
         if !self.globs.is_empty() {
             let globs = std::mem::take(&mut self.globs);
-            let (file, written) = selection::arms_of_file(self.file, &self.written, &globs, name)?;
+            let (file, written) =
+                selection::select_file_arms(self.file, &self.written, &globs, name)?;
             (self.file, self.written) = (file, written);
         }
-        put_model(&mut self.file, name)?;
+        set_model(&mut self.file, name)?;
         Ok(self)
     }
 
@@ -114,7 +115,7 @@ impl Read {
     ///
     /// # Errors
     /// A name is unknown, a key has no effect, or the certificate cannot be read.
-    pub fn resolve(self, world: World<'_>) -> Result<Resolved, UserError> {
+    pub fn resolve(self, world: PlanContext<'_>) -> Result<ResolvedConfig, UserError> {
         let of = self.resolution(world)?;
         let config = &of.config;
         if self.is_selection {
@@ -122,61 +123,65 @@ impl Read {
             (world.say)(format!("note: running {} of {all}", config.arms.len()));
         }
         if let Some(path) = &config.file.grading.certificate {
-            read_certificate(path).map_err(|error| of.about(&["grading", "certificate"], error))?;
+            read_certificate(path)
+                .map_err(|error| of.with_location(&["grading", "certificate"], error))?;
         }
-        Ok(Resolved { read: self, of })
+        Ok(ResolvedConfig { read: self, of })
     }
 
-    fn resolution(&self, world: World<'_>) -> Result<Resolution, UserError> {
-        let scaffold = |name: &str| world.scaffolds.named(name);
-        let known =
-            Known { scaffold: &scaffold, scaffolds: world.scaffolds.names(), script: world.script };
+    fn resolution(&self, world: PlanContext<'_>) -> Result<Resolution, UserError> {
+        let scaffold = |name: &str| world.scaffolds.find_scaffold(name);
+        let known = KnownNames {
+            scaffold: &scaffold,
+            scaffolds: world.scaffolds.names(),
+            script: world.script,
+        };
         let all = proctor_config::resolve(self.file.clone(), &self.written, &known)?;
-        let (mut config, written) = selection::arms(all, &self.written, &self.globs)?;
+        let (mut config, written) = selection::select_arms(all, &self.written, &self.globs)?;
         if let Some(origin) = &self.origin {
-            config.arms = forked(config.arms, origin);
+            config.arms = fork_arms(config.arms, origin);
         }
         Ok(Resolution { config, written, switch: self.switch })
     }
 }
 
 /// Returns the arms as forks of a recorded trial.
-fn forked(arms: Vec<Arm>, origin: &ForkOrigin) -> Vec<Arm> {
-    let forked = |arm: Arm| Arm { forked_from: Some(origin.clone()), ..arm }.identified();
+fn fork_arms(arms: Vec<Arm>, origin: &ForkOrigin) -> Vec<Arm> {
+    let forked = |arm: Arm| Arm { forked_from: Some(origin.clone()), ..arm }.with_computed_id();
     arms.into_iter().map(forked).collect()
 }
 
 /// The selected arms and the locations of their keys.
 struct Resolution {
     config: RunConfig,
-    written: Written,
+    written: ConfigSource,
     switch: &'static str,
 }
 
 impl Resolution {
     /// Adds the location of a key to a message, unless the configuration comes from command-line
     /// arguments.
-    fn about(&self, path: &[&str], error: UserError) -> UserError {
+    fn with_location(&self, path: &[&str], error: UserError) -> UserError {
         match self.written.table().is_empty() {
             true => error,
-            false => self.written.about(path, error),
+            false => self.written.locate_error(path, error),
         }
     }
 
     /// Returns a function that adds the location of an arm's key to a message.
-    fn place(&self) -> impl Fn(&Arm, &str, UserError) -> UserError {
+    fn arm_locator(&self) -> impl Fn(&Arm, &str, UserError) -> UserError {
         |arm, key, error| {
             let arms = &self.config.arms;
             let index = arms.iter().position(|one| one.id == arm.id).unwrap_or(0).to_string();
             let path = match key.split_once('.') {
-                Some((table, key)) => self.written.of_arm(&index, table, key),
+                Some((table, key)) => self.written.arm_key_path(&index, table, key),
                 None => vec!["arms", &index, key],
             };
-            self.about(&path, error)
+            self.with_location(&path, error)
         }
     }
 
-    fn check_models(&self, world: World<'_>) -> Result<(), PlanError> {
+    fn check_models(&self, world: PlanContext<'_>) -> Result<(), PlanError> {
         let arms = &self.config.file.arms;
         check_models(&self.config.arms, world.script, &|arm, error| {
             let written = arms.iter().find(|one| one.name == arm.name);
@@ -185,7 +190,7 @@ impl Resolution {
             // key or URL.
             let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
             let key = if keyed { "key_env" } else { "base_url" };
-            self.about(&["models", model, key], error)
+            self.with_location(&["models", model, key], error)
         })
     }
 
@@ -193,19 +198,20 @@ impl Resolution {
     /// the arm's line.
     fn check_tasks(
         &self,
-        world: World<'_>,
+        world: PlanContext<'_>,
         purpose: Purpose,
         tasks: &[PlannedTask],
     ) -> Result<(), UserError> {
-        let (arms, place) = (&self.config.arms, self.place());
+        let (arms, place) = (&self.config.arms, self.arm_locator());
         if purpose == Purpose::Open {
-            return checks::sandboxes(arms, tasks, self.switch, &place);
+            return checks::check_sandboxes(arms, tasks, self.switch, &place);
         }
-        checks::plan(world.scaffolds, arms, tasks, self.switch, &place)?;
+        checks::check_plan(world.scaffolds, arms, tasks, self.switch, &place)?;
         for (index, arm) in self.config.file.arms.iter().enumerate() {
             if let Some(trajectory) = &arm.replay {
-                checks::replay(trajectory, tasks)
-                    .map_err(|error| self.about(&["arms", &index.to_string(), "replay"], error))?;
+                checks::check_replay(trajectory, tasks).map_err(|error| {
+                    self.with_location(&["arms", &index.to_string(), "replay"], error)
+                })?;
             }
         }
         Ok(())
@@ -216,21 +222,25 @@ impl Resolution {
         let RunConfig { file, arms } = &self.config;
         let trials = tasks * arms.len() * file.attempts as usize;
         open_files::check(file.jobs, trials, arms.iter())
-            .map_err(|error| self.about(&["jobs"], error))
+            .map_err(|error| self.with_location(&["jobs"], error))
     }
 
     /// Rejects bundles that contain content of the plan's tasks.
-    fn check_bundles(&self, world: World<'_>, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    fn check_bundles(
+        &self,
+        world: PlanContext<'_>,
+        tasks: &[PlannedTask],
+    ) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
-        bundle_contents::check(world.scaffolds, file, arms, tasks, &self.place())
+        bundle_contents::check(world.scaffolds, file, arms, tasks, &self.arm_locator())
     }
 
     /// Rejects `[statement]` keys that affect no task of the plan. The error gives their line.
     fn check_statements(&self, tasks: &[PlannedTask]) -> Result<(), UserError> {
         for (index, arm) in self.config.arms.iter().enumerate() {
-            checks::statement(arm, tasks).map_err(|(key, error)| {
+            checks::check_statement(arm, tasks).map_err(|(key, error)| {
                 let index = index.to_string();
-                self.about(&self.written.of_arm(&index, "statement", key), error)
+                self.with_location(&self.written.arm_key_path(&index, "statement", key), error)
             })?;
         }
         Ok(())
@@ -238,16 +248,16 @@ impl Resolution {
 }
 
 /// A configuration whose arms are resolved.
-pub struct Resolved {
-    read: Read,
+pub struct ResolvedConfig {
+    read: ReadConfig,
     of: Resolution,
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Wraps the arms of existing patches. `file` has no arms, and no scaffold is looked up.
-    pub fn of_patches(file: ConfigFile, arms: Vec<Arm>, switch: &'static str) -> Self {
-        let read = Read::of_arguments(file.clone(), switch);
-        let (config, written) = (RunConfig { file, arms }, Written::default());
+    pub fn from_patches(file: ConfigFile, arms: Vec<Arm>, switch: &'static str) -> Self {
+        let read = ReadConfig::from_arguments(file.clone(), switch);
+        let (config, written) = (RunConfig { file, arms }, ConfigSource::default());
         Self { read, of: Resolution { config, written, switch } }
     }
 
@@ -259,7 +269,7 @@ impl Resolved {
     /// Makes every trial start at a step of a recorded trial. This is a factor of the arms.
     #[must_use]
     pub fn fork(mut self, origin: ForkOrigin) -> Self {
-        self.of.config.arms = forked(self.of.config.arms, &origin);
+        self.of.config.arms = fork_arms(self.of.config.arms, &origin);
         self.read.origin = Some(origin);
         self
     }
@@ -270,18 +280,19 @@ impl Resolved {
     /// A model cannot be called, or no trial of a task could work.
     pub async fn with_tasks(
         self,
-        world: World<'_>,
+        world: PlanContext<'_>,
         tasks: Vec<PlannedTask>,
-    ) -> Result<Ready, PlanError> {
+    ) -> Result<ReadyPlan, PlanError> {
         let Self { read, of } = self;
         let (purpose, selection) = (Purpose::Run, None);
         of.check_models(world)?;
         of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len())?;
-        let loaded = Loaded { read, of, rows: Rows::default(), tasks, selection, purpose };
+        let loaded = LoadedPlan { read, of, rows: Rows::default(), tasks, selection, purpose };
         // Don't check `[statement]` keys here: they may affect only other tasks of that plan.
-        let Bundled(Loaded { of, tasks, selection, .. }) = loaded.bundle(world).await?;
-        Ok(Ready { of, tasks, selection })
+        let BundledPlan(LoadedPlan { of, tasks, selection, .. }) =
+            loaded.build_bundles(world).await?;
+        Ok(ReadyPlan { of, tasks, selection })
     }
 
     /// Reads the tasks whose ID matches a glob (all without globs) and samples `limit` of them.
@@ -291,17 +302,17 @@ impl Resolved {
     /// A model cannot be called, a dataset cannot be read, or no trial of a task could work.
     pub async fn load(
         self,
-        world: World<'_>,
+        world: PlanContext<'_>,
         purpose: Purpose,
         globs: &[String],
         limit: Option<u64>,
-    ) -> Result<Loaded, PlanError> {
+    ) -> Result<LoadedPlan, PlanError> {
         if purpose == Purpose::Run {
             self.of.check_models(world)?;
         }
         let mut rows = self.rows(world).await?;
-        let selection = selection::choose(&mut rows, globs, limit, world.say)?;
-        self.loaded(world, purpose, rows, selection)
+        let selection = selection::select_tasks(&mut rows, globs, limit, world.say)?;
+        self.into_loaded(world, purpose, rows, selection)
     }
 
     /// Reads one task.
@@ -310,10 +321,10 @@ impl Resolved {
     /// A dataset cannot be read or has no such task, or the task cannot be used for the purpose.
     pub async fn load_one(
         self,
-        world: World<'_>,
+        world: PlanContext<'_>,
         purpose: Purpose,
         id: &str,
-    ) -> Result<Loaded, PlanError> {
+    ) -> Result<LoadedPlan, PlanError> {
         let mut rows = self.rows(world).await?;
         rows.tasks.retain(|task| task.id.as_str() == id);
         rows.recipes.retain(|located| located.recipe.id.as_str() == id);
@@ -322,23 +333,23 @@ impl Resolved {
                 .hint("`proctor tasks list --tasks DATASET` lists them")
                 .into());
         }
-        self.loaded(world, purpose, rows, None)
+        self.into_loaded(world, purpose, rows, None)
     }
 
-    async fn rows(&self, world: World<'_>) -> Result<Rows, UserError> {
-        let rows = tasks::whole(&self.of.config.file.tasks, world.cache, world.say).await;
-        rows.map_err(|error| self.of.about(&["tasks"], error))
+    async fn rows(&self, world: PlanContext<'_>) -> Result<Rows, UserError> {
+        let rows = tasks::read_complete(&self.of.config.file.tasks, world.cache, world.say).await;
+        rows.map_err(|error| self.of.with_location(&["tasks"], error))
     }
 
-    fn loaded(
+    fn into_loaded(
         self,
-        world: World<'_>,
+        world: PlanContext<'_>,
         purpose: Purpose,
         rows: Rows,
         selection: Option<Selection>,
-    ) -> Result<Loaded, PlanError> {
+    ) -> Result<LoadedPlan, PlanError> {
         let Self { read, of } = self;
-        let tasks = tasks::planned(&rows)?;
+        let tasks = tasks::planned_tasks(&rows)?;
         // Check before using a back end, because recipes take minutes to build.
         of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len() + rows.recipes.len())?;
@@ -348,13 +359,13 @@ impl Resolved {
                 of.check_statements(&tasks)?;
             }
         }
-        Ok(Loaded { read, of, rows, tasks, selection, purpose })
+        Ok(LoadedPlan { read, of, rows, tasks, selection, purpose })
     }
 }
 
 /// A configuration with its tasks. Recipes are not built yet.
-pub struct Loaded {
-    read: Read,
+pub struct LoadedPlan {
+    read: ReadConfig,
     of: Resolution,
     rows: Rows,
     tasks: Vec<PlannedTask>,
@@ -362,7 +373,7 @@ pub struct Loaded {
     purpose: Purpose,
 }
 
-impl Loaded {
+impl LoadedPlan {
     /// Sets the number of concurrent trials, once the back end is known.
     ///
     /// # Errors
@@ -394,7 +405,7 @@ impl Loaded {
     ///
     /// # Errors
     /// A bundle cannot be built, or it contains a task's hidden content.
-    pub async fn bundle(self, world: World<'_>) -> Result<Bundled, PlanError> {
+    pub async fn build_bundles(self, world: PlanContext<'_>) -> Result<BundledPlan, PlanError> {
         let mut loaded = self;
         let is_new = {
             let arms = loaded.of.config.file.arms.iter();
@@ -405,14 +416,14 @@ impl Loaded {
             loaded.of = loaded.read.resolution(world)?;
         }
         loaded.of.check_bundles(world, &loaded.tasks)?;
-        Ok(Bundled(loaded))
+        Ok(BundledPlan(loaded))
     }
 }
 
 /// A configuration whose agent bundles are built.
-pub struct Bundled(Loaded);
+pub struct BundledPlan(LoadedPlan);
 
-impl Bundled {
+impl BundledPlan {
     /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         self.0.config()
@@ -422,31 +433,32 @@ impl Bundled {
     ///
     /// # Errors
     /// A recipe cannot be built, or no trial of its task could work.
-    pub async fn build(
+    pub async fn build_recipes(
         self,
-        world: World<'_>,
+        world: PlanContext<'_>,
         backend: &Arc<dyn Backend>,
-    ) -> Result<Ready, PlanError> {
-        let Loaded { of, rows, mut tasks, selection, purpose, .. } = self.0;
+    ) -> Result<ReadyPlan, PlanError> {
+        let LoadedPlan { of, rows, mut tasks, selection, purpose, .. } = self.0;
         if !rows.recipes.is_empty() {
-            let built = tasks::of_recipes(rows.recipes, world.cache, backend, world.say).await?;
+            let built =
+                tasks::build_recipe_tasks(rows.recipes, world.cache, backend, world.say).await?;
             of.check_tasks(world, purpose, &built)?;
             of.check_bundles(world, &built)?;
             tasks.extend(built);
         }
         of.check_statements(&tasks)?;
-        Ok(Ready { of, tasks, selection })
+        Ok(ReadyPlan { of, tasks, selection })
     }
 }
 
 /// A plan that passed every check.
-pub struct Ready {
+pub struct ReadyPlan {
     of: Resolution,
     tasks: Vec<PlannedTask>,
     selection: Option<Selection>,
 }
 
-impl Ready {
+impl ReadyPlan {
     /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         &self.of.config
@@ -461,37 +473,41 @@ impl Ready {
     ///
     /// # Errors
     /// The folder is not empty or cannot be written.
-    pub fn start(self, out: &Path, agent: &str) -> Result<Planned, PlanError> {
+    pub fn create_run(self, out: &Path, agent: &str) -> Result<PlannedRun, PlanError> {
         let Self { of: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
         let new = NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent };
-        let (run, record) = start(out, new)?;
+        let (run, record) = create_run(out, new)?;
         let plan = Plan {
             tasks,
             arms: arms.into_iter().map(Arc::new).collect(),
             attempts: file.attempts,
             ..Plan::default()
         };
-        Ok(Planned { run, record, plan })
+        Ok(PlannedRun { run, record, plan })
     }
 
     /// Adds the plan to an existing run.
     ///
     /// # Errors
     /// A task has changed, a model cannot be called, or the plan cannot be written.
-    pub fn extend(self, mut extension: Extension, world: World<'_>) -> Result<Planned, PlanError> {
+    pub fn extend(
+        self,
+        mut extension: Extension,
+        world: PlanContext<'_>,
+    ) -> Result<PlannedRun, PlanError> {
         extension.add_tasks(run_tasks(&self.tasks))?;
-        let plan = Plan::of(&extension.record);
+        let plan = Plan::from_record(&extension.record);
         check_record(&extension.record, &plan, world)?;
         extension.write(self.selection)?;
-        (world.say)(extension.told());
+        (world.say)(extension.summary());
         let Extension { run, record, .. } = extension;
-        Ok(Planned { run, record, plan })
+        Ok(PlannedRun { run, record, plan })
     }
 }
 
 /// A plan in its run directory, which this process has locked.
-pub struct Planned {
+pub struct PlannedRun {
     /// The run directory.
     pub run: RunDir,
     /// `run.json`.

@@ -6,49 +6,53 @@ use std::{
     sync::Arc,
 };
 
-use proctor_datasets::{DatasetError, Hub, Keep, Loaded, RecipeFile};
-use proctor_report::once_each;
+use proctor_datasets::{DatasetError, Hub, LoadedDataset, RecipeFile, RowRetention};
+use proctor_report::deduplicate_errors;
 use proctor_run::PlannedTask;
 use proctor_sandbox_api::Backend;
-use proctor_scaffold_api::Say;
+use proctor_scaffold_api::ProgressSink;
 use proctor_setup::Sources;
 use proctor_types::{Task, UserError, plural};
 
-use crate::{PlanError, home};
+use crate::{PlanError, cache_dir};
 
 /// The directory below the cache for built recipe tasks.
-const BUILT: &str = "tasks";
+const BUILT_TASKS_DIR: &str = "tasks";
 
 /// Reads the tasks that the patterns match: files, directories, globs, hub datasets. Relative
 /// paths are resolved against the current directory.
-pub async fn read(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
-    read_keeping(patterns, cache, Keep::Tasks, say).await
+pub async fn read(
+    patterns: &[String],
+    cache: &Path,
+    say: ProgressSink<'_>,
+) -> Result<LoadedDataset, UserError> {
+    read_keeping(patterns, cache, RowRetention::Tasks, say).await
 }
 
 async fn read_keeping(
     patterns: &[String],
     cache: &Path,
-    keep: Keep,
-    say: Say<'_>,
-) -> Result<Loaded, UserError> {
+    keep: RowRetention,
+    say: ProgressSink<'_>,
+) -> Result<LoadedDataset, UserError> {
     let patterns: Vec<String> =
-        patterns.iter().map(|pattern| on_disk(pattern, cache, say)).collect();
+        patterns.iter().map(|pattern| prefer_local_rows(pattern, cache, say)).collect();
     if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
-        home::hold(cache).map_err(|error| UserError::new(error.to_string()))?;
+        cache_dir::lock_shared(cache).map_err(|error| UserError::new(error.to_string()))?;
     }
-    let hub = Hub::of_this_host(cache.join("hub"));
-    proctor_datasets::load_keeping(&patterns, Path::new("."), &hub, keep)
-        .await
-        .map_err(|error| UserError::new(error.to_string()).hint(hint_of(&error, &patterns, cache)))
+    let hub = Hub::from_env(cache.join("hub"));
+    proctor_datasets::load_with_retention(&patterns, Path::new("."), &hub, keep).await.map_err(
+        |error| UserError::new(error.to_string()).hint(read_error_hint(&error, &patterns, cache)),
+    )
 }
 
-fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
+fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
     match error {
         DatasetError::Hub { name, .. } => {
             let is_it = |one: &&String| {
                 one.strip_prefix(HUB).is_some_and(|rest| rest.starts_with(name.as_str()))
             };
-            let by_hand = patterns.iter().find(is_it).and_then(|one| by_hand(one, cache));
+            let by_hand = patterns.iter().find(is_it).and_then(|one| manual_download_hint(one, cache));
             let by_hand = by_hand.unwrap_or_else(|| "download its rows manually (docs/runs.md)".into());
             format!("check the network, the name and the revision; or {by_hand}")
         }
@@ -78,11 +82,14 @@ fn looks_like_hub(pattern: &str) -> bool {
 const HUB: &str = "hf://";
 
 /// The directory below the cache for manually downloaded rows. `proctor clean` does not touch it.
-const BY_HAND: &str = "datasets";
+const MANUAL_DOWNLOADS_DIR: &str = "datasets";
 
 /// Parses a hub dataset. Returns its directory for manually downloaded rows, its name and its
 /// split.
-fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
+fn parse_hub_pattern<'a>(
+    pattern: &'a str,
+    cache: &Path,
+) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
     let place = pattern.strip_prefix(HUB)?.split('#').next()?;
     let (owner, rest) = place.split_once('/')?;
     let (name, split) = match rest.split_once('/') {
@@ -90,15 +97,17 @@ fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Optio
         None => (rest, None),
     };
     let cache = std::path::absolute(cache).ok()?;
-    let folder = cache.join(BY_HAND).join(format!("{owner}--{name}"));
+    let folder = cache.join(MANUAL_DOWNLOADS_DIR).join(format!("{owner}--{name}"));
     let end = owner.len() + 1 + name.split('@').next()?.len();
     Some((folder, &place[..end], split))
 }
 
 /// Replaces a hub dataset with its directory of manually downloaded rows, if that exists. Returns
 /// other patterns unchanged.
-fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
-    let Some((folder, _, split)) = of_hub(pattern, cache) else { return pattern.to_owned() };
+fn prefer_local_rows(pattern: &str, cache: &Path, say: ProgressSink<'_>) -> String {
+    let Some((folder, _, split)) = parse_hub_pattern(pattern, cache) else {
+        return pattern.to_owned();
+    };
     if !folder.is_dir() {
         return pattern.to_owned();
     }
@@ -115,8 +124,8 @@ fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
 }
 
 /// Tells the user which files to download and where to put them.
-fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
-    let (folder, name, split) = of_hub(pattern, cache)?;
+fn manual_download_hint(pattern: &str, cache: &Path) -> Option<String> {
+    let (folder, name, split) = parse_hub_pattern(pattern, cache)?;
     let of = split.map_or(String::new(), |split| format!(" of the split `{split}`"));
     let file = split.unwrap_or("rows");
     Some(format!(
@@ -129,17 +138,21 @@ fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
 /// Reads the tasks that the patterns match. The result must be complete and not empty; nothing is
 /// built. Unreadable rows are listed together and end the command, because a benchmark that
 /// silently lacks tasks is a different benchmark.
-pub async fn whole(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
-    whole_keeping(patterns, cache, Keep::Tasks, say).await
+pub async fn read_complete(
+    patterns: &[String],
+    cache: &Path,
+    say: ProgressSink<'_>,
+) -> Result<LoadedDataset, UserError> {
+    read_complete_keeping(patterns, cache, RowRetention::Tasks, say).await
 }
 
 /// Like [`whole`], but keeps more of the rows than their tasks.
-pub async fn whole_keeping(
+pub async fn read_complete_keeping(
     patterns: &[String],
     cache: &Path,
-    keep: Keep,
-    say: Say<'_>,
-) -> Result<Loaded, UserError> {
+    keep: RowRetention,
+    say: ProgressSink<'_>,
+) -> Result<LoadedDataset, UserError> {
     if patterns.is_empty() {
         return Err(UserError::new("no tasks given").hint("pass a file, a glob or a dataset"));
     }
@@ -151,8 +164,11 @@ pub async fn whole_keeping(
     let (left_out, bad): (Vec<_>, Vec<_>) =
         loaded.bad.iter().partition(|bad| bad.folder && has_tasks);
     if !bad.is_empty() {
-        let rows = once_each(bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
-        let rows = listed(rows);
+        let rows = deduplicate_errors(
+            bad.iter().map(|bad| (bad.location(), bad.error())),
+            MAX_LISTED_ROWS,
+        );
+        let rows = join_rows(rows);
         return Err(UserError::new(rows).hint("fix or remove these rows"));
     }
     if !left_out.is_empty() {
@@ -174,12 +190,12 @@ pub async fn whole_keeping(
 }
 
 /// Maximum number of rows to list; otherwise a file in another format would fill the terminal.
-pub const TOLD: usize = 20;
+pub const MAX_LISTED_ROWS: usize = 20;
 
 /// Joins rows, one per line, and truncates long lists.
-pub fn listed(mut rows: Vec<String>) -> String {
-    let more = rows.len().saturating_sub(TOLD);
-    rows.truncate(TOLD);
+pub fn join_rows(mut rows: Vec<String>) -> String {
+    let more = rows.len().saturating_sub(MAX_LISTED_ROWS);
+    rows.truncate(MAX_LISTED_ROWS);
     if more > 0 {
         rows.push(format!("and {more} more"));
     }
@@ -187,7 +203,7 @@ pub fn listed(mut rows: Vec<String>) -> String {
 }
 
 /// Returns the tasks that were read, without those of unbuilt recipes.
-pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
+pub fn planned_tasks(loaded: &LoadedDataset) -> std::io::Result<Vec<PlannedTask>> {
     let planned = |task: &Task| {
         let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
         Ok(PlannedTask { task: Arc::new(task.clone()), base_dir })
@@ -196,23 +212,23 @@ pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
 }
 
 /// Returns the tasks that were read, including those of recipes, which it builds.
-pub async fn built(
-    loaded: Loaded,
+pub async fn build_tasks(
+    loaded: LoadedDataset,
     cache: &Path,
     backend: &Arc<dyn Backend>,
-    say: Say<'_>,
+    say: ProgressSink<'_>,
 ) -> Result<Vec<PlannedTask>, PlanError> {
-    let mut tasks = planned(&loaded)?;
-    tasks.extend(of_recipes(loaded.recipes, cache, backend, say).await?);
+    let mut tasks = planned_tasks(&loaded)?;
+    tasks.extend(build_recipe_tasks(loaded.recipes, cache, backend, say).await?);
     Ok(tasks)
 }
 
 /// Returns the tasks of recipes. Builds those that are not cached.
-pub async fn of_recipes(
+pub async fn build_recipe_tasks(
     recipes: Vec<RecipeFile>,
     cache: &Path,
     backend: &Arc<dyn Backend>,
-    say: Say<'_>,
+    say: ProgressSink<'_>,
 ) -> Result<Vec<PlannedTask>, PlanError> {
     let mut tasks = Vec::new();
     let sources = Sources::new(cache.join("sources"));
@@ -222,7 +238,7 @@ pub async fn of_recipes(
             &located.recipe,
             backend.as_ref(),
             &sources,
-            &cache.join(BUILT),
+            &cache.join(BUILT_TASKS_DIR),
             &|what| say(format!("{name}: {what}")),
         )
         .await

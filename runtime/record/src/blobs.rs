@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     RecordError, Tree, disk,
-    error::FROM_A_COPY,
+    error::RESTORE_FROM_COPY_HINT,
     pack::{Hash, Pack},
 };
 
@@ -20,7 +20,7 @@ use crate::{
 const PACK_LIMIT: usize = 1 << 20;
 
 /// A directory of blobs, stored as `ab/cdef...` below its root. A blob's name is the BLAKE3 of its
-/// content. The blobs of one trial (`RunDir::blobs_of`) also include a pack: a single file for the
+/// content. The blobs of one trial (`RunDir::trial_blobs`) also include a pack: a single file for the
 /// trial's own small content. Thousands of small files would use a disk block each.
 ///
 /// Any number of processes may write to the directory at once, because a rename makes each blob
@@ -35,14 +35,14 @@ pub struct Blobs {
 
 impl Blobs {
     /// Blobs in this directory, without a pack. The first `put` creates the directory.
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), pack: None }
     }
 
     /// Adds a pack. Only one process may write to a pack: the one that holds the run.
     #[must_use]
     pub fn with_pack(&self, pack: impl Into<PathBuf>) -> Self {
-        Self { root: self.root.clone(), pack: Some(Arc::new(Pack::at(pack))) }
+        Self { root: self.root.clone(), pack: Some(Arc::new(Pack::new(pack))) }
     }
 
     pub fn root(&self) -> &Path {
@@ -55,7 +55,7 @@ impl Blobs {
     }
 
     /// Whether content of this size is too large for a pack.
-    pub(crate) fn is_long(bytes: u64) -> bool {
+    pub(crate) fn exceeds_pack_limit(bytes: u64) -> bool {
         bytes > PACK_LIMIT as u64
     }
 
@@ -87,7 +87,7 @@ impl Blobs {
         let write = || {
             let folder = path.parent().unwrap_or(&self.root);
             fs::create_dir_all(folder)?;
-            let mut temporary = disk::temporary(folder)?;
+            let mut temporary = disk::create_temp_file(folder)?;
             temporary.write_all(bytes)?;
             temporary.persist(&path).map_err(|error| error.error)?;
             Ok(())
@@ -125,9 +125,9 @@ impl Blobs {
 
     /// Starts a blob that is written in pieces. It is stored as by [`Blobs::put_shared`] if
     /// `shared`, otherwise as by [`Blobs::put`].
-    pub fn begin(&self, shared: bool) -> NewBlob {
+    pub fn writer(&self, shared: bool) -> BlobWriter {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
-        NewBlob { blobs, shared, hasher, held: Vec::new(), file: None }
+        BlobWriter { blobs, shared, hasher, held: Vec::new(), file: None }
     }
 
     /// Returns the bytes after verifying them against their name.
@@ -135,14 +135,14 @@ impl Blobs {
         if let Some(pack) = &self.pack {
             let name = self.parse(hash)?;
             // If the pack's entry is damaged, fall back to a shared file with the same content.
-            let packed = pack.get(&name, &|hash| self.shared(hash));
+            let packed = pack.get(&name, &|hash| self.get_shared_by_hash(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
                 Ok(Some(_)) if !self.path(hash)?.is_file() => {
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
                         why: format!("the content of {hash} does not match its name"),
-                        hint: FROM_A_COPY,
+                        hint: RESTORE_FROM_COPY_HINT,
                     });
                 }
                 Err(error) if !self.path(hash)?.is_file() => return Err(error),
@@ -159,7 +159,7 @@ impl Blobs {
                         why: format!(
                             "{how} {hash}; the run's shared blobs do not contain it, either"
                         ),
-                        hint: FROM_A_COPY,
+                        hint: RESTORE_FROM_COPY_HINT,
                     });
                 }
                 _ => {}
@@ -168,7 +168,7 @@ impl Blobs {
         self.get_shared(hash)
     }
 
-    fn shared(&self, hash: &Hash) -> Result<Vec<u8>, RecordError> {
+    fn get_shared_by_hash(&self, hash: &Hash) -> Result<Vec<u8>, RecordError> {
         self.get_shared(blake3::Hash::from(*hash).to_hex().as_str())
     }
 
@@ -179,7 +179,7 @@ impl Blobs {
             return Err(RecordError::Corrupt {
                 path,
                 why: "the content does not match its name".into(),
-                hint: FROM_A_COPY,
+                hint: RESTORE_FROM_COPY_HINT,
             });
         }
         Ok(bytes)
@@ -188,12 +188,12 @@ impl Blobs {
     /// The manifest with this hash, if the pack stores it as a difference.
     pub(crate) fn packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
         let Some(pack) = &self.pack else { return Ok(None) };
-        let tree = pack.tree(&self.parse(hash)?, &|hash| self.shared(hash))?;
+        let tree = pack.tree(&self.parse(hash)?, &|hash| self.get_shared_by_hash(hash))?;
         match tree {
             Some(tree) if tree.digest() != hash => Err(RecordError::Corrupt {
                 path: pack.path().to_owned(),
                 why: format!("the manifest {hash} does not match its name"),
-                hint: FROM_A_COPY,
+                hint: RESTORE_FROM_COPY_HINT,
             }),
             tree => Ok(tree),
         }
@@ -218,7 +218,7 @@ impl Blobs {
     }
 
     /// Size of the trial's pack in bytes; `None` if there is no pack.
-    pub fn packed(&self) -> Option<u64> {
+    pub fn pack_size(&self) -> Option<u64> {
         let found = fs::metadata(self.pack.as_ref()?.path()).ok()?;
         found.is_file().then_some(found.len())
     }
@@ -245,9 +245,9 @@ impl Blobs {
 /// Maximum bytes of a new blob in memory: the most that a pack accepts.
 const MEMORY_LIMIT: usize = PACK_LIMIT;
 
-/// A blob that is being written. If it is dropped before `end`, it is discarded.
+/// A blob that is being written. If it is dropped before `finish`, it is discarded.
 #[derive(Debug)]
-pub struct NewBlob {
+pub struct BlobWriter {
     blobs: Blobs,
     shared: bool,
     hasher: blake3::Hasher,
@@ -255,8 +255,8 @@ pub struct NewBlob {
     file: Option<NamedTempFile>,
 }
 
-impl NewBlob {
-    pub fn take(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
+impl BlobWriter {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
         self.hasher.update(bytes);
         if self.file.is_none() && self.held.len() + bytes.len() <= MEMORY_LIMIT {
             self.held.extend_from_slice(bytes);
@@ -268,7 +268,7 @@ impl NewBlob {
                 Some(file) => file,
                 none => {
                     fs::create_dir_all(&root)?;
-                    none.insert(disk::temporary(&root)?)
+                    none.insert(disk::create_temp_file(&root)?)
                 }
             };
             file.write_all(&std::mem::take(&mut self.held))?;
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn blobs_store_content_once_by_hash() {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::at(folder.path());
+        let blobs = Blobs::new(folder.path());
         let hash = blobs.put(b"hello").unwrap();
         assert_eq!(hash, blobs.put(b"hello").unwrap());
         assert_eq!(blobs.get(&hash).unwrap(), b"hello");
@@ -316,19 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn new_blob_in_pieces_matches_put() {
+    fn blob_written_in_chunks_matches_put() {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::at(folder.path());
+        let blobs = Blobs::new(folder.path());
         for size in [0, 10, MEMORY_LIMIT, MEMORY_LIMIT + 1, 3 * MEMORY_LIMIT] {
             let bytes: Vec<u8> = (0..size).map(|n| (n / 7) as u8).collect();
-            let mut new = blobs.begin(false);
-            bytes.chunks(100_000).for_each(|piece| new.take(piece).unwrap());
+            let mut new = blobs.writer(false);
+            bytes.chunks(100_000).for_each(|piece| new.write(piece).unwrap());
             let hash = new.end().unwrap();
             assert_eq!(hash, Blobs::hash(&bytes));
             assert_eq!(blobs.get(&hash).unwrap(), bytes);
         }
-        let mut dropped = blobs.begin(false);
-        dropped.take(&vec![7; 2 * MEMORY_LIMIT]).unwrap();
+        let mut dropped = blobs.writer(false);
+        dropped.write(&vec![7; 2 * MEMORY_LIMIT]).unwrap();
         drop(dropped);
         let left = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
         assert!(left.into_iter().all(|name| name.len() == 2), "a temporary file was left behind");
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn torn_blob_is_rejected_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::at(folder.path());
+        let blobs = Blobs::new(folder.path());
         let hash = blobs.put(b"hello").unwrap();
         let path = folder.path().join(&hash[..2]).join(&hash[2..]);
         fs::write(&path, b"hel").unwrap();
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn blobs_reject_names_that_are_not_hashes() {
-        let blobs = Blobs::at("/nowhere");
+        let blobs = Blobs::new("/nowhere");
         for name in ["../../etc/passwd", "", "ab", &"A".repeat(64)] {
             assert!(matches!(blobs.get(name), Err(RecordError::Misuse { .. })), "{name}");
         }

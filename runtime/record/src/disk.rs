@@ -9,15 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use proctor_files::{is_no_file, is_there, open, open_with, read};
-use proctor_types::with_causes;
+pub(crate) use proctor_files::{entry_exists, is_not_regular_file, open, open_with, read};
+use proctor_types::format_error_chain;
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
 
-use crate::{RecordError, error::FROM_A_COPY};
+use crate::{RecordError, error::RESTORE_FROM_COPY_HINT};
 
 /// Prefix of files that are being written.
-const TEMPORARY: &str = ".tmp-";
+const TEMP_PREFIX: &str = ".tmp-";
 
 /// How much longer a lock may be held after its writer ended: a child process shares the writer's
 /// file descriptors until it calls `exec`.
@@ -38,12 +38,12 @@ pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
 
 /// Writes a file atomically: temporary file, `fsync`, rename, `fsync` of the directory. If the path
 /// is taken by something other than a regular file, that is moved aside.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    make_way(path)?;
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    move_non_file_aside(path)?;
     let write = || -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let mut temporary = temporary(folder)?;
+        let mut temporary = create_temp_file(folder)?;
         temporary.write_all(bytes)?;
         temporary.as_file().sync_all()?;
         temporary.persist(path).map_err(|error| error.error)?;
@@ -54,9 +54,9 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
 
 /// Creates a file that is renamed once it is complete. Like a journal's, its permissions follow the
 /// umask, so that other users who work on a run can read either all of it or nothing.
-pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+pub(crate) fn create_temp_file(folder: &Path) -> io::Result<NamedTempFile> {
     let mode = fs::Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempfile_in(folder)
+    tempfile::Builder::new().prefix(TEMP_PREFIX).permissions(mode).tempfile_in(folder)
 }
 
 /// Syncs a directory, so that renames in it survive power loss.
@@ -65,12 +65,12 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Returns the file's bytes, or `None` if there is no such file.
-pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
-    read_present(path).map_err(RecordError::io(path, "cannot be read"))
+pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
+    try_read_if_exists(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
 /// Like [`read_if_there`], for callers that report damage instead of an error.
-pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn try_read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -80,8 +80,8 @@ pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Renames a damaged file to `NAME.damaged`, or to `NAME.damaged-N` if that is taken, so that it
 /// can be inspected.
-pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
-    if !is_there(path) {
+pub(crate) fn move_aside(path: &Path) -> Result<(), RecordError> {
+    if !entry_exists(path) {
         return Ok(());
     }
     let named = |number: u32| {
@@ -92,19 +92,19 @@ pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
         }
         std::path::PathBuf::from(name)
     };
-    let free = (1..).map(named).find(|aside| !is_there(aside)).unwrap_or_else(|| named(0));
+    let free = (1..).map(named).find(|aside| !entry_exists(aside)).unwrap_or_else(|| named(0));
     fs::rename(path, free).map_err(RecordError::io(path, "cannot be moved aside"))
 }
 
 /// Moves anything at this path that is not a file aside: a directory, pipe, device or dangling symlink.
-pub(crate) fn make_way(path: &Path) -> Result<(), RecordError> {
-    if is_no_file(path) { put_aside(path) } else { Ok(()) }
+pub(crate) fn move_non_file_aside(path: &Path) -> Result<(), RecordError> {
+    if is_not_regular_file(path) { move_aside(path) } else { Ok(()) }
 }
 
 /// Removes partial files of a killed writer. Call this only from the directory's only writer.
-pub(crate) fn remove_half_written(folder: &Path) {
+pub(crate) fn remove_partial_files(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+        if entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -117,15 +117,15 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Reco
         why: format!("not JSON: {error}"),
     })?;
     bytes.push(b'\n');
-    write_whole(path, &bytes)
+    write_atomically(path, &bytes)
 }
 
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, RecordError> {
-    let Some(bytes) = read_if_there(path)? else { return Ok(None) };
+    let Some(bytes) = read_if_exists(path)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| RecordError::Corrupt {
         path: path.to_owned(),
-        why: with_causes(&error),
-        hint: FROM_A_COPY,
+        why: format_error_chain(&error),
+        hint: RESTORE_FROM_COPY_HINT,
     })
 }
 
@@ -134,10 +134,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_whole_uses_the_umask() {
+    fn write_atomically_uses_the_umask() {
         let folder = tempfile::tempdir().unwrap();
         let (whole, plain) = (folder.path().join("whole"), folder.path().join("plain"));
-        write_whole(&whole, b"x").unwrap();
+        write_atomically(&whole, b"x").unwrap();
         fs::write(&plain, "x").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&whole), mode(&plain));

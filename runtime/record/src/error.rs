@@ -5,17 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, of_io};
+use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, describe_io_error};
 
-use crate::lease::readable;
+use crate::lease::resolve_fd_path;
 
 /// The hint for damage if the record has no other copy.
-pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
+pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore it from a copy of the run directory";
 
 /// Every variant names the path. The message includes the hint, if any.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    #[error("{}: {what}: {}", path.display(), of_io(source))]
+    #[error("{}: {what}: {}", path.display(), describe_io_error(source))]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
         "{}: another process ({holder}) is working on this run; wait for it, stop it, or join it with `proctor worker` (`resume --join`)",
@@ -63,12 +63,12 @@ fn describe_version(schema: u64, proctor: &str) -> String {
 impl RecordError {
     /// Wraps an I/O error: `.map_err(RecordError::io(path, "cannot write"))`.
     pub(crate) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        let path = readable(path);
+        let path = resolve_fd_path(path);
         move |source| Self::Io { path, what, source }
     }
 
     /// Returns the error without its hint, for callers that add another hint.
-    pub(crate) fn what(&self) -> String {
+    pub(crate) fn message_without_hint(&self) -> String {
         match self {
             Self::Corrupt { path, why, .. } => format!("{}: {why}", path.display()),
             other => other.to_string(),
@@ -78,10 +78,10 @@ impl RecordError {
     /// Converts the error to a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Corrupt { hint, .. } => {
-                Fault::new(Layer::Record, self.what()).cause(Cause::Invalid).hint(*hint)
-            }
-            other => Fault::new(Layer::Record, other.to_string()).cause(Cause::of(other)),
+            Self::Corrupt { hint, .. } => Fault::new(Layer::Record, self.message_without_hint())
+                .cause(Cause::Invalid)
+                .hint(*hint),
+            other => Fault::new(Layer::Record, other.to_string()).cause(Cause::from_error(other)),
         }
     }
 }

@@ -7,18 +7,18 @@ use std::{
 };
 
 use memchr::memmem;
-use proctor_types::{Envelope, with_causes};
+use proctor_types::{Envelope, format_error_chain};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     BadLine, RecordError, disk,
-    reading::{ended, without_sum},
+    journal_reader::{complete_line, strip_checksum},
 };
 
 /// The lines of a journal, in order. An incomplete last line is not returned, because its writer
 /// may not have finished it.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventReader {
     path: PathBuf,
     reader: BufReader<File>,
     line: usize,
@@ -47,7 +47,7 @@ pub struct EventLine {
 
 /// The fields that are read from every line.
 #[derive(Deserialize)]
-struct Head {
+struct EventHead {
     #[serde(default)]
     step: u64,
     #[serde(default)]
@@ -58,17 +58,17 @@ struct Head {
 }
 
 /// Proctor writes a line's kind within this many bytes.
-const HEAD: usize = 256;
+const MAX_HEAD_BYTES: usize = 256;
 
-impl Head {
+impl EventHead {
     /// Reads the head of a line. The kind is the first field after the numbers, so the rest is not
     /// parsed: a line with a megabyte of output costs as much as a short one. A line with another
     /// key order is parsed completely.
-    fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
-        const KIND: &[u8] = b",\"kind\":\"";
-        let near = &line[..line.len().min(HEAD)];
-        let end = memmem::find(near, KIND).and_then(|at| {
-            let word = at + KIND.len();
+    fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
+        const KIND_KEY: &[u8] = b",\"kind\":\"";
+        let near = &line[..line.len().min(MAX_HEAD_BYTES)];
+        let end = memmem::find(near, KIND_KEY).and_then(|at| {
+            let word = at + KIND_KEY.len();
             Some(word + memchr::memchr(b'"', &near[word..])?)
         });
         if let Some(end) = end {
@@ -82,20 +82,20 @@ impl Head {
     }
 }
 
-impl Events {
+impl EventReader {
     /// Opens a journal.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn of(path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::since(path, 0, 0)
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        Self::open_at(path, 0, 0)
     }
 
     /// Opens a journal at a line that starts at byte `at`, with `line` lines before it.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn since(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
+    pub fn open_at(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
         let failed = RecordError::io(&path, "the journal cannot be read");
         let opened = disk::open(&path).and_then(|mut file| {
@@ -107,17 +107,17 @@ impl Events {
     }
 
     /// Offset after the last complete line that was read.
-    pub fn at(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.at
     }
 
     /// Number of complete lines read so far, including lines before the start offset.
-    pub fn lines(&self) -> usize {
+    pub fn line_count(&self) -> usize {
         self.line
     }
 }
 
-impl Iterator for Events {
+impl Iterator for EventReader {
     /// A damaged line is returned as an error with its position; the lines after it are still read.
     type Item = Result<EventLine, BadLine>;
 
@@ -130,14 +130,14 @@ impl Iterator for Events {
             repeated: false,
         };
         self.reader.read_until(b'\n', &mut bytes).ok()?;
-        let (line, newline) = ended(&bytes)?;
+        let (line, newline) = complete_line(&bytes)?;
         let whole = line.len();
         bytes.truncate(whole);
         self.line += 1;
         let at = self.at;
         self.at += whole as u64 + u64::from(newline);
-        let head = without_sum(&bytes).and_then(|whole| {
-            let head = Head::of(&whole).map_err(|error| with_causes(&error))?;
+        let head = strip_checksum(&bytes).and_then(|whole| {
+            let head = EventHead::parse(&whole).map_err(|error| format_error_chain(&error))?;
             Ok((head, whole))
         });
         Some(match head {
@@ -162,18 +162,18 @@ impl EventLine {
     /// # Errors
     /// The line does not match this version's event format.
     pub fn event(&self) -> Result<Envelope, BadLine> {
-        self.part()
+        self.parse_fields()
     }
 
     /// Parses only the fields that `T` has.
     ///
     /// # Errors
     /// See [`EventLine::event`].
-    pub fn part<T: DeserializeOwned>(&self) -> Result<T, BadLine> {
+    pub fn parse_fields<T: DeserializeOwned>(&self) -> Result<T, BadLine> {
         serde_json::from_slice(&self.bytes).map_err(|error| BadLine {
             path: self.path.clone(),
             line: self.line,
-            why: format!("not an event of this format: {}", with_causes(&error)),
+            why: format!("not an event of this format: {}", format_error_chain(&error)),
             repeated: false,
         })
     }
@@ -204,17 +204,18 @@ mod tests {
             let note = note.as_object().unwrap().clone();
             journal.append(7, Event::Noted { note }).unwrap();
         }
-        let lines: Vec<EventLine> = Events::of(&path).unwrap().collect::<Result<_, _>>().unwrap();
+        let lines: Vec<EventLine> =
+            EventReader::open(&path).unwrap().collect::<Result<_, _>>().unwrap();
         assert_eq!(lines.len(), 3);
         for (line, number) in lines.iter().zip(1..) {
             assert_eq!((line.kind.as_str(), line.step, line.line), ("noted", 7, number));
-            let again = Events::since(&path, line.at, line.line - 1).unwrap().next();
+            let again = EventReader::open_at(&path, line.at, line.line - 1).unwrap().next();
             let again = again.unwrap().unwrap();
             assert_eq!((again.line, again.json()), (line.line, line.json()));
         }
-        let mut read = Events::of(&path).unwrap();
+        let mut read = EventReader::open(&path).unwrap();
         assert_eq!(read.by_ref().count(), 3);
-        assert_eq!((read.at(), read.lines()), (path.metadata().unwrap().len(), 3));
+        assert_eq!((read.offset(), read.line_count()), (path.metadata().unwrap().len(), 3));
     }
 
     #[test]
@@ -224,9 +225,9 @@ mod tests {
             (r#"{"note":{"a":1,"kind":"x"},"step":3,"kind":"noted"}"#, "noted"),
             (r#"{"kind":"noted","step":3}"#, "noted"),
         ] {
-            let head = Head::of(line.as_bytes()).unwrap();
+            let head = EventHead::parse(line.as_bytes()).unwrap();
             assert_eq!((head.kind.as_str(), head.step), (kind, 3), "{line}");
         }
-        assert!(Head::of(b"{\"step\":1}").is_err());
+        assert!(EventHead::parse(b"{\"step\":1}").is_err());
     }
 }

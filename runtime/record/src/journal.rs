@@ -11,8 +11,8 @@ use proctor_types::{EVENT_VERSION, Envelope, Event, one_line};
 
 use crate::{
     RecordError, disk,
-    error::FROM_A_COPY,
-    reading::{self, with_sum},
+    error::RESTORE_FROM_COPY_HINT,
+    journal_reader::{self, add_checksum},
 };
 
 /// The writer of one `trajectory.jsonl`.
@@ -45,7 +45,7 @@ impl Journal {
             .open(&path)
             .map_err(RecordError::io(&path, "the journal cannot be created"))?;
         lock(&file, &path)?;
-        Ok(Self::over(file, path, try_number, 1, 0, 0.0))
+        Ok(Self::from_parts(file, path, try_number, 1, 0, 0.0))
     }
 
     /// Continues a journal and its numbering. Truncates an incomplete last line, and completes one
@@ -61,10 +61,10 @@ impl Journal {
         lock(&file, &path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(RecordError::io(&path, "cannot be read"))?;
-        let reading = reading::parse(&path, &bytes);
+        let reading = journal_reader::parse(&path, &bytes);
         if let Some(bad) = reading.bad_lines.first() {
             let why = format!("line {}: {}", bad.line, one_line(&bad.why));
-            return Err(RecordError::Corrupt { path, why, hint: FROM_A_COPY });
+            return Err(RecordError::Corrupt { path, why, hint: RESTORE_FROM_COPY_HINT });
         }
         let mut length = reading.whole_bytes;
         if reading.torn {
@@ -81,12 +81,12 @@ impl Journal {
         let last = reading.events.last();
         let (try_number, seq, offset) =
             last.map_or((1, 0, 0.0), |last| (last.try_number, last.seq, last.t_mono));
-        Ok(Self::over(file, path, try_number, seq + 1, length, offset))
+        Ok(Self::from_parts(file, path, try_number, seq + 1, length, offset))
     }
 
     /// Creates the journal for a try, starting with events of another trial. These keep their times
     /// and steps and are renumbered.
-    pub fn begin_with(
+    pub fn create_with_events(
         path: impl Into<PathBuf>,
         try_number: u32,
         events: impl IntoIterator<Item = Envelope>,
@@ -99,12 +99,12 @@ impl Journal {
                 path: path.clone(),
                 why: format!("event {seq} is not JSON: {error}"),
             })?;
-            lines.push_str(&with_sum(&line));
+            lines.push_str(&add_checksum(&line));
         }
-        disk::write_whole(&path, lines.as_bytes())
+        disk::write_atomically(&path, lines.as_bytes())
     }
 
-    fn over(
+    fn from_parts(
         file: File,
         path: PathBuf,
         try_number: u32,
@@ -151,7 +151,7 @@ impl Journal {
             path: self.path.clone(),
             why: format!("event {seq} is not JSON: {error}"),
         })?;
-        let line = with_sum(&line);
+        let line = add_checksum(&line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.broken = self.file.set_len(self.length).is_err();
             return Err(RecordError::io(&self.path, "an event cannot be written")(error));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_waits_for_a_brief_holder() {
+    fn open_waits_for_a_brief_lock_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         drop(Journal::create(&path, 1).unwrap());

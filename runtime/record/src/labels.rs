@@ -26,9 +26,9 @@ impl RunDir {
     /// Returns all labels of the run. Unreadable labels are not an error: data outside the record
     /// must not make a command fail.
     pub fn labels(&self) -> Labels {
-        let path = file(self.path());
+        let path = labels_path(self.path());
         let mut labels = Labels::default();
-        let bytes = match disk::read_if_there(&path) {
+        let bytes = match disk::read_if_exists(&path) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(error) => {
                 labels.bad.push(error.to_string());
@@ -60,7 +60,7 @@ impl RunDir {
     /// # Errors
     /// Writing the line fails.
     pub fn add_label(&self, label: &Label) -> Result<(), RecordError> {
-        let path = file(self.path());
+        let path = labels_path(self.path());
         let io = |what| RecordError::io(&path, what);
         let mut line = serde_json::to_string(label).map_err(|error| RecordError::Misuse {
             path: path.clone(),
@@ -72,7 +72,7 @@ impl RunDir {
         let mut file = open.map_err(io("cannot be written"))?;
         file.lock().map_err(io("cannot be locked"))?;
         // Don't append to a line that another process left incomplete.
-        let before = disk::read_if_there(&path)?.unwrap_or_default();
+        let before = disk::read_if_exists(&path)?.unwrap_or_default();
         if before.last().is_some_and(|last| *last != b'\n') {
             line.insert(0, '\n');
         }
@@ -81,7 +81,7 @@ impl RunDir {
     }
 }
 
-fn file(run: &Path) -> PathBuf {
+fn labels_path(run: &Path) -> PathBuf {
     run.join(NAME)
 }
 
@@ -105,21 +105,21 @@ mod tests {
         for one in [&label(Some(3), "hack", false), &label(None, "good", false), &commented] {
             run.add_label(one).unwrap();
         }
-        let path = file(run.path());
+        let path = labels_path(run.path());
         std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], b"{\"v\":1,\"at"].concat())
             .unwrap();
         run.add_label(&label(None, "good", true)).unwrap();
         let read = run.labels();
         assert_eq!(read.standing, [commented]);
-        assert_eq!(read.standing[0].told(), "step 3: hack (why)");
+        assert_eq!(read.standing[0].describe(), "step 3: hack (why)");
         assert!(read.bad.len() == 1 && read.bad[0].contains("line 4"), "{:?}", read.bad);
     }
 
     #[test]
-    fn labels_report_non_files() {
+    fn labels_report_a_path_that_is_not_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
-        let path = file(run.path());
+        let path = labels_path(run.path());
         std::fs::create_dir(&path).unwrap();
         let read = run.labels();
         assert!(read.standing.is_empty() && read.bad.len() == 1, "{read:?}");

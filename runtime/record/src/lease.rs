@@ -11,18 +11,18 @@ use std::{
     time::Duration,
 };
 
-use proctor_cluster::{Claim, Claims, Member, Membership, Taken, any_live, members};
+use proctor_cluster::{Claim, ClaimResult, Claims, Member, Membership, find_live_member, members};
 use proctor_types::{ShippedTable, TrialId};
 use serde::Deserialize;
 
 use crate::{RecordError, RunDir, TrialDir, disk, trial_dir::TRIES};
 
 /// Trial directories that were set aside when another worker took over the trial.
-pub(crate) const SUPERSEDED: &str = "superseded";
+pub(crate) const SUPERSEDED_DIR: &str = "superseded";
 
 /// The result of an attempt to lease a trial.
 #[derive(Debug)]
-pub enum Leased {
+pub enum LeaseResult {
     Mine(Lease),
     /// Another worker has it.
     Elsewhere,
@@ -32,9 +32,9 @@ pub enum Leased {
 
 /// Trials that workers have finished.
 #[derive(Debug, Default)]
-pub struct EndedTrials(HashSet<String>);
+pub struct FinishedTrials(HashSet<String>);
 
-impl EndedTrials {
+impl FinishedTrials {
     pub fn contains(&self, id: &TrialId) -> bool {
         // Don't hash ten thousand ids to search an empty set.
         !self.0.is_empty() && self.0.contains(&key(id))
@@ -46,13 +46,13 @@ impl EndedTrials {
 pub struct Lease {
     claim: Claim,
     id: TrialId,
-    pins: Arc<Pins>,
+    pins: Arc<PinnedDirs>,
 }
 
 impl Lease {
     /// Returns once another worker has taken over the trial.
-    pub async fn lost(&self) {
-        self.claim.lost().await;
+    pub async fn wait_until_lost(&self) {
+        self.claim.wait_until_lost().await;
     }
 
     /// Marks the trial as finished.
@@ -74,14 +74,14 @@ impl Drop for Lease {
 /// is moved, the worker's writes go to the moved directory, so a worker that was presumed dead
 /// cannot write into its successor's directory.
 #[derive(Debug, Default)]
-pub(crate) struct Pins {
+pub(crate) struct PinnedDirs {
     held: Mutex<HashMap<TrialId, File>>,
     /// Directories of lost trials. They stay open so that their descriptor numbers are not reused:
     /// a thread that is still writing would write to the wrong directory.
     abandoned: Mutex<Vec<File>>,
 }
 
-impl Pins {
+impl PinnedDirs {
     fn lock(&self) -> MutexGuard<'_, HashMap<TrialId, File>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,39 +94,39 @@ impl Pins {
     /// Returns the directory's path through its file descriptor.
     pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
         let descriptor = self.lock().get(id)?.as_raw_fd();
-        Some(PathBuf::from(format!("{DESCRIPTORS}/{descriptor}")))
+        Some(PathBuf::from(format!("{FD_DIR}/{descriptor}")))
     }
 
     fn remove(&self, id: &TrialId) {
         let Some(folder) = self.lock().remove(id) else { return };
         // A trial that was not started leaves no directory behind.
-        let real = fs::read_link(format!("{DESCRIPTORS}/{}", folder.as_raw_fd()));
+        let real = fs::read_link(format!("{FD_DIR}/{}", folder.as_raw_fd()));
         let _ = real.and_then(fs::remove_dir);
     }
 }
 
-const DESCRIPTORS: &str = "/proc/self/fd";
+const FD_DIR: &str = "/proc/self/fd";
 
 /// Converts a path for messages: a descriptor path is replaced with the directory's current path.
-pub(crate) fn readable(path: &Path) -> PathBuf {
-    let Ok(below) = path.strip_prefix(DESCRIPTORS) else { return path.to_owned() };
+pub(crate) fn resolve_fd_path(path: &Path) -> PathBuf {
+    let Ok(below) = path.strip_prefix(FD_DIR) else { return path.to_owned() };
     let mut parts = below.components();
     let Some(descriptor) = parts.next() else { return path.to_owned() };
-    match fs::read_link(Path::new(DESCRIPTORS).join(descriptor)) {
+    match fs::read_link(Path::new(FD_DIR).join(descriptor)) {
         Ok(folder) => folder.join(parts.as_path()),
         Err(_) => path.to_owned(),
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct Table {
+struct ClusterTable {
     lease_seconds: f64,
 }
 
 /// Describes this process as a worker. If a cluster engine started it, the engine provides the
 /// names of its job and node.
-fn member() -> Result<Member, String> {
-    static TABLE: ShippedTable<Table> =
+fn describe_this_worker() -> Result<Member, String> {
+    static TABLE: ShippedTable<ClusterTable> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
     let seconds = match std::env::var("PROCTOR_LEASE_SECONDS") {
         Ok(text) => text
@@ -159,7 +159,7 @@ impl RunDir {
             return Ok(Arc::clone(membership));
         }
         let misuse = |why| RecordError::Misuse { path: self.path().to_owned(), why };
-        let member = member().map_err(misuse)?;
+        let member = describe_this_worker().map_err(misuse)?;
         let membership = Membership::join(self.path(), member)
             .map_err(RecordError::io(self.path(), "this worker can't join the run"))?;
         let membership = Arc::new(membership);
@@ -170,7 +170,7 @@ impl RunDir {
     /// Whether a shared run has other live workers. Returns `false` if the run directory can't be read.
     pub fn has_other_workers(&self) -> bool {
         let Some(own) = self.shares.then(|| self.membership().ok()).flatten() else { return false };
-        any_live(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
+        find_live_member(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
     /// Returns the trials that workers of a shared run have finished while the run had workers.
@@ -178,38 +178,38 @@ impl RunDir {
     ///
     /// # Errors
     /// The run directory can't be read.
-    pub fn ended(&self) -> Result<EndedTrials, RecordError> {
+    pub fn finished_trials(&self) -> Result<FinishedTrials, RecordError> {
         if !self.shares {
-            return Ok(EndedTrials::default());
+            return Ok(FinishedTrials::default());
         }
         let listing =
             |error| RecordError::io(self.path(), "finished trials can't be listed")(error);
-        Claims::of(&self.membership()?).ended().map(EndedTrials).map_err(listing)
+        Claims::new(&self.membership()?).finished_keys().map(FinishedTrials).map_err(listing)
     }
 
     /// Whether other workers may have taken over this worker's trials because its heartbeat was late.
-    pub fn is_lost(&self) -> bool {
+    pub fn is_worker_presumed_dead(&self) -> bool {
         let joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        joined.as_ref().is_some_and(|membership| membership.is_lost())
+        joined.as_ref().is_some_and(|membership| membership.is_presumed_dead())
     }
 
     /// Leases a trial for this worker.
     ///
     /// # Errors
     /// The run directory can't be read or written, or other workers presume this worker dead.
-    pub fn lease(&self, id: &TrialId) -> Result<Leased, RecordError> {
+    pub fn lease(&self, id: &TrialId) -> Result<LeaseResult, RecordError> {
         let key = key(id);
         let claiming = |error| RecordError::io(self.path(), "the trial can't be claimed")(error);
-        let claims = Claims::of(&self.membership()?);
-        let claim = match claims.take(&key).map_err(claiming)? {
-            Taken::Mine(claim) => claim,
-            Taken::Held(_) => return Ok(Leased::Elsewhere),
-            Taken::Ended => return Ok(Leased::Ended),
+        let claims = Claims::new(&self.membership()?);
+        let claim = match claims.claim(&key).map_err(claiming)? {
+            ClaimResult::Mine(claim) => claim,
+            ClaimResult::Held(_) => return Ok(LeaseResult::Elsewhere),
+            ClaimResult::Ended => return Ok(LeaseResult::Ended),
         };
-        let folder = self.plain_path(id);
+        let folder = self.trial_dir_path(id);
         let taking = RecordError::io(&folder, "the trial can't be taken over");
-        let replacement = Replacement { superseded: self.path().join(SUPERSEDED), key };
-        let dead = claim.dead().map(|dead| self.worker_in_words(dead));
+        let replacement = DirTakeover { superseded: self.path().join(SUPERSEDED_DIR), key };
+        let dead = claim.dead_owner().map(|dead| self.describe_worker(dead));
         let takes_over = || -> io::Result<Option<File>> {
             replacement.finish(&folder)?;
             if !self.shares {
@@ -217,9 +217,9 @@ impl RunDir {
             }
             if let Some(dead) = &dead
                 && folder.exists()
-                && TrialDir::at(&folder).read_verdict().ok().flatten().is_none()
+                && TrialDir::new(&folder).read_verdict().ok().flatten().is_none()
             {
-                replacement.make(&folder, dead)?;
+                replacement.take_over(&folder, dead)?;
             }
             fs::create_dir_all(&folder)?;
             File::open(&folder).map(Some)
@@ -235,27 +235,27 @@ impl RunDir {
             _ => lost.remove(id),
         };
         drop(lost);
-        Ok(Leased::Mine(Lease { claim, id: id.clone(), pins: Arc::clone(&self.pins) }))
+        Ok(LeaseResult::Mine(Lease { claim, id: id.clone(), pins: Arc::clone(&self.pins) }))
     }
 }
 
 impl RunDir {
     /// Adds the scheduler's job state, such as `NODE_FAIL`, to the description of dead workers.
     #[must_use]
-    pub fn asking_about_jobs(
+    pub fn with_job_lookup(
         mut self,
         ask: impl Fn(&Member) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.jobs = Jobs(Some(Box::new(ask)));
+        self.jobs = SchedulerJobs(Some(Box::new(ask)));
         self
     }
 
     /// Describes the worker from which this one took over the trial.
-    pub fn lost_worker(&self, id: &TrialId) -> Option<String> {
+    pub fn previous_worker(&self, id: &TrialId) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    fn worker_in_words(&self, worker: &str) -> String {
+    fn describe_worker(&self, worker: &str) -> String {
         let all = members(self.path()).unwrap_or_default();
         let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker) else {
             return format!("worker {worker}");
@@ -272,9 +272,9 @@ type JobLookup = dyn Fn(&Member) -> Option<String> + Send + Sync;
 
 /// Looks up the state of jobs, if the run has a scheduler.
 #[derive(Default)]
-pub(crate) struct Jobs(Option<Box<JobLookup>>);
+pub(crate) struct SchedulerJobs(Option<Box<JobLookup>>);
 
-impl fmt::Debug for Jobs {
+impl fmt::Debug for SchedulerJobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Jobs").field(&self.0.is_some()).finish()
     }
@@ -290,22 +290,22 @@ fn key(id: &TrialId) -> String {
 ///
 /// `superseded/<key>.new` is a complete copy that has not been moved into place yet.
 /// `superseded/<key>.<n>` are directories that were set aside.
-struct Replacement {
+struct DirTakeover {
     superseded: PathBuf,
     key: String,
 }
 
 /// Maximum number of copy attempts. A worker that is still alive may move files during the copy.
-const MAX_COPIES: usize = 5;
+const MAX_COPY_ATTEMPTS: usize = 5;
 
-impl Replacement {
-    fn named(&self, suffix: &str) -> PathBuf {
+impl DirTakeover {
+    fn path_with_suffix(&self, suffix: &str) -> PathBuf {
         self.superseded.join(format!("{}.{suffix}", self.key))
     }
 
     /// Finishes the takeover of a worker that died between the two renames.
     fn finish(&self, folder: &Path) -> io::Result<()> {
-        let new = self.named("new");
+        let new = self.path_with_suffix("new");
         match (new.exists(), folder.exists()) {
             (false, _) => Ok(()),
             // It died before the first rename, so the copy may be older than the directory.
@@ -314,13 +314,13 @@ impl Replacement {
         }
     }
 
-    fn make(&self, folder: &Path, dead: &str) -> io::Result<()> {
+    fn take_over(&self, folder: &Path, dead: &str) -> io::Result<()> {
         fs::create_dir_all(&self.superseded)?;
-        let (part, new) = (self.named("part"), self.named("new"));
+        let (part, new) = (self.path_with_suffix("part"), self.path_with_suffix("new"));
         let mut copied = Ok(());
-        for _ in 0..MAX_COPIES {
+        for _ in 0..MAX_COPY_ATTEMPTS {
             let _ = fs::remove_dir_all(&part);
-            copied = copy(folder, &part, true);
+            copied = copy_trial_dir(folder, &part, true);
             match &copied {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 _ => break,
@@ -329,24 +329,24 @@ impl Replacement {
         copied?;
         fs::rename(&part, &new)?;
         fs::write(folder.join("superseded.txt"), format!("{dead} was considered dead\n"))?;
-        let mut free = (1_u32..).map(|number| self.named(&number.to_string()));
-        let old = free.find(|old| !old.exists()).unwrap_or_else(|| self.named("0"));
+        let mut free = (1_u32..).map(|number| self.path_with_suffix(&number.to_string()));
+        let old = free.find(|old| !old.exists()).unwrap_or_else(|| self.path_with_suffix("0"));
         fs::rename(folder, &old)?;
         fs::rename(&new, folder)
     }
 }
 
 /// Copies a trial's directory. Earlier tries no longer change, so their files are hard-linked.
-fn copy(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
+fn copy_trial_dir(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() && is_top && entry.file_name() == TRIES {
-            link(&path, &target)?;
+            hard_link_dir(&path, &target)?;
         } else if kind.is_dir() {
-            copy(&path, &target, false)?;
+            copy_trial_dir(&path, &target, false)?;
         } else if kind.is_file() {
             fs::copy(&path, &target)?;
             // `fsync` here: a paid response must survive power loss in the copy, too.
@@ -356,13 +356,13 @@ fn copy(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
     disk::sync_folder(to)
 }
 
-fn link(from: &Path, to: &Path) -> io::Result<()> {
+fn hard_link_dir(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         match entry.file_type()? {
-            kind if kind.is_dir() => link(&path, &target)?,
+            kind if kind.is_dir() => hard_link_dir(&path, &target)?,
             kind if kind.is_file() => fs::hard_link(&path, &target)?,
             _ => {}
         }
@@ -382,24 +382,24 @@ mod tests {
         TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt }
     }
 
-    fn mine(leased: Result<Leased, RecordError>) -> Lease {
+    fn expect_lease(leased: Result<LeaseResult, RecordError>) -> Lease {
         match leased.unwrap() {
-            Leased::Mine(lease) => lease,
+            LeaseResult::Mine(lease) => lease,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn lease_belongs_to_one_worker() {
+    fn trial_is_leased_to_one_worker_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let one = RunDir::create(folder.path()).unwrap();
         let other = RunDir::create(folder.path().join("x")).unwrap();
-        let lease = mine(one.lease(&id(1)));
-        assert!(matches!(one.lease(&id(1)).unwrap(), Leased::Elsewhere));
-        mine(one.lease(&id(2)));
-        mine(other.lease(&id(1)));
+        let lease = expect_lease(one.lease(&id(1)));
+        assert!(matches!(one.lease(&id(1)).unwrap(), LeaseResult::Elsewhere));
+        expect_lease(one.lease(&id(2)));
+        expect_lease(other.lease(&id(1)));
         drop(lease);
-        mine(one.lease(&id(1)));
+        expect_lease(one.lease(&id(1)));
         drop((one, other));
         for name in ["claims", "workers"] {
             assert!(!folder.path().join(name).exists(), "{name} was left behind");
@@ -408,42 +408,42 @@ mod tests {
 
     /// Two values of one run represent two workers. The test makes the first one look dead.
     #[test]
-    fn lease_superseded_worker_writes_only_into_its_own_folder() {
+    fn superseded_worker_writes_only_into_its_own_folder() {
         let folder = tempfile::tempdir().unwrap();
         let made = RunDir::create(folder.path()).unwrap();
         fs::write(folder.path().join("run.json"), "{}").unwrap();
         drop(made);
         let (dead, next) =
             (RunDir::join(folder.path()).unwrap(), RunDir::join(folder.path()).unwrap());
-        let next = next.asking_about_jobs(|_| Some("NODE_FAIL".to_owned()));
+        let next = next.with_job_lookup(|_| Some("NODE_FAIL".to_owned()));
         assert!(!dead.has_other_workers());
-        let lease = mine(dead.lease(&id(1)));
+        let lease = expect_lease(dead.lease(&id(1)));
         assert!(next.has_other_workers() && dead.has_other_workers());
-        let old = dead.trial(&id(1)).unwrap();
-        let mut journal = File::create(old.trajectory()).unwrap();
+        let old = dead.create_trial_dir(&id(1)).unwrap();
+        let mut journal = File::create(old.trajectory_path()).unwrap();
         journal.write_all(b"paid\n").unwrap();
-        fs::create_dir_all(old.tries().join("1")).unwrap();
-        fs::write(old.tries().join("1/trajectory.jsonl"), "earlier\n").unwrap();
-        assert!(matches!(next.lease(&id(1)).unwrap(), Leased::Elsewhere));
+        fs::create_dir_all(old.tries_dir().join("1")).unwrap();
+        fs::write(old.tries_dir().join("1/trajectory.jsonl"), "earlier\n").unwrap();
+        assert!(matches!(next.lease(&id(1)).unwrap(), LeaseResult::Elsewhere));
 
         let worker = dead.membership().unwrap().member().id.clone();
         let beat = folder.path().join("workers").join(format!("{worker}.json"));
         let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
         File::options().write(true).open(beat).unwrap().set_modified(long_ago).unwrap();
-        let second = mine(next.lease(&id(1)));
-        let new = next.trial(&id(1)).unwrap();
-        assert_eq!(fs::read(new.trajectory()).unwrap(), b"paid\n");
-        assert!(next.lost_worker(&id(1)).unwrap().contains(&worker));
-        assert!(new.tries().join("1/trajectory.jsonl").exists());
+        let second = expect_lease(next.lease(&id(1)));
+        let new = next.create_trial_dir(&id(1)).unwrap();
+        assert_eq!(fs::read(new.trajectory_path()).unwrap(), b"paid\n");
+        assert!(next.previous_worker(&id(1)).unwrap().contains(&worker));
+        assert!(new.tries_dir().join("1/trajectory.jsonl").exists());
 
         // The first worker keeps writing, but none of its writes reach the second worker's directory.
         journal.write_all(b"late\n").unwrap();
-        fs::write(old.patch(), "late").unwrap();
-        fs::write(old.outcome(), "late").unwrap();
-        let plain = next.plain_path(&id(1));
+        fs::write(old.patch_path(), "late").unwrap();
+        fs::write(old.outcome_path(), "late").unwrap();
+        let plain = next.trial_dir_path(&id(1));
         assert_eq!(fs::read(plain.join("trajectory.jsonl")).unwrap(), b"paid\n");
         assert!(!plain.join("patch.diff").exists() && !plain.join("outcome.json").exists());
-        let kept: Vec<_> = fs::read_dir(folder.path().join(SUPERSEDED)).unwrap().collect();
+        let kept: Vec<_> = fs::read_dir(folder.path().join(SUPERSEDED_DIR)).unwrap().collect();
         assert_eq!(kept.len(), 1);
         let kept = kept[0].as_ref().unwrap().path();
         assert_eq!(fs::read(kept.join("trajectory.jsonl")).unwrap(), b"paid\nlate\n");
@@ -452,20 +452,22 @@ mod tests {
     }
 
     #[test]
-    fn lease_finishes_an_interrupted_takeover() {
+    fn interrupted_takeover_is_finished() {
         let folder = tempfile::tempdir().unwrap();
         let trial = folder.path().join("trial");
-        let superseded = folder.path().join(SUPERSEDED);
-        let replacement = Replacement { superseded, key: "k".to_owned() };
-        let new = replacement.named("new");
+        let superseded = folder.path().join(SUPERSEDED_DIR);
+        let replacement = DirTakeover { superseded, key: "k".to_owned() };
+        let new = replacement.path_with_suffix("new");
         fs::create_dir_all(&new).unwrap();
         fs::write(new.join("trajectory.jsonl"), "paid\n").unwrap();
         replacement.finish(&trial).unwrap();
         assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
         assert!(!new.exists());
         for times in 1..=2 {
-            replacement.make(&trial, "worker").unwrap();
-            assert!(replacement.named(&times.to_string()).join("superseded.txt").exists());
+            replacement.take_over(&trial, "worker").unwrap();
+            assert!(
+                replacement.path_with_suffix(&times.to_string()).join("superseded.txt").exists()
+            );
             assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
             assert!(!trial.join("superseded.txt").exists());
         }
@@ -478,23 +480,23 @@ mod tests {
     }
 
     #[test]
-    fn lease_of_an_unstarted_trial_leaves_nothing() {
+    fn released_lease_of_unstarted_trial_leaves_no_folder() {
         let folder = tempfile::tempdir().unwrap();
         drop(RunDir::create(folder.path()).unwrap());
         fs::write(folder.path().join("run.json"), "{}").unwrap();
         let run = RunDir::join(folder.path()).unwrap();
-        let lease = mine(run.lease(&id(1)));
-        assert!(run.plain_path(&id(1)).exists());
+        let lease = expect_lease(run.lease(&id(1)));
+        assert!(run.trial_dir_path(&id(1)).exists());
         drop(lease);
-        assert!(!run.plain_path(&id(1)).exists());
+        assert!(!run.trial_dir_path(&id(1)).exists());
     }
 
     #[test]
-    fn readable_replaces_descriptor_paths() {
+    fn resolve_fd_path_replaces_descriptor_paths() {
         let folder = tempfile::tempdir().unwrap();
         let open = File::open(folder.path()).unwrap();
         let path = PathBuf::from(format!("/proc/self/fd/{}/x/y", open.as_raw_fd()));
-        assert_eq!(readable(&path), folder.path().canonicalize().unwrap().join("x/y"));
-        assert_eq!(readable(Path::new("a/b")), Path::new("a/b"));
+        assert_eq!(resolve_fd_path(&path), folder.path().canonicalize().unwrap().join("x/y"));
+        assert_eq!(resolve_fd_path(Path::new("a/b")), Path::new("a/b"));
     }
 }

@@ -3,40 +3,40 @@
 //! This crate does not depend on sandboxes or models. Everything is synchronous: an async caller
 //! blocks for one short write per call, and the order of writes stays simple.
 
-mod between;
 mod blobs;
 mod check;
 mod disk;
 mod error;
 mod events;
-pub mod find;
 mod journal;
+mod journal_reader;
 mod labels;
 mod lease;
 mod now;
-mod on_all_cores;
 mod pack;
-mod reading;
+mod parallel_map;
+mod patch;
 mod run_dir;
 mod run_file;
 mod spending;
 mod tree;
 mod trial_dir;
+pub mod trial_lookup;
 mod unplanned;
 
-pub use between::{Collected, LeftOut, PatchPolicy, between};
-pub use blobs::{Blobs, NewBlob};
-pub use check::{Checked, Damage, PatchFacts, Remedy};
+pub use blobs::{BlobWriter, Blobs};
+pub use check::{CheckedTrial, Corruption, PatchRef, Remedy};
 pub use error::RecordError;
-pub use events::{EventLine, Events};
+pub use events::{EventLine, EventReader};
 pub use journal::Journal;
+pub use journal_reader::{BadLine, JournalContents, read_journal};
 pub use labels::Labels;
-pub use lease::{EndedTrials, Lease, Leased};
+pub use lease::{FinishedTrials, Lease, LeaseResult};
 pub use now::now;
-pub use on_all_cores::on_all_cores;
-pub use reading::{BadLine, Reading, read_journal};
+pub use parallel_map::parallel_map;
+pub use patch::{CollectedPatch, OmittedPath, PatchPolicy, collect_patch};
 pub use run_dir::{RunDir, Verifier};
-pub use spending::{earlier_tries, spent_by, spent_in};
+pub use spending::{earlier_tries, journal_spending, trial_spending};
 pub use tree::{Difference, Tree};
-pub use trial_dir::{Grading, TrialDir};
-pub use unplanned::Unplanned;
+pub use trial_dir::{GradingFiles, TrialDir};
+pub use unplanned::UnplannedDir;

@@ -13,10 +13,10 @@ use proctor_types::{ArmId, RunRecord, TaskId, TrialId, path_component};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
+    Blobs, CheckedTrial, Corruption, RecordError, Remedy, TrialDir,
     check::{Check, CheckCache, describe_read_error},
     disk,
-    lease::{Jobs, Pins},
+    lease::{PinnedDirs, SchedulerJobs},
     run_file,
     trial_dir::TRIES,
 };
@@ -36,12 +36,12 @@ pub struct RunDir {
     known: CheckCache,
     /// This process as a worker; set once it leases a trial.
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
-    pub(crate) pins: Arc<Pins>,
+    pub(crate) pins: Arc<PinnedDirs>,
     /// Whether other machines may work on the run at the same time.
     pub(crate) shares: bool,
     /// Descriptions of the previous workers of trials that were taken over.
     pub(crate) lost: Mutex<HashMap<TrialId, String>>,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: SchedulerJobs,
     /// Closing the file releases the lock.
     _lock: Option<File>,
 }
@@ -63,11 +63,11 @@ impl RunDir {
             // A new plan for these trials would mix two runs.
             return Err(RecordError::PlanLost { path: root });
         }
-        Ok(Self::at(root, Some(lock)))
+        Ok(Self::new(root, Some(lock)))
     }
 
-    fn at(root: PathBuf, lock: Option<File>) -> Self {
-        let (known, membership) = (CheckCache::at(root.join(CHECK_CACHE)), Mutex::default());
+    fn new(root: PathBuf, lock: Option<File>) -> Self {
+        let (known, membership) = (CheckCache::new(root.join(CHECK_CACHE)), Mutex::default());
         Self {
             known,
             root,
@@ -75,7 +75,7 @@ impl RunDir {
             pins: Arc::default(),
             shares: false,
             lost: Mutex::default(),
-            jobs: Jobs::default(),
+            jobs: SchedulerJobs::default(),
             _lock: lock,
         }
     }
@@ -85,7 +85,7 @@ impl RunDir {
     /// # Errors
     /// There is no run, or another process holds its lock. The error names the process id.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
-        let mut run = Self::view(path)?;
+        let mut run = Self::open_read_only(path)?;
         run._lock = Some(lock_run(&run.root)?);
         Ok(run)
     }
@@ -96,18 +96,18 @@ impl RunDir {
     /// # Errors
     /// There is no run.
     pub fn join(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
-        let mut run = Self::view(path)?;
+        let mut run = Self::open_read_only(path)?;
         run.shares = true;
         Ok(run)
     }
 
     /// Opens a run read-only. Another process may write to it at the same time.
-    pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+    pub fn open_read_only(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         if !run_file::has_plan(&root)? {
-            return Err(run_file::missing_plan(root));
+            return Err(run_file::missing_plan_error(root));
         }
-        Ok(Self::at(root, None))
+        Ok(Self::new(root, None))
     }
 
     pub fn path(&self) -> &Path {
@@ -120,7 +120,7 @@ impl RunDir {
     }
 
     pub fn blobs(&self) -> Blobs {
-        Blobs::at(self.root.join("blobs"))
+        Blobs::new(self.root.join("blobs"))
     }
 
     /// Rejects a set of arms if two of them would use the same directory.
@@ -143,19 +143,19 @@ impl RunDir {
     }
 
     /// Returns the trial's directory and creates it if it is missing.
-    pub fn trial(&self, id: &TrialId) -> Result<TrialDir, RecordError> {
-        let trial = self.trial_path(id);
-        trial.make()?;
+    pub fn create_trial_dir(&self, id: &TrialId) -> Result<TrialDir, RecordError> {
+        let trial = self.trial_dir(id);
+        trial.create()?;
         Ok(trial)
     }
 
     /// Returns the trial's directory, whether or not it exists.
-    pub fn trial_path(&self, id: &TrialId) -> TrialDir {
-        TrialDir::at(self.pins.path(id).unwrap_or_else(|| self.plain_path(id)))
+    pub fn trial_dir(&self, id: &TrialId) -> TrialDir {
+        TrialDir::new(self.pins.path(id).unwrap_or_else(|| self.trial_dir_path(id)))
     }
 
     /// Returns the path of the trial's directory below `trials/`, not through a file descriptor.
-    pub(crate) fn plain_path(&self, id: &TrialId) -> PathBuf {
+    pub(crate) fn trial_dir_path(&self, id: &TrialId) -> PathBuf {
         let arm = self.root.join("trials").join(arm_component(&id.arm));
         arm.join(path_component(id.task.as_str())).join(id.attempt.to_string())
     }
@@ -173,12 +173,12 @@ impl RunDir {
     }
 
     /// Returns the plan as written, and the damage to `run.json` if its copy was used.
-    pub fn check_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
+    pub fn check_run(&self) -> Result<(RunRecord, Option<Corruption>), RecordError> {
         run_file::read(&self.root)
     }
 
     /// Like [`RunDir::check_run`], but also returns damage to the copy if `run.json` is intact.
-    pub fn verify_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
+    pub fn verify_run(&self) -> Result<(RunRecord, Option<Corruption>), RecordError> {
         run_file::verify(&self.root)
     }
 
@@ -188,8 +188,8 @@ impl RunDir {
     }
 
     /// The blobs of one trial: the run's shared blobs and the trial's own.
-    pub fn blobs_of(&self, trial: &TrialDir) -> Blobs {
-        self.blobs().with_pack(trial.pack())
+    pub fn trial_blobs(&self, trial: &TrialDir) -> Blobs {
+        self.blobs().with_pack(trial.pack_path())
     }
 
     /// Returns the patch whose hash is in a trial's journal: from its file, or from the blobs if
@@ -197,17 +197,17 @@ impl RunDir {
     ///
     /// # Errors
     /// Neither the file nor the blobs have it.
-    pub fn patch_of(&self, trial: &TrialDir, hash: &str) -> Result<Vec<u8>, RecordError> {
+    pub fn load_patch(&self, trial: &TrialDir, hash: &str) -> Result<Vec<u8>, RecordError> {
         let written = trial.read_patch().ok().flatten();
         match written.filter(|bytes| Blobs::hash(bytes) == hash) {
             Some(patch) => Ok(patch),
-            None => self.blobs_of(trial).get(hash),
+            None => self.trial_blobs(trial).get(hash),
         }
     }
 
     /// Returns the trustworthy part of a trial. Journals and patches that an earlier check found
     /// intact are not read again if their size, times and inode are unchanged.
-    pub fn check(&self, id: &TrialId) -> Checked {
+    pub fn check(&self, id: &TrialId) -> CheckedTrial {
         self.check_with(id, true)
     }
 
@@ -216,9 +216,9 @@ impl RunDir {
         Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
     }
 
-    fn check_with(&self, id: &TrialId, trusting: bool) -> Checked {
-        let (dir, known) = (self.trial_path(id), &self.known);
-        let (blobs, plain) = (self.blobs_of(&dir), self.plain_path(id));
+    fn check_with(&self, id: &TrialId, trusting: bool) -> CheckedTrial {
+        let (dir, known) = (self.trial_dir(id), &self.known);
+        let (blobs, plain) = (self.trial_blobs(&dir), self.trial_dir_path(id));
         let name = plain.strip_prefix(&self.root).unwrap_or(&plain).to_string_lossy();
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
@@ -229,8 +229,8 @@ impl RunDir {
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
-            let dir = self.trial_path(id);
-            let is_empty = !dir.trajectory().exists() && !dir.path().join(TRIES).exists();
+            let dir = self.trial_dir(id);
+            let is_empty = !dir.trajectory_path().exists() && !dir.path().join(TRIES).exists();
             is_empty && !self.check(id).finished
         };
         let mut gone: Vec<_> = reported.filter(is_gone).collect();
@@ -251,7 +251,8 @@ impl RunDir {
         struct ReportFile {
             tasks: Vec<Trial>,
         }
-        let bytes = disk::read_if_there(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
+        let bytes =
+            disk::read_if_exists(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
         let trials =
             serde_json::from_slice(&bytes).map_or(Vec::new(), |ReportFile { tasks }| tasks);
         let graded = trials.into_iter().filter(|one| one.resolved.is_some());
@@ -263,9 +264,9 @@ impl RunDir {
     }
 
     /// Returns the damage to `report.json`, if the file exists. The report only repeats the record.
-    pub fn verify_report(&self) -> Option<Damage> {
+    pub fn verify_report(&self) -> Option<Corruption> {
         let path = self.root.join(REPORT);
-        let why = match disk::read_present(&path) {
+        let why = match disk::try_read_if_exists(&path) {
             Ok(None) => return None,
             Ok(Some(bytes)) => match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
                 Ok(_) => return None,
@@ -273,7 +274,7 @@ impl RunDir {
             },
             Err(error) => describe_read_error(&error),
         };
-        Some(Damage::new(path, why, Remedy::Evidence))
+        Some(Corruption::new(path, why, Remedy::Evidence))
     }
 }
 
@@ -289,17 +290,17 @@ pub struct Verifier<'a> {
 
 impl Verifier<'_> {
     /// Does the same as [`RunDir::check`], and also checks everything that the trial's events refer to.
-    pub fn check(&mut self, id: &TrialId) -> Checked {
+    pub fn check(&mut self, id: &TrialId) -> CheckedTrial {
         let mut checked = self.run.check_with(id, false);
-        let dir = self.run.trial_path(id);
+        let dir = self.run.trial_dir(id);
         dir.verify(&self.run.blobs(), &mut self.seen, &mut checked);
         if !checked.finished && self.reported.contains(id) {
             let why = "missing, but report.json has a verdict for this trial";
-            checked.damage.push(Damage::new(dir.trajectory(), why, Remedy::Drive));
+            checked.damage.push(Corruption::new(dir.trajectory_path(), why, Remedy::Drive));
         }
         if checked.finished && self.reported.contains(id) && dir.is_ungraded() {
             let why = "missing, as is the verdict, but report.json has a verdict for this trial";
-            checked.damage.push(Damage::new(dir.gradings(), why, Remedy::Grade));
+            checked.damage.push(Corruption::new(dir.gradings_path(), why, Remedy::Grade));
         }
         checked
     }
@@ -348,7 +349,7 @@ fn lock_run(root: &Path) -> Result<File, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{CONFIG_VERSION, RULES, RUN_SCHEMA, TaskId};
+    use proctor_types::{CONFIG_VERSION, RULES_VERSION, RUN_SCHEMA, TaskId};
     use serde_json::json;
 
     use super::*;
@@ -356,7 +357,7 @@ mod tests {
     fn plan() -> RunRecord {
         RunRecord {
             schema_version: RUN_SCHEMA,
-            rules: RULES,
+            rules: RULES_VERSION,
             proctor: "0.1.0".into(),
             created: 1,
             attempts: 1,
@@ -383,7 +384,7 @@ mod tests {
         run.write_run(&plan()).unwrap();
         let error = RunDir::open(&path).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert_eq!(RunDir::view(&path).unwrap().read_run().unwrap(), plan());
+        assert_eq!(RunDir::open_read_only(&path).unwrap().read_run().unwrap(), plan());
         drop(run);
         let run = RunDir::open(&path).unwrap();
         drop(run);
@@ -435,7 +436,7 @@ mod tests {
         let run = RunDir::create(folder.path()).unwrap();
         let arm = ArmId::new("0123456789abcdef".repeat(4));
         let id = TrialId { task: TaskId::new("../a/b"), arm: arm.clone(), attempt: 2 };
-        let trial = run.trial(&id).unwrap();
+        let trial = run.create_trial_dir(&id).unwrap();
         let expected = folder.path().join("trials/0123456789ab/%2E.%2Fa%2Fb/2");
         assert_eq!(trial.path(), expected);
         assert!(expected.is_dir());

@@ -6,10 +6,10 @@ use std::{
 };
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, with_causes};
+use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, format_error_chain};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{Damage, RecordError, Remedy, check::describe_read_error, disk};
+use crate::{Corruption, RecordError, Remedy, check::describe_read_error, disk};
 
 const NAME: &str = "run.json";
 /// A copy in case `run.json` is damaged: without the plan, nothing in a run can be read.
@@ -36,7 +36,7 @@ pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
 const UNREADABLE: &str = "no permission to read the run; ask its owner";
 
 /// Returns the error for a directory without a plan: either it never had one, or the plan was lost.
-pub(crate) fn missing_plan(root: PathBuf) -> RecordError {
+pub(crate) fn missing_plan_error(root: PathBuf) -> RecordError {
     match has_trials(&root) {
         true => RecordError::PlanLost { path: root },
         false => RecordError::NotARun { path: root },
@@ -49,21 +49,21 @@ pub(crate) fn has_trials(root: &Path) -> bool {
 }
 
 pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
-    let bytes = to_signed_json(root, run)?;
+    let bytes = to_checksummed_json(root, run)?;
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = packed.write_all(&bytes).and_then(|()| packed.finish());
     let copy = root.join(COPY);
     let packed = packed.map_err(RecordError::io(&copy, "cannot be written"))?;
-    disk::write_whole(&copy, &packed)?;
-    disk::write_whole(&root.join(NAME), &bytes)
+    disk::write_atomically(&copy, &packed)?;
+    disk::write_atomically(&root.join(NAME), &bytes)
 }
 
 /// Returns the plan as written. If `run.json` is damaged, returns the copy and the damage.
-pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
+pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     let path = root.join(NAME);
-    let written = disk::read_present(&path);
+    let written = disk::try_read_if_exists(&path);
     let bytes = written.as_ref().ok().and_then(Option::as_deref);
-    if let Some(error) = bytes.and_then(|bytes| other_version(root, bytes)) {
+    if let Some(error) = bytes.and_then(|bytes| version_error(root, bytes)) {
         return Err(error);
     }
     let why = match written {
@@ -72,7 +72,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
             Err(why) => why,
         },
         Ok(None) if !root.join(COPY).exists() => {
-            return Err(missing_plan(root.to_owned()));
+            return Err(missing_plan_error(root.to_owned()));
         }
         Ok(None) => "missing".to_owned(),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -81,13 +81,13 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         Err(error) => describe_read_error(&error),
     };
     let copy = root.join(COPY);
-    let read = match disk::read_present(&copy) {
+    let read = match disk::try_read_if_exists(&copy) {
         Ok(packed) => packed.map(|packed| parse_plan(&decompress(&packed)?)),
         Err(error) => Some(Err(describe_read_error(&error))),
     };
     match read {
         Some(Ok(run)) => {
-            let damage = Damage::new(path, format!("{why}; using {COPY}"), Remedy::Evidence);
+            let damage = Corruption::new(path, format!("{why}; using {COPY}"), Remedy::Evidence);
             Ok((check_ids(&copy, run)?, Some(damage)))
         }
         other => {
@@ -96,7 +96,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
                 _ => format!("{COPY} is missing"),
             };
             let why = format!("{why}, and {also}");
-            Err(RecordError::PlanDamaged { path, why, hint: RESTORE })
+            Err(RecordError::PlanDamaged { path, why, hint: RESTORE_HINT })
         }
     }
 }
@@ -109,7 +109,7 @@ fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the plan as written, and the damage to `run.json` or its copy, if any.
-pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
+pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     match read(root)? {
         (run, None) => Ok((run, check_copy(root)?)),
         damaged => Ok(damaged),
@@ -117,9 +117,9 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
 }
 
 /// Checks that the copy matches `run.json`. Without a copy, the next damage would be fatal.
-fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
-    let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
-    let kept = match disk::read_present(&copy) {
+fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
+    let (written, copy) = (disk::read_if_exists(&root.join(NAME))?, root.join(COPY));
+    let kept = match disk::try_read_if_exists(&copy) {
         Ok(packed) => packed.map(|packed| decompress(&packed)),
         Err(error) => Some(Err(describe_read_error(&error))),
     };
@@ -129,37 +129,38 @@ fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
         Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("not a copy of {NAME}"),
         Some(Ok(_)) => return Ok(None),
     };
-    Ok(Some(Damage::new(copy, why, Remedy::Evidence)))
+    Ok(Some(Corruption::new(copy, why, Remedy::Evidence)))
 }
 
 /// Replaces a damaged `run.json` with its copy, or a damaged copy with `run.json`. The damaged file
 /// is kept.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, Some(damage)) = verify(root)? else { return Ok(()) };
-    disk::put_aside(&damage.path)?;
+    disk::move_aside(&damage.path)?;
     write(root, &run)
 }
 
-const RESTORE: &str = "restore one of the two from a copy of the run directory; no trial is lost";
+const RESTORE_HINT: &str =
+    "restore one of the two from a copy of the run directory; no trial is lost";
 
 /// Returns pretty JSON whose last key is the BLAKE3 of the text without that key.
-fn to_signed_json(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
+fn to_checksummed_json(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     let mut text = serde_json::to_string_pretty(run).map_err(|error| RecordError::Misuse {
         path: root.join(NAME),
         why: format!("not JSON: {error}"),
     })?;
     let sum = blake3::hash(text.as_bytes()).to_hex();
-    text.truncate(text.len() - END.len());
+    text.truncate(text.len() - JSON_OBJECT_END.len());
     Ok(format!("{text},\n  \"sum\": \"{sum}\"\n}}\n").into_bytes())
 }
 
 /// The end of a pretty-printed JSON object.
-const END: &str = "\n}";
+const JSON_OBJECT_END: &str = "\n}";
 
 fn parse_plan(bytes: &[u8]) -> Result<RunRecord, String> {
-    let text = verify_sum(bytes)?;
+    let text = verify_checksum(bytes)?;
     serde_json::from_slice(&text)
-        .map_err(|error| format!("cannot be parsed: {}", with_causes(&error)))
+        .map_err(|error| format!("cannot be parsed: {}", format_error_chain(&error)))
 }
 
 /// The versions in a plan. The rest of the plan does not have to be readable.
@@ -176,8 +177,8 @@ struct Versions {
 
 /// Returns the error for a plan from another version. A plan with a wrong checksum is damaged,
 /// whatever version it claims; the first version had no checksum.
-fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
-    let text = verify_sum(bytes);
+fn version_error(root: &Path, bytes: &[u8]) -> Option<RecordError> {
+    let text = verify_checksum(bytes);
     let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
     if text.is_err() && plan.sum.is_some() {
         return None;
@@ -192,7 +193,7 @@ fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
 }
 
 /// Verifies the checksum and returns the text without it.
-fn verify_sum(bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn verify_checksum(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
         return Err("empty".into());
@@ -203,7 +204,7 @@ fn verify_sum(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let claimed =
         tail.strip_prefix(b",\n  \"sum\": \"").and_then(|tail| tail.strip_suffix(b"\"\n}\n"));
     let claimed = claimed.ok_or_else(no_sum)?;
-    let text = [body, END.as_bytes()].concat();
+    let text = [body, JSON_OBJECT_END.as_bytes()].concat();
     if blake3::hash(&text).to_hex().as_bytes() != claimed {
         return Err("checksum mismatch".into());
     }
@@ -212,7 +213,7 @@ fn verify_sum(bytes: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Returns the plan if its arms and tasks match their ids and digests.
 fn check_ids(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
-    let arms = run.arms.iter().filter(|arm| (*arm).clone().identified().id != arm.id);
+    let arms = run.arms.iter().filter(|arm| (*arm).clone().with_computed_id().id != arm.id);
     let arms = arms.map(|arm| format!("the arm {} does not match its id", arm.name));
     let tasks = run.tasks.iter().filter(|named| Task::digest(&named.task) != named.digest);
     let tasks = tasks.map(|named| format!("the task {} does not match its digest", named.task.id));

@@ -2,7 +2,7 @@
 
 use std::{fs, io::ErrorKind, path::Path};
 
-use proctor_types::{EarlierTries, Event, RequestClass, Spent};
+use proctor_types::{EarlierTries, Event, RequestClass, Spending};
 
 use crate::{RecordError, TrialDir, read_journal};
 
@@ -12,8 +12,8 @@ use crate::{RecordError, TrialDir, read_journal};
 /// # Errors
 /// The journal cannot be read. A damaged journal counts as far as it is readable; a missing one
 /// counts as zero.
-pub fn spent_in(journal: &Path) -> Result<Spent, RecordError> {
-    let mut spent = Spent::default();
+pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
+    let mut spent = Spending::default();
     // If this is a directory, the trial's check reports it as damage.
     if !journal.is_file() {
         return Ok(spent);
@@ -21,7 +21,7 @@ pub fn spent_in(journal: &Path) -> Result<Spent, RecordError> {
     for envelope in read_journal(journal)?.events {
         match envelope.event {
             // The other trial's responses were paid for in its own run.
-            Event::TrialForked { .. } => spent = Spent::default(),
+            Event::TrialForked { .. } => spent = Spending::default(),
             // Steps are counted from the responses below; tokens and cost from every billed attempt.
             Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
                 spent.add(RequestClass::Main, &usage, cost_usd, false);
@@ -59,9 +59,9 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
     let mut earlier = EarlierTries::default();
     let mut journals = Vec::new();
     if !ended {
-        journals.push(dir.trajectory());
+        journals.push(dir.trajectory_path());
     }
-    let folder = dir.tries();
+    let folder = dir.tries_dir();
     match fs::read_dir(&folder) {
         Ok(tries) => {
             for entry in tries {
@@ -75,7 +75,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
     }
     for journal in journals.iter().filter(|journal| journal.is_file()) {
         earlier.tries += 1;
-        earlier.spent.merge(&spent_in(journal)?);
+        earlier.spent.merge(&journal_spending(journal)?);
     }
     Ok(earlier)
 }
@@ -84,6 +84,6 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
 ///
 /// # Errors
 /// See [`earlier_tries`].
-pub fn spent_by(dir: &TrialDir) -> Result<Spent, RecordError> {
+pub fn trial_spending(dir: &TrialDir) -> Result<Spending, RecordError> {
     Ok(earlier_tries(dir, false)?.spent)
 }

@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use proctor_wire::{RawPath, SnapEntry, SnapshotReply};
+use proctor_wire::{RawPath, SnapshotEntry, SnapshotReply};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Blobs, RecordError, error::FROM_A_COPY};
+use crate::{Blobs, RecordError, error::RESTORE_FROM_COPY_HINT};
 
 /// The manifest format version.
 const MANIFEST_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
-    pub entries: BTreeMap<RawPath, SnapEntry>,
+    pub entries: BTreeMap<RawPath, SnapshotEntry>,
     /// Directories that the last snapshot did not scan completely. Their entries here come from
     /// earlier snapshots.
     pub unwalked: Vec<RawPath>,
@@ -22,15 +22,15 @@ pub struct Tree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference<'a> {
     pub path: &'a RawPath,
-    pub base: Option<&'a SnapEntry>,
-    pub end: Option<&'a SnapEntry>,
+    pub base: Option<&'a SnapshotEntry>,
+    pub end: Option<&'a SnapshotEntry>,
 }
 
 /// The input format; [`ManifestOutput`] is the output format.
 #[derive(Deserialize)]
 struct Manifest {
     manifest: u32,
-    entries: Vec<SnapEntry>,
+    entries: Vec<SnapshotEntry>,
     #[serde(default)]
     unwalked: Vec<RawPath>,
 }
@@ -41,18 +41,21 @@ struct Manifest {
 struct ManifestOutput<'a> {
     manifest: u32,
     #[serde(serialize_with = "entries")]
-    entries: &'a BTreeMap<RawPath, SnapEntry>,
+    entries: &'a BTreeMap<RawPath, SnapshotEntry>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     unwalked: &'a [RawPath],
 }
 
-fn entries<S: Serializer>(all: &BTreeMap<RawPath, SnapEntry>, to: S) -> Result<S::Ok, S::Error> {
+fn entries<S: Serializer>(
+    all: &BTreeMap<RawPath, SnapshotEntry>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_seq(all.values())
 }
 
 impl Tree {
     /// Applies one snapshot's changes to the tree.
-    pub fn advance(&mut self, reply: &SnapshotReply) {
+    pub fn apply_snapshot(&mut self, reply: &SnapshotReply) {
         for path in &reply.removed {
             self.entries.remove(path);
         }
@@ -94,7 +97,7 @@ impl Tree {
     /// Like [`Tree::save`], for a tree that [`Tree::advance`] created from the one with hash
     /// `before`. A trial's blobs store only the changes, but still return the complete manifest by
     /// its hash.
-    pub fn save_after(
+    pub fn save_as_diff(
         &self,
         blobs: &Blobs,
         before: &str,
@@ -110,7 +113,7 @@ impl Tree {
         Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
             path: blobs.root().join(hash),
             why: format!("the blob is not a manifest: {why}"),
-            hint: FROM_A_COPY,
+            hint: RESTORE_FROM_COPY_HINT,
         })
     }
 
@@ -139,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &[u8], content: &[u8]) -> SnapEntry {
-        SnapEntry {
+    fn file(path: &[u8], content: &[u8]) -> SnapshotEntry {
+        SnapshotEntry {
             path: RawPath::new(path),
             kind: EntryKind::File,
             mode: 0o644,
@@ -150,16 +153,19 @@ mod tests {
         }
     }
 
-    fn tree(entries: &[SnapEntry]) -> Tree {
+    fn tree(entries: &[SnapshotEntry]) -> Tree {
         let mut tree = Tree::default();
-        tree.advance(&SnapshotReply { changed: entries.to_vec(), ..SnapshotReply::default() });
+        tree.apply_snapshot(&SnapshotReply {
+            changed: entries.to_vec(),
+            ..SnapshotReply::default()
+        });
         tree
     }
 
     #[test]
     fn tree_round_trips_through_blobs() {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::at(folder.path());
+        let blobs = Blobs::new(folder.path());
         let tree = tree(&[file(b"a", b"1"), file(b"b\xff\n%", b"2")]);
         let hash = tree.save(&blobs).unwrap();
         assert_eq!(hash, tree.digest());
@@ -172,7 +178,7 @@ mod tests {
     fn tree_differences_are_sorted_and_complete() {
         let base = tree(&[file(b"a", b"1"), file(b"b", b"1"), file(b"c", b"1")]);
         let mut end = base.clone();
-        end.advance(&SnapshotReply {
+        end.apply_snapshot(&SnapshotReply {
             changed: vec![file(b"aa", b"new"), file(b"c", b"2")],
             removed: vec!["a".into()],
             ..SnapshotReply::default()

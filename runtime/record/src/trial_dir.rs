@@ -9,9 +9,9 @@ use proctor_types::{Event, Outcome, TrialId, Verdict};
 
 use crate::{
     Blobs, Journal, RecordError,
-    check::{GradingEntry, Gradings},
+    check::{GradingEntry, GradingSummary},
     disk,
-    error::FROM_A_COPY,
+    error::RESTORE_FROM_COPY_HINT,
     read_journal,
 };
 
@@ -21,7 +21,7 @@ pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
 
 /// The files that one grading stores.
 #[derive(Debug, Clone, Copy)]
-pub struct Grading<'a> {
+pub struct GradingFiles<'a> {
     pub patch: &'a [u8],
     pub verdict: &'a Verdict,
     pub log: &'a [u8],
@@ -31,7 +31,7 @@ pub struct Grading<'a> {
 /// The files of a try, in the order in which they are moved. The trajectory goes first: if the move
 /// is interrupted, [`TrialDir::next_try`] still counts correctly, and the other files are moved
 /// later.
-const EVIDENCE: [&str; 7] =
+const TRY_FILES: [&str; 7] =
     [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
 
 /// The directory for files of an external scaffold.
@@ -54,7 +54,7 @@ pub struct TrialDir {
 }
 
 impl TrialDir {
-    pub fn at(path: impl Into<PathBuf>) -> Self {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
@@ -62,54 +62,54 @@ impl TrialDir {
         &self.path
     }
 
-    pub fn trajectory(&self) -> PathBuf {
+    pub fn trajectory_path(&self) -> PathBuf {
         self.path.join(TRAJECTORY)
     }
 
-    pub fn patch(&self) -> PathBuf {
+    pub fn patch_path(&self) -> PathBuf {
         self.path.join("patch.diff")
     }
 
-    pub fn outcome(&self) -> PathBuf {
+    pub fn outcome_path(&self) -> PathBuf {
         self.path.join("outcome.json")
     }
 
-    pub fn verdict(&self) -> PathBuf {
+    pub fn verdict_path(&self) -> PathBuf {
         self.path.join("verdict.json")
     }
 
     /// The directory of the grading log and raw results.
-    pub fn grade(&self) -> PathBuf {
+    pub fn grading_dir(&self) -> PathBuf {
         self.path.join("grade")
     }
 
     /// Whether there is no sign that the trial was ever graded.
     pub(crate) fn is_ungraded(&self) -> bool {
-        !self.gradings().exists() && !self.verdict().exists()
+        !self.gradings_path().exists() && !self.verdict_path().exists()
     }
 
     /// The journal of the trial's gradings.
-    pub fn gradings(&self) -> PathBuf {
-        self.grade().join("journal.jsonl")
+    pub fn gradings_path(&self) -> PathBuf {
+        self.grading_dir().join("journal.jsonl")
     }
 
-    pub fn pack(&self) -> PathBuf {
+    pub fn pack_path(&self) -> PathBuf {
         self.path.join(PACK)
     }
 
-    pub fn tries(&self) -> PathBuf {
+    pub fn tries_dir(&self) -> PathBuf {
         self.path.join(TRIES)
     }
 
-    pub(crate) fn make(&self) -> Result<(), RecordError> {
+    pub(crate) fn create(&self) -> Result<(), RecordError> {
         fs::create_dir_all(&self.path)
             .map_err(RecordError::io(&self.path, "the trial's folder cannot be created"))
     }
 
     /// Returns the number of a try that would start now, counted from 1.
-    pub fn next_try(&self) -> Result<u32, RecordError> {
-        let here = u32::from(disk::is_there(&self.trajectory()));
-        let tries = self.tries();
+    pub fn next_try_number(&self) -> Result<u32, RecordError> {
+        let here = u32::from(disk::entry_exists(&self.trajectory_path()));
+        let tries = self.tries_dir();
         let found = match fs::read_dir(&tries) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(1 + here),
@@ -131,9 +131,9 @@ impl TrialDir {
     /// # Errors
     /// There are files of another try and `k` is 1, or the destination exists.
     pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
-        self.make()?;
+        self.create()?;
         let there: Vec<_> =
-            EVIDENCE.iter().filter(|name| disk::is_there(&self.path.join(name))).collect();
+            TRY_FILES.iter().filter(|name| disk::entry_exists(&self.path.join(name))).collect();
         if there.is_empty() {
             return Ok(());
         }
@@ -143,11 +143,11 @@ impl TrialDir {
                 "the folder of the first try already contains files of another try".into(),
             ));
         };
-        let folder = self.tries().join(before.to_string());
+        let folder = self.tries_dir().join(before.to_string());
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
         for name in there {
             let to = folder.join(name);
-            if disk::is_there(&to) {
+            if disk::entry_exists(&to) {
                 return Err(misuse(format!("tries/{before}/{name} already exists")));
             }
             fs::rename(self.path.join(name), &to)
@@ -161,7 +161,7 @@ impl TrialDir {
     ///
     /// # Errors
     /// The name leads outside the directory, or the file cannot be written.
-    pub fn keep_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
+    pub fn store_scaffold_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
         let folder = self.path.join(SCAFFOLD);
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if name.is_empty() || !Path::new(name).components().all(plain) {
@@ -171,19 +171,19 @@ impl TrialDir {
         let file = folder.join(name);
         let parent = file.parent().unwrap_or(&folder);
         fs::create_dir_all(parent).map_err(RecordError::io(parent, "cannot be created"))?;
-        disk::make_way(&file)?;
+        disk::move_non_file_aside(&file)?;
         fs::write(&file, content).map_err(RecordError::io(&file, "cannot be written"))
     }
 
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RecordError> {
-        disk::write_json(&self.outcome(), outcome)
+        disk::write_json(&self.outcome_path(), outcome)
     }
 
     /// Removes the outcome of a try that is being continued. The journal still has it until the
     /// next event.
     pub fn remove_outcome(&self) -> Result<(), RecordError> {
-        let path = self.outcome();
-        disk::make_way(&path)?;
+        let path = self.outcome_path();
+        disk::move_non_file_aside(&path)?;
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(RecordError::io(&path, "cannot be removed")(error))
@@ -193,20 +193,24 @@ impl TrialDir {
     }
 
     pub fn read_outcome(&self) -> Result<Option<Outcome>, RecordError> {
-        disk::read_json(&self.outcome())
+        disk::read_json(&self.outcome_path())
     }
 
     /// Stores a grading's result: log and raw results first, then a line in the journal of
     /// gradings, which is authoritative, then `verdict.json`.
-    pub fn keep_grading(&self, id: &TrialId, grading: Grading<'_>) -> Result<(), RecordError> {
-        let folder = self.grade();
+    pub fn store_grading(
+        &self,
+        id: &TrialId,
+        grading: GradingFiles<'_>,
+    ) -> Result<(), RecordError> {
+        let folder = self.grading_dir();
         if !folder.is_dir() {
-            disk::put_aside(&folder)?;
+            disk::move_aside(&folder)?;
         }
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
-        disk::remove_half_written(&folder);
+        disk::remove_partial_files(&folder);
         for (name, bytes) in [(GRADING_LOG, grading.log), (GRADING_RESULTS, grading.results)] {
-            disk::write_whole(&folder.join(name), bytes)?;
+            disk::write_atomically(&folder.join(name), bytes)?;
         }
         let graded = Event::TrialGraded {
             task: id.task.clone(),
@@ -218,27 +222,27 @@ impl TrialDir {
             verdict: Box::new(grading.verdict.clone()),
             given_back: false,
         };
-        self.add_grading(graded)?;
-        disk::write_json(&self.verdict(), grading.verdict)
+        self.append_grading(graded)?;
+        disk::write_json(&self.verdict_path(), grading.verdict)
     }
 
     /// Withdraws the verdict. A later grading may restore it.
     pub fn withdraw_verdict(&self, why: &str) -> Result<(), RecordError> {
-        if self.gradings().exists() {
-            self.add_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
+        if self.gradings_path().exists() {
+            self.append_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
         }
-        disk::make_way(&self.verdict())?;
-        match fs::remove_file(self.verdict()) {
+        disk::move_non_file_aside(&self.verdict_path())?;
+        match fs::remove_file(self.verdict_path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(RecordError::io(&self.verdict(), "cannot be removed")(error))
+                Err(RecordError::io(&self.verdict_path(), "cannot be removed")(error))
             }
             _ => Ok(()),
         }
     }
 
     /// Restores the verdict that was withdrawn last, unless the trial has been graded since.
-    pub fn give_verdict_back(&self) -> Result<Option<Verdict>, RecordError> {
-        let path = self.gradings();
+    pub fn restore_verdict(&self) -> Result<Option<Verdict>, RecordError> {
+        let path = self.gradings_path();
         if !path.is_file() {
             return Ok(None);
         }
@@ -263,19 +267,19 @@ impl TrialDir {
             verdict: verdict.clone(),
             given_back: true,
         };
-        self.add_grading(back)?;
-        disk::write_json(&self.verdict(), &verdict)?;
+        self.append_grading(back)?;
+        disk::write_json(&self.verdict_path(), &verdict)?;
         Ok(Some(*verdict))
     }
 
     /// Appends to the journal of gradings. A damaged journal cannot be trusted, so it is moved
     /// aside and a new one is started.
-    fn add_grading(&self, event: Event) -> Result<(), RecordError> {
-        let path = self.gradings();
-        disk::make_way(&path)?;
+    fn append_grading(&self, event: Event) -> Result<(), RecordError> {
+        let path = self.gradings_path();
+        disk::move_non_file_aside(&path)?;
         let journal = match path.exists().then(|| Journal::open(&path)) {
             Some(Err(RecordError::Corrupt { .. })) => {
-                disk::put_aside(&path)?;
+                disk::move_aside(&path)?;
                 Journal::create(&path, 1)
             }
             Some(opened) => opened,
@@ -286,45 +290,45 @@ impl TrialDir {
 
     /// Returns the raw results of the last grading, unchanged.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
-        let path = self.grade().join(GRADING_RESULTS);
+        let path = self.grading_dir().join(GRADING_RESULTS);
         let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         match self.last_grading()? {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {
                 path,
                 why: "differs from the file that grading wrote".into(),
-                hint: FROM_A_COPY,
+                hint: RESTORE_FROM_COPY_HINT,
             }),
         }
     }
 
     /// Returns the log of the last grading, for people to read. Empty if it cannot be read.
     pub fn read_log(&self) -> Vec<u8> {
-        disk::read(&self.grade().join(GRADING_LOG)).unwrap_or_default()
+        disk::read(&self.grading_dir().join(GRADING_LOG)).unwrap_or_default()
     }
 
     pub(crate) fn last_grading(&self) -> Result<Option<GradingEntry>, RecordError> {
-        let path = self.gradings();
-        let bytes = disk::read_if_there(&path)?.unwrap_or_default();
-        Ok(Gradings::of(&path, &bytes, &mut Vec::new()).last)
+        let path = self.gradings_path();
+        let bytes = disk::read_if_exists(&path)?.unwrap_or_default();
+        Ok(GradingSummary::parse(&path, &bytes, &mut Vec::new()).last)
     }
 
     pub fn read_verdict(&self) -> Result<Option<Verdict>, RecordError> {
-        disk::read_json(&self.verdict())
+        disk::read_json(&self.verdict_path())
     }
 
     pub fn write_patch(&self, patch: &[u8]) -> Result<(), RecordError> {
-        disk::write_whole(&self.patch(), patch)
+        disk::write_atomically(&self.patch_path(), patch)
     }
 
     pub fn read_patch(&self) -> Result<Option<Vec<u8>>, RecordError> {
-        disk::read_if_there(&self.patch())
+        disk::read_if_exists(&self.patch_path())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Ending, Spent};
+    use proctor_types::{Ending, Spending};
 
     use super::*;
 
@@ -333,7 +337,7 @@ mod tests {
             schema_version: 1,
             ending: Ending::Submitted,
             try_number: 1,
-            spent: Spent::default(),
+            spent: Spending::default(),
             tool_calls: None,
             malformed_calls: 0,
             wall_seconds: 1.5,
@@ -351,34 +355,34 @@ mod tests {
     #[test]
     fn trial_dir_round_trips_and_tolerates_absence() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = TrialDir::at(folder.path().join("t"));
+        let trial = TrialDir::new(folder.path().join("t"));
         assert_eq!(trial.read_outcome().unwrap(), None);
         assert_eq!(trial.read_patch().unwrap(), None);
         trial.write_outcome(&outcome()).unwrap();
         trial.write_patch(b"\xff").unwrap();
         assert_eq!(trial.read_outcome().unwrap(), Some(outcome()));
         assert_eq!(trial.read_patch().unwrap().unwrap(), b"\xff");
-        fs::write(trial.outcome(), "{").unwrap();
+        fs::write(trial.outcome_path(), "{").unwrap();
         assert!(matches!(trial.read_outcome(), Err(RecordError::Corrupt { .. })));
     }
 
     #[test]
     fn begin_try_keeps_evidence_of_the_previous_try() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = TrialDir::at(folder.path());
-        assert_eq!(trial.next_try().unwrap(), 1);
+        let trial = TrialDir::new(folder.path());
+        assert_eq!(trial.next_try_number().unwrap(), 1);
         trial.begin_try(1).unwrap();
-        fs::write(trial.trajectory(), "one").unwrap();
+        fs::write(trial.trajectory_path(), "one").unwrap();
         trial.write_patch(b"p").unwrap();
-        assert_eq!(trial.next_try().unwrap(), 2);
+        assert_eq!(trial.next_try_number().unwrap(), 2);
         assert!(trial.begin_try(1).is_err());
         trial.begin_try(2).unwrap();
-        assert!(!trial.trajectory().exists());
+        assert!(!trial.trajectory_path().exists());
         assert_eq!(fs::read(folder.path().join("tries/1/trajectory.jsonl")).unwrap(), b"one");
         assert_eq!(fs::read(folder.path().join("tries/1/patch.diff")).unwrap(), b"p");
-        assert_eq!(trial.next_try().unwrap(), 2);
-        fs::write(trial.trajectory(), "two").unwrap();
-        assert_eq!(trial.next_try().unwrap(), 3);
+        assert_eq!(trial.next_try_number().unwrap(), 2);
+        fs::write(trial.trajectory_path(), "two").unwrap();
+        assert_eq!(trial.next_try_number().unwrap(), 3);
         assert!(trial.begin_try(2).is_err(), "nothing is overwritten");
         trial.begin_try(3).unwrap();
         assert_eq!(fs::read(folder.path().join("tries/2/trajectory.jsonl")).unwrap(), b"two");
@@ -387,11 +391,11 @@ mod tests {
     #[test]
     fn begin_try_finishes_an_interrupted_move() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = TrialDir::at(folder.path());
+        let trial = TrialDir::new(folder.path());
         fs::create_dir_all(folder.path().join("tries/1")).unwrap();
         fs::write(folder.path().join("tries/1/trajectory.jsonl"), "one").unwrap();
         trial.write_patch(b"p").unwrap();
-        let next = trial.next_try().unwrap();
+        let next = trial.next_try_number().unwrap();
         assert_eq!(next, 2);
         trial.begin_try(next).unwrap();
         assert_eq!(fs::read(folder.path().join("tries/1/patch.diff")).unwrap(), b"p");

@@ -12,18 +12,18 @@ use std::{
 use proctor_types::{ArmId, Event, TrialId};
 
 use crate::{
-    Checked, RunDir, disk, read_journal,
+    CheckedTrial, RunDir, disk, read_journal,
     trial_dir::{TRAJECTORY, TRIES},
 };
 
 /// Directory levels between `trials/` and a journal: arm, task, attempt.
 const DEPTH: usize = 3;
 /// Maximum bytes to read for the first line of a journal, which has a few hundred bytes.
-const FIRST_LINE: u64 = 64 << 10;
+const MAX_FIRST_LINE_BYTES: u64 = 64 << 10;
 
 /// A directory that belongs to no planned trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unplanned {
+pub struct UnplannedDir {
     /// Relative to the run directory.
     pub folder: PathBuf,
     /// Number of journals in the directory.
@@ -35,13 +35,16 @@ pub struct Unplanned {
 impl RunDir {
     /// Returns the directories below `trials/` that belong to none of these trials, sorted. If all
     /// subdirectories of a directory are unplanned, only the directory itself is returned.
-    pub fn unplanned<'a>(&self, planned: impl IntoIterator<Item = &'a TrialId>) -> Vec<Unplanned> {
+    pub fn unplanned_dirs<'a>(
+        &self,
+        planned: impl IntoIterator<Item = &'a TrialId>,
+    ) -> Vec<UnplannedDir> {
         let trials = self.path().join("trials");
         // Compare names: comparing paths component by component took longer than listing the
         // directories.
         let mut known = HashSet::<OsString>::new();
         for id in planned {
-            let path = self.trial_path(id).path().to_owned();
+            let path = self.trial_dir(id).path().to_owned();
             for above in path.ancestors().take_while(|path| *path != trials) {
                 if !known.insert(above.into()) {
                     break;
@@ -67,7 +70,7 @@ impl RunDir {
     ///
     /// # Errors
     /// A directory can't be read.
-    pub fn begun(&self) -> io::Result<HashSet<PathBuf>> {
+    pub fn started_trial_dirs(&self) -> io::Result<HashSet<PathBuf>> {
         let mut level = vec![self.path().join("trials")];
         for _ in 0..DEPTH {
             let mut next = Vec::new();
@@ -88,22 +91,22 @@ impl RunDir {
 
     /// Does the same as [`RunDir::check`] for a trial in the result of [`RunDir::begun`]. Other
     /// trials have nothing to read.
-    pub fn check_begun(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> Checked {
-        match begun.contains(&self.plain_path(id)) {
+    pub fn check_started_trial(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> CheckedTrial {
+        match begun.contains(&self.trial_dir_path(id)) {
             true => self.check(id),
-            false => Checked::default(),
+            false => CheckedTrial::default(),
         }
     }
 
-    fn describe(&self, folder: &Path, depth: usize) -> Unplanned {
+    fn describe(&self, folder: &Path, depth: usize) -> UnplannedDir {
         let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
-        let mut unplanned = Unplanned { folder: name, journals: 0, trials: BTreeSet::new() };
+        let mut unplanned = UnplannedDir { folder: name, journals: 0, trials: BTreeSet::new() };
         let mut pending = vec![(folder.to_owned(), depth)];
         while let Some((folder, depth)) = pending.pop() {
             let journal = folder.join(TRAJECTORY);
             if journal.is_file() {
                 unplanned.journals += 1;
-                unplanned.trials.extend(trial_of(&journal));
+                unplanned.trials.extend(journal_trial_id(&journal));
             }
             if depth < DEPTH {
                 pending.extend(folders(&folder).into_iter().map(|path| (path, depth + 1)));
@@ -114,10 +117,10 @@ impl RunDir {
 
     /// Returns the first line of a trial's journal. It contains the time in microseconds, so two
     /// runs never share it: if they do, one trial is a copy of the other.
-    pub fn beginning(&self, id: &TrialId) -> Option<Vec<u8>> {
-        let file = disk::open(&self.trial_path(id).trajectory()).ok()?;
+    pub fn first_journal_line(&self, id: &TrialId) -> Option<Vec<u8>> {
+        let file = disk::open(&self.trial_dir(id).trajectory_path()).ok()?;
         let mut line = Vec::new();
-        BufReader::new(file.take(FIRST_LINE)).read_until(b'\n', &mut line).ok()?;
+        BufReader::new(file.take(MAX_FIRST_LINE_BYTES)).read_until(b'\n', &mut line).ok()?;
         (!line.is_empty()).then_some(line)
     }
 }
@@ -135,7 +138,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the trial in a journal's first event.
-fn trial_of(journal: &Path) -> Option<TrialId> {
+fn journal_trial_id(journal: &Path) -> Option<TrialId> {
     match read_journal(journal).ok()?.events.into_iter().next()?.event {
         Event::TrialStarted { task, arm, attempt } => {
             Some(TrialId { task, arm: ArmId::new(arm), attempt })
@@ -156,8 +159,8 @@ mod tests {
     }
 
     fn begin(run: &RunDir, id: &TrialId) {
-        let dir = run.trial(id).unwrap();
-        let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+        let dir = run.create_trial_dir(id).unwrap();
+        let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
         journal.append(0, Event::trial_started(id)).unwrap();
     }
 
@@ -170,12 +173,12 @@ mod tests {
         for id in planned.iter().chain([&other]) {
             begin(&run, id);
         }
-        assert!(run.unplanned(planned.iter().chain([&other])).is_empty());
-        fs::create_dir_all(run.trial_path(&planned[0]).path().join("tries/1")).unwrap();
-        let place = |id: &TrialId| run.trial_path(id).path().to_owned();
+        assert!(run.unplanned_dirs(planned.iter().chain([&other])).is_empty());
+        fs::create_dir_all(run.trial_dir(&planned[0]).path().join("tries/1")).unwrap();
+        let place = |id: &TrialId| run.trial_dir(id).path().to_owned();
         fs::rename(place(&planned[1]), place(&planned[1]).with_file_name("1-old")).unwrap();
         fs::create_dir(run.path().join("trials/empty")).unwrap();
-        let found = run.unplanned(&planned);
+        let found = run.unplanned_dirs(&planned);
         let told: Vec<_> = found
             .iter()
             .map(|one| (one.folder.to_str().unwrap(), one.journals, one.trials.len()))
@@ -189,33 +192,37 @@ mod tests {
     }
 
     #[test]
-    fn begun_lists_only_trials_with_a_folder() {
+    fn started_trial_dirs_lists_only_trials_with_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
-        assert!(run.begun().unwrap().is_empty());
+        assert!(run.started_trial_dirs().unwrap().is_empty());
         let (first, second) = (id("one", "a", 1), id("one", "a", 2));
         begin(&run, &first);
         fs::write(run.path().join("trials/a/note"), "somebody's").unwrap();
-        let begun = run.begun().unwrap();
-        assert_eq!(begun, HashSet::from([run.trial_path(&first).path().to_owned()]));
+        let begun = run.started_trial_dirs().unwrap();
+        assert_eq!(begun, HashSet::from([run.trial_dir(&first).path().to_owned()]));
         // This must agree with the trial's own check.
         for id in [&first, &second] {
-            assert_eq!(run.check_begun(id, &begun), run.check(id));
+            assert_eq!(run.check_started_trial(id, &begun), run.check(id));
         }
         begin(&run, &second);
-        assert_eq!(run.check_begun(&second, &begun), Checked::default(), "begun later");
+        assert_eq!(
+            run.check_started_trial(&second, &begun),
+            CheckedTrial::default(),
+            "begun later"
+        );
     }
 
     #[test]
-    fn beginning_differs_between_runs_of_a_trial() {
+    fn first_journal_line_differs_between_runs_of_a_trial() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
         let again = RunDir::create(folder.path().join("again")).unwrap();
         let id = id("one", "a", 1);
-        assert_eq!(run.beginning(&id), None);
+        assert_eq!(run.first_journal_line(&id), None);
         begin(&run, &id);
         begin(&again, &id);
-        assert!(run.beginning(&id).is_some());
-        assert_ne!(run.beginning(&id), again.beginning(&id));
+        assert!(run.first_journal_line(&id).is_some());
+        assert_ne!(run.first_journal_line(&id), again.first_journal_line(&id));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_statistics::{LEVEL, rank_agreement};
+use proctor_statistics::{CONFIDENCE_LEVEL, rank_agreement};
 use proctor_types::{ArmId, TaskId, plural};
 use serde::{Deserialize, Serialize};
 
-use crate::{Report, TaskFacts, TrialResult, build::round};
+use crate::{Report, TaskFacts, TrialResult, build::round_to_four_decimals};
 
 /// The name of the smaller set in collections and benchmarks.
 const LITE: &str = "lite";
@@ -50,7 +50,7 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
     };
     let compared = |kind: &str, names: [&str; 2], sets: [Vec<Vec<f64>>; 2], nested: bool| {
         let [a, b] = &sets;
-        let found = rank_agreement(a, b, nested, LEVEL)?;
+        let found = rank_agreement(a, b, nested, CONFIDENCE_LEVEL)?;
         let rest = if nested { a.len() } else { 0 };
         Some(RankAgreement {
             kind: kind.to_owned(),
@@ -59,8 +59,8 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
             a_tasks: a.len() as u64,
             b_tasks: (b.len() + rest) as u64,
             arms: arms.len() as u64,
-            tau: round(found.tau),
-            interval: found.interval.map(|ends| ends.map(round)),
+            tau: round_to_four_decimals(found.tau),
+            interval: found.interval.map(|ends| ends.map(round_to_four_decimals)),
         })
     };
     let of_level = |level: u32| select(&|facts| facts.level == Some(level));
@@ -101,7 +101,7 @@ fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>>
 }
 
 /// Returns a sentence for each pair of sets.
-pub(crate) fn sentences(report: &Report) -> Vec<String> {
+pub(crate) fn agreement_sentences(report: &Report) -> Vec<String> {
     let sentence = |one: &RankAgreement| {
         let interval = one
             .interval

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use proctor_types::{
-    Arm, ArmId, Budget, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Responders, Spent,
-    TokenClasses, Verdict, canonical, sha256_hex,
+    Arm, ArmId, Budget, EvidenceClass, FailureReason, ForkOrigin, Integrity, Outcome, Responders,
+    Spending, TokenClasses, Verdict, canonical_json, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    EarlierReport, GroupReport, Intervals, NoiseReport, Paid, PerResolved, SingleShotReport,
-    TrialResult, Unmarked, VarianceReport,
-    build::round,
-    groups::groups,
-    limits::limit_of,
-    paid::micro,
-    spread::{intervals, pass_at_k, pass_hat_k, reasons, variance},
+    BilledUsage, EarlierTriesReport, GroupReport, Intervals, NoiseReport, PerResolved,
+    SingleShotReport, TrialResult, UnmarkedScore, VarianceReport,
+    billing::round_to_micro_dollars,
+    build::round_to_four_decimals,
+    groups::summarize_groups,
+    limits::own_limit,
+    spread::{count_failure_reasons, intervals, pass_at_k, pass_hat_k, variance},
 };
 
 /// The report of one arm. Rates are over all planned trials. Means are over the trials that did not
@@ -66,7 +66,7 @@ pub struct ArmReport {
     pub resolved_rate_clean: f64,
     /// The score without the tasks that a quality file marks. Absent without a quality file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unmarked: Option<Unmarked>,
+    pub unmarked: Option<UnmarkedScore>,
     /// The mean over all trials of the share of F2P tests passed; a missing verdict counts as 0.
     pub passed_rate: f64,
     /// The range that `passed_rate` can still reach.
@@ -102,8 +102,8 @@ pub struct ArmReport {
     pub infrastructure_faults: u64,
     /// Trials that have not ended.
     pub unfinished: u64,
-    pub steps: Steps,
-    pub tokens: Tokens,
+    pub steps: StepStats,
+    pub tokens: TokenStats,
     /// Some token counts were computed locally, not reported by the endpoint.
     pub usage_estimated: bool,
     /// Total cost in US dollars of the attempts that count.
@@ -113,29 +113,29 @@ pub struct ArmReport {
     pub cost_known: bool,
     /// Everything that was billed, including earlier attempts and responses after the limit.
     #[serde(default)]
-    pub paid: Paid,
+    pub paid: BilledUsage,
     /// `paid` divided by the number of resolved trials. Absent if either is zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_resolved: Option<PerResolved>,
     #[serde(default)]
-    pub earlier_tries: EarlierReport,
-    pub wall_seconds: Seconds,
+    pub earlier_tries: EarlierTriesReport,
+    pub wall_seconds: DurationStats,
     /// Time spent waiting for the endpoint. This is not working time.
     #[serde(default)]
-    pub waited_seconds: Seconds,
+    pub waited_seconds: DurationStats,
     #[serde(default)]
-    pub tool_seconds: Seconds,
+    pub tool_seconds: DurationStats,
     /// Totals over all trials. The same applies to `grace`.
     #[serde(default)]
-    pub side: Side,
+    pub side: SideRequestStats,
     #[serde(default)]
-    pub grace: Grace,
+    pub grace: GraceStats,
     /// Absent if the tool calls of some trial are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_calls: Option<ToolCalls>,
+    pub tool_calls: Option<ToolCallStats>,
     /// Averages over the steps of all trials that the means include. Absent if there are no steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_step: Option<PerStep>,
+    pub per_step: Option<PerStepStats>,
     /// Tool calls with unparsable arguments, over all trials.
     pub malformed_calls: u64,
     /// Trials with a response that used more than the amount reserved for its request. Limits on
@@ -161,7 +161,7 @@ pub struct ArmReport {
     pub noise: Option<NoiseReport>,
     /// Number of trials that did not resolve their task, by reason.
     #[serde(default)]
-    pub reasons: BTreeMap<Reason, u64>,
+    pub reasons: BTreeMap<FailureReason, u64>,
     /// Failed tests of the trials that did not resolve their task, by exception class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, ExceptionCount>,
@@ -187,13 +187,13 @@ pub struct Bounds {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Steps {
+pub struct StepStats {
     pub mean: f64,
     pub max: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ToolCalls {
+pub struct ToolCallStats {
     pub total: u64,
     pub mean: f64,
     pub max: u64,
@@ -201,7 +201,7 @@ pub struct ToolCalls {
 
 /// Averages per step: sums divided by the number of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PerStep {
+pub struct PerStepStats {
     /// Tokens.
     pub input: f64,
     pub output: f64,
@@ -211,13 +211,13 @@ pub struct PerStep {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Tokens {
-    pub input: Count,
-    pub output: Count,
-    pub cached: Count,
+pub struct TokenStats {
+    pub input: CountStats,
+    pub output: CountStats,
+    pub cached: CountStats,
     /// Input tokens that were not read from a cache.
     #[serde(default)]
-    pub uncached_input: Count,
+    pub uncached_input: CountStats,
     /// Totals of the five disjoint classes. Null if no endpoint reports the class.
     #[serde(default)]
     pub classes: TokenClasses,
@@ -225,7 +225,7 @@ pub struct Tokens {
 
 /// Requests besides the main conversation. Their tokens and cost are included in the arm's own counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Side {
+pub struct SideRequestStats {
     pub requests: u64,
     pub input: u64,
     pub output: u64,
@@ -233,7 +233,7 @@ pub struct Side {
 
 /// Responses after the limit. They are not included in the arm's other counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Grace {
+pub struct GraceStats {
     pub answers: u64,
     pub input: u64,
     pub output: u64,
@@ -242,13 +242,13 @@ pub struct Grace {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Count {
+pub struct CountStats {
     pub total: u64,
     pub mean: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seconds {
+pub struct DurationStats {
     pub total: f64,
     pub mean: f64,
     pub max: f64,
@@ -264,7 +264,7 @@ pub struct IntegrityCounts {
 }
 
 impl ArmReport {
-    pub(crate) fn of(arm: &ArmId, trials: &[&TrialResult]) -> Self {
+    pub(crate) fn from_trials(arm: &ArmId, trials: &[&TrialResult]) -> Self {
         let planned = trials.len() as f64;
         let ended: Vec<&Outcome> =
             trials.iter().filter_map(|trial| trial.outcome.as_ref()).collect();
@@ -279,13 +279,13 @@ impl ArmReport {
         let passed: f64 = verdicts.iter().map(|verdict| verdict.passed_rate).sum();
         let mean = |of: &dyn Fn(&Outcome) -> f64| {
             let sum: f64 = measured.iter().map(|outcome| of(outcome)).sum();
-            round(sum / measured.len().max(1) as f64)
+            round_to_four_decimals(sum / measured.len().max(1) as f64)
         };
-        let count = |of: fn(&Spent) -> u64| Count {
+        let count = |of: fn(&Spending) -> u64| CountStats {
             total: ended.iter().map(|outcome| of(&outcome.spent)).sum(),
             mean: mean(&|outcome| of(&outcome.spent) as f64),
         };
-        let share = |sum: f64| round(sum / planned.max(1.0));
+        let share = |sum: f64| round_to_four_decimals(sum / planned.max(1.0));
         let bounds = |sum: f64| Bounds { lower: share(sum), upper: share(sum + missing as f64) };
         let mut integrity = IntegrityCounts::default();
         for verdict in &verdicts {
@@ -305,17 +305,19 @@ impl ArmReport {
             *outcomes.entry(outcome.ending.name()).or_default() += 1;
         }
         let mut limit_bound: BTreeMap<String, f64> = BTreeMap::new();
-        for kind in trials.iter().filter_map(|trial| limit_of(trial)) {
+        for kind in trials.iter().filter_map(|trial| own_limit(trial)) {
             *limit_bound.entry(kind.to_string()).or_default() += 1.0;
         }
         limit_bound.values_mut().for_each(|count| *count = share(*count));
-        let applied = trials.iter().filter(|trial| trial.applied()).count() as u64;
-        let seconds = |of: fn(&Outcome) -> f64| Seconds {
-            total: round(ended.iter().map(|outcome| of(outcome)).sum()),
+        let applied = trials.iter().filter(|trial| trial.has_applied_patch()).count() as u64;
+        let seconds = |of: fn(&Outcome) -> f64| DurationStats {
+            total: round_to_four_decimals(ended.iter().map(|outcome| of(outcome)).sum()),
             mean: mean(&of),
-            max: round(ended.iter().map(|outcome| of(outcome)).fold(0.0, f64::max)),
+            max: round_to_four_decimals(
+                ended.iter().map(|outcome| of(outcome)).fold(0.0, f64::max),
+            ),
         };
-        let total = |of: fn(&Spent) -> u64| ended.iter().map(|one| of(&one.spent)).sum::<u64>();
+        let total = |of: fn(&Spending) -> u64| ended.iter().map(|one| of(&one.spent)).sum::<u64>();
         let grace_cost: f64 = ended.iter().map(|outcome| outcome.spent.grace_cost_usd).sum();
         let cost: f64 = ended.iter().map(|outcome| outcome.spent.cost_usd).sum();
         Self {
@@ -346,19 +348,19 @@ impl ArmReport {
             pass_at_k: pass_at_k(trials),
             pass_hat_k: pass_hat_k(trials),
             variance: variance(trials),
-            groups: groups(trials),
-            single_shot: SingleShotReport::of(trials),
+            groups: summarize_groups(trials),
+            single_shot: SingleShotReport::from_trials(trials),
             infrastructure_faults: ended.iter().filter(|one| one.ending.is_fault()).count() as u64,
             unfinished: (trials.len() - ended.len()) as u64,
-            steps: Steps {
+            steps: StepStats {
                 mean: mean(&|outcome| outcome.spent.steps as f64),
                 max: ended.iter().map(|outcome| outcome.spent.steps).max().unwrap_or(0),
             },
-            tokens: Tokens {
+            tokens: TokenStats {
                 input: count(|spent| spent.input_tokens),
                 output: count(|spent| spent.output_tokens),
                 cached: count(|spent| spent.cached_tokens),
-                uncached_input: count(Spent::uncached_input_tokens),
+                uncached_input: count(Spending::uncached_input_tokens),
                 classes: ended.iter().fold(TokenClasses::default(), |mut sum, outcome| {
                     sum.add(&outcome.spent.classes);
                     sum
@@ -366,26 +368,26 @@ impl ArmReport {
             },
             usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated)
                 || trials.iter().any(|trial| trial.earlier.spent.estimated),
-            cost_usd: micro(cost),
+            cost_usd: round_to_micro_dollars(cost),
             cost_known: !ended.iter().any(|outcome| outcome.spent.unpriced),
-            paid: Paid::of(trials),
-            per_resolved: PerResolved::of(trials),
-            earlier_tries: EarlierReport::of(trials),
+            paid: BilledUsage::from_trials(trials),
+            per_resolved: PerResolved::from_trials(trials),
+            earlier_tries: EarlierTriesReport::from_trials(trials),
             wall_seconds: seconds(|outcome| outcome.wall_seconds),
             waited_seconds: seconds(|outcome| outcome.waited_seconds),
             tool_seconds: seconds(|outcome| outcome.tool_seconds),
-            side: Side {
+            side: SideRequestStats {
                 requests: total(|spent| spent.side_requests),
                 input: total(|spent| spent.side_input_tokens),
                 output: total(|spent| spent.side_output_tokens),
             },
-            grace: Grace {
+            grace: GraceStats {
                 answers: total(|spent| spent.grace_answers),
                 input: total(|spent| spent.grace_input_tokens),
                 output: total(|spent| spent.grace_output_tokens),
-                cost_usd: micro(grace_cost),
+                cost_usd: round_to_micro_dollars(grace_cost),
             },
-            tool_calls: tool_calls(&ended).map(|calls| ToolCalls {
+            tool_calls: tool_call_counts(&ended).map(|calls| ToolCallStats {
                 total: calls.iter().sum(),
                 mean: mean(&|outcome| outcome.tool_calls.unwrap_or(0) as f64),
                 max: calls.iter().copied().max().unwrap_or(0),
@@ -398,8 +400,8 @@ impl ArmReport {
             labels: BTreeMap::new(),
             outcomes,
             limit_bound,
-            noise: NoiseReport::of(trials),
-            reasons: reasons(trials),
+            noise: NoiseReport::from_trials(trials),
+            reasons: count_failure_reasons(trials),
             exceptions: exceptions(&verdicts),
             responders: responders(trials),
         }
@@ -408,10 +410,10 @@ impl ArmReport {
 
 impl ArmReport {
     /// Adds information about the arm from the plan.
-    pub fn describe(&mut self, arm: &Arm) {
+    pub fn add_plan_details(&mut self, arm: &Arm) {
         let mut factors = arm.factors();
         if let Some(prompts) = factors.get_mut("prompts") {
-            *prompts = format!("sha256:{}", sha256_hex(canonical(prompts).as_bytes())).into();
+            *prompts = format!("sha256:{}", sha256_hex(canonical_json(prompts).as_bytes())).into();
         }
         self.forked_from = arm.forked_from.clone();
         self.control = arm.is_control();
@@ -423,20 +425,20 @@ impl ArmReport {
 
     /// Whether the durations of the trials are known. They are unknown for predictions, some
     /// imports, and trials that are still running.
-    pub fn is_timed(&self) -> bool {
+    pub fn has_durations(&self) -> bool {
         self.wall_seconds.total > 0.0
     }
 
     /// Whether the trials had steps, or are known to have had none.
     pub fn has_steps(&self) -> bool {
-        self.steps.max > 0 || self.is_timed()
+        self.steps.max > 0 || self.has_durations()
     }
 
     /// Whether the token counts are known. Every response has tokens, so a count of zero means that
     /// they were not recorded.
     pub fn has_tokens(&self) -> bool {
         self.tokens.input.total + self.tokens.output.total > 0
-            || (self.steps.max == 0 && self.is_timed())
+            || (self.steps.max == 0 && self.has_durations())
     }
 }
 
@@ -451,19 +453,19 @@ pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
 
 /// Returns the number of tool calls in each trial. `None` if any trial's calls were not counted or
 /// there are no trials.
-fn tool_calls(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
+fn tool_call_counts(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
     let all: Option<Vec<u64>> = outcomes.iter().map(|outcome| outcome.tool_calls).collect();
     all.filter(|all| !all.is_empty())
 }
 
-fn per_step(measured: &[&Outcome]) -> Option<PerStep> {
-    let sum = |of: fn(&Spent) -> u64| measured.iter().map(|one| of(&one.spent)).sum::<u64>();
+fn per_step(measured: &[&Outcome]) -> Option<PerStepStats> {
+    let sum = |of: fn(&Spending) -> u64| measured.iter().map(|one| of(&one.spent)).sum::<u64>();
     let steps = sum(|spent| spent.steps);
-    let each = |total: u64| round(total as f64 / steps as f64);
-    (steps > 0).then(|| PerStep {
+    let each = |total: u64| round_to_four_decimals(total as f64 / steps as f64);
+    (steps > 0).then(|| PerStepStats {
         input: each(sum(|spent| spent.input_tokens)),
         output: each(sum(|spent| spent.output_tokens)),
-        tool_calls: tool_calls(measured).map(|calls| each(calls.iter().sum())),
+        tool_calls: tool_call_counts(measured).map(|calls| each(calls.iter().sum())),
     })
 }
 

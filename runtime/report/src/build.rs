@@ -37,7 +37,7 @@ pub struct TrialResult {
 impl TrialResult {
     /// Whether the patch was not empty and could be applied. An empty patch counts as not applied,
     /// as in the benchmarks.
-    pub fn applied(&self) -> bool {
+    pub fn has_applied_patch(&self) -> bool {
         let rejected = |verdict: &Verdict| {
             verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)
         };
@@ -65,19 +65,19 @@ pub struct Report {
 
 impl Report {
     /// Whether every planned trial has a verdict.
-    pub fn complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.arms.iter().all(|arm| arm.complete)
     }
 
     /// Returns the arms under study: the arms that are not controls, or all arms if there are only controls.
-    pub fn study(&self) -> Vec<&ArmReport> {
+    pub fn arms_under_study(&self) -> Vec<&ArmReport> {
         let study: Vec<&ArmReport> = self.arms.iter().filter(|arm| !arm.control).collect();
         if study.is_empty() { self.arms.iter().collect() } else { study }
     }
 
     /// Returns the controls, if other arms are under study.
     pub fn controls(&self) -> Vec<&ArmReport> {
-        let study = self.study();
+        let study = self.arms_under_study();
         let is_apart = |arm: &&ArmReport| study.iter().all(|other| other.arm != arm.arm);
         self.arms.iter().filter(is_apart).collect()
     }
@@ -85,7 +85,7 @@ impl Report {
 
 /// Builds the report of all trials of a plan, including those that have not ended. Arms are
 /// identified by id. If an id has several names, the first is shown.
-pub fn build(inputs: Vec<TrialResult>) -> Report {
+pub fn build_report(inputs: Vec<TrialResult>) -> Report {
     let mut ids: Vec<&ArmId> = Vec::new();
     for trial in &inputs {
         if !ids.contains(&&trial.arm) {
@@ -96,16 +96,16 @@ pub fn build(inputs: Vec<TrialResult>) -> Report {
         .into_iter()
         .map(|id| {
             let trials: Vec<_> = inputs.iter().filter(|trial| trial.arm == *id).collect();
-            ArmReport::of(id, &trials)
+            ArmReport::from_trials(id, &trials)
         })
         .collect();
-    let tasks = inputs.iter().map(TaskReport::of).collect();
+    let tasks = inputs.iter().map(TaskReport::from_trial).collect();
     let rank_agreement = agreements(&inputs);
     Report { schema_version: REPORT_SCHEMA, arms, tasks, rank_agreement, remarks: Vec::new() }
 }
 
 /// Rounds to four decimals. More would only be noise in a diff of two reports.
-pub(crate) fn round(value: f64) -> f64 {
+pub(crate) fn round_to_four_decimals(value: f64) -> f64 {
     // Adding zero turns -0.0, the sum of no floats, into 0.
     (value * 1e4).round() / 1e4 + 0.0
 }

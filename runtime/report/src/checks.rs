@@ -28,7 +28,12 @@ pub struct Check {
 
 /// Returns one line each for verdicts, integrity, controls, limits, faults, interruptions and attempts.
 pub fn checks(report: &Report) -> Vec<Check> {
-    let mut all = vec![verdicts(report), integrity(report), controls(report), bound(report)];
+    let mut all = vec![
+        check_verdicts(report),
+        check_integrity(report),
+        check_controls(report),
+        check_limits(report),
+    ];
     let faults: u64 = report.arms.iter().map(|arm| arm.infrastructure_faults).sum();
     if faults > 0 {
         let faults = plural(faults, "infrastructure fault");
@@ -38,13 +43,13 @@ pub fn checks(report: &Report) -> Vec<Check> {
     if damaged > 0 {
         all.push(warning(format!("The record of {} is damaged", plural(damaged, "trial"))));
     }
-    let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_none()).count();
+    let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty()).count();
     if interrupted > 0 {
         let trials = plural(interrupted, "trial");
         all.push(note(format!("{trials} interrupted, then resumed or started over")));
     }
     let is_mixed = |arm: &&&ArmReport| arm.responders.is_mixture();
-    let study = report.study();
+    let study = report.arms_under_study();
     let mixed: Vec<&str> = study.iter().filter(is_mixed).map(|arm| arm.name.as_str()).collect();
     if !mixed.is_empty() {
         let of = mixed.join(", ");
@@ -53,7 +58,7 @@ pub fn checks(report: &Report) -> Vec<Check> {
     if study.iter().any(|arm| arm.usage_estimated) {
         all.push(note("Some tokens and costs are estimates".to_owned()));
     }
-    all.push(attempts(report));
+    all.push(check_attempts(report));
     all
 }
 
@@ -69,7 +74,7 @@ fn good(text: String) -> Check {
     Check { level: CheckLevel::Good, text }
 }
 
-fn verdicts(report: &Report) -> Check {
+fn check_verdicts(report: &Report) -> Check {
     let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
     let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
     let have = if trials == 1 { "has" } else { "have" };
@@ -77,7 +82,7 @@ fn verdicts(report: &Report) -> Check {
     if graded == trials { good(text) } else { warning(text) }
 }
 
-fn integrity(report: &Report) -> Check {
+fn check_integrity(report: &Report) -> Check {
     let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
     let doubtful = sum(|arm| arm.integrity.suspect + arm.integrity.contaminated);
     let unverified = sum(|arm| arm.integrity.unverified);
@@ -95,7 +100,7 @@ fn integrity(report: &Report) -> Check {
 }
 
 /// Gold must resolve every task, and noop must resolve none.
-fn controls(report: &Report) -> Check {
+fn check_controls(report: &Report) -> Check {
     let is = |arm: &&ArmReport, name: &str| arm.scaffold.as_deref().unwrap_or(&arm.name) == name;
     let judged: Vec<&ArmReport> =
         report.arms.iter().filter(|arm| is(arm, GOLD) || is(arm, NOOP)).collect();
@@ -111,8 +116,8 @@ fn controls(report: &Report) -> Check {
     if judged.iter().all(is_right) { good(text) } else { warning(text) }
 }
 
-fn bound(report: &Report) -> Check {
-    let study = report.study();
+fn check_limits(report: &Report) -> Check {
+    let study = report.arms_under_study();
     let share = |arm: &ArmReport| arm.limit_bound.values().sum::<f64>();
     let told: Vec<String> = study
         .iter()
@@ -125,12 +130,12 @@ fn bound(report: &Report) -> Check {
     let text = format!("Ended at a limit: {}", told.join(", "));
     let matters = study.iter().any(|arm| {
         let own = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
-        limits::warning(&arm.name, own).is_some()
+        limits::limit_warning(&arm.name, own).is_some()
     });
     if matters { warning(text) } else { note(text) }
 }
 
-fn attempts(report: &Report) -> Check {
+fn check_attempts(report: &Report) -> Check {
     match report.tasks.iter().map(|trial| trial.attempt).max() {
         None | Some(0 | 1) => {
             note("One attempt per task: variation between attempts is not measured".to_owned())

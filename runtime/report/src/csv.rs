@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use proctor_types::visible_line;
+use proctor_types::escape_unprintable_line;
 
 use crate::{Cell, Report, TRIALS, TrialRow};
 
 /// Formats the table `trials`: one row per trial, in plan order. Unknown values are empty.
-pub fn csv(report: &Report) -> String {
+pub fn trials_csv(report: &Report) -> String {
     let names: Vec<&str> = TRIALS.iter().map(|column| column.info.name).collect();
     let mut out = format!("{}\n", names.join(","));
     for trial in &report.tasks {
@@ -19,7 +19,7 @@ pub fn csv(report: &Report) -> String {
 
 /// Formats one row of any table, including its newline.
 pub fn csv_line(cells: &[Cell]) -> String {
-    let fields: Vec<String> = cells.iter().map(value).collect();
+    let fields: Vec<String> = cells.iter().map(format_cell).collect();
     format!("{}\n", fields.join(","))
 }
 
@@ -39,8 +39,8 @@ pub fn groups_csv(report: &Report) -> String {
                 out,
                 "{},{},{kind},{},{},{},{},{},{},{},{}",
                 arm.arm,
-                field(&arm.name),
-                field(name),
+                format_field(&arm.name),
+                format_field(name),
                 group.tasks,
                 group.trials,
                 group.graded,
@@ -54,10 +54,10 @@ pub fn groups_csv(report: &Report) -> String {
     out
 }
 
-fn value(cell: &Cell) -> String {
+fn format_cell(cell: &Cell) -> String {
     match cell {
         Cell::Null => String::new(),
-        Cell::Text(text) => field(text),
+        Cell::Text(text) => format_field(text),
         Cell::Integer(number) => number.to_string(),
         Cell::Number(number) => number.to_string(),
         Cell::Boolean(value) => value.to_string(),
@@ -66,8 +66,8 @@ fn value(cell: &Cell) -> String {
 
 /// Formats a CSV field on one line. Text that begins like a formula is escaped, because a
 /// spreadsheet would evaluate it.
-pub(crate) fn field(text: &str) -> String {
-    let text = visible_line(text);
+pub(crate) fn format_field(text: &str) -> String {
+    let text = escape_unprintable_line(text);
     let safe =
         if text.trim_start().starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
     if safe.contains([',', '"', ';']) {
@@ -78,19 +78,19 @@ pub(crate) fn field(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::field;
+    use super::format_field;
 
     #[test]
     fn csv_field_is_quoted_and_never_a_formula() {
-        assert_eq!(field("tools/gpt-5.1"), "tools/gpt-5.1");
-        assert_eq!(field("a,b"), "\"a,b\"");
+        assert_eq!(format_field("tools/gpt-5.1"), "tools/gpt-5.1");
+        assert_eq!(format_field("a,b"), "\"a,b\"");
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
-            assert!(field(formula).starts_with('\''), "{formula:?}");
+            assert!(format_field(formula).starts_with('\''), "{formula:?}");
         }
         // Characters that a spreadsheet skips before a formula are escaped.
         for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
-            assert!(field(formula).starts_with('\\'), "{formula:?}");
+            assert!(format_field(formula).starts_with('\\'), "{formula:?}");
         }
-        assert_eq!(field("=\"x\"\n,2"), "\"'=\"\"x\"\"\\n,2\"");
+        assert_eq!(format_field("=\"x\"\n,2"), "\"'=\"\"x\"\"\\n,2\"");
     }
 }

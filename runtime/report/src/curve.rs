@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use proctor_statistics::{LEVEL, difference_interval};
+use proctor_statistics::{CONFIDENCE_LEVEL, difference_interval};
 use proctor_types::{ArmId, TaskId, plural};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     TrialResult,
-    csv::field,
+    csv::format_field,
     passed_interval, resolved_interval,
-    table::table,
-    text::{percent, range},
+    table::format_table,
+    text::{format_interval, percent},
 };
 
 pub const CURVE_SCHEMA: u32 = 1;
@@ -21,14 +21,14 @@ pub const CURVE_SCHEMA: u32 = 1;
 pub struct Curve {
     pub schema_version: u32,
     /// Points by arm in plan order, then by ascending budget.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
     /// With `--every`: one entry per trial, in plan order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first_resolved: Vec<FirstResolved>,
     /// With `--check`: one entry per arm with a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CurveCheck>,
-    pub cost: Cost,
+    pub cost: CurveCost,
 }
 
 /// Real first attempts with the smaller limit, compared with the curve.
@@ -37,7 +37,7 @@ pub struct CurveCheck {
     pub arm: ArmId,
     pub name: String,
     pub budget: String,
-    #[serde(serialize_with = "plain")]
+    #[serde(serialize_with = "serialize_shortest")]
     pub at: f64,
     /// Tasks with a verdict both on the curve and in the real run.
     pub tasks: u64,
@@ -54,7 +54,7 @@ pub struct CurveCheck {
 
 impl CurveCheck {
     /// Compares the two verdicts of each task. The curve's verdict comes first.
-    pub fn of(
+    pub fn from_verdicts(
         (arm, name): (&ArmId, &str),
         (budget, at): (&str, f64),
         both: &[(bool, bool)],
@@ -75,19 +75,19 @@ impl CurveCheck {
             curve_only,
             real_only,
             gap: (tasks > 0).then(|| (curve_only as f64 - real_only as f64) / tasks as f64),
-            interval: difference_interval(curve_only, real_only, tasks, LEVEL),
+            interval: difference_interval(curve_only, real_only, tasks, CONFIDENCE_LEVEL),
         }
     }
 }
 
 /// The result of one arm at one budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     pub arm: ArmId,
     pub name: String,
     /// `steps`, `tokens`, `cost` or `seconds`.
     pub budget: String,
-    #[serde(serialize_with = "plain")]
+    #[serde(serialize_with = "serialize_shortest")]
     pub at: f64,
     /// Planned trials.
     pub trials: u64,
@@ -126,15 +126,15 @@ pub struct FirstResolved {
 
 /// The cost of computing the curve. Only `--check` calls a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct CurveCost {
     pub model_calls: u64,
     /// Gradings that were run. Known verdicts are free.
     pub gradings: u64,
 }
 
-impl Point {
+impl CurvePoint {
     /// Returns the point for one arm's trials, each with its verdict at this budget.
-    pub fn of(
+    pub fn from_trials(
         (budget, at): (&str, f64),
         trials: &[&TrialResult],
         bound: u64,
@@ -164,7 +164,7 @@ impl Point {
 }
 
 /// Serializes 50 as `50`, not `50.0`, as the user wrote it.
-fn plain<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_shortest<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if at.fract() == 0.0 && *at < 1e15 {
         serializer.serialize_u64(*at as u64)
     } else {
@@ -173,7 +173,7 @@ fn plain<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 /// Formats a number: `50`, `2.5`.
-fn number(value: f64) -> String {
+fn format_number(value: f64) -> String {
     format!("{value}")
 }
 
@@ -184,9 +184,9 @@ pub fn curve_text(curve: &Curve) -> String {
         let truncated = if point.truncated { " (truncated)" } else { "" };
         vec![
             format!("{}{truncated}", point.name),
-            number(point.at),
+            format_number(point.at),
             format!("{}/{}", point.resolved, point.trials),
-            format!("{}{}", percent(point.resolved_rate), range(point.interval)),
+            format!("{}{}", percent(point.resolved_rate), format_interval(point.interval)),
             percent(point.passed_rate),
             format!("{}/{}", point.bound, point.trials),
         ]
@@ -194,7 +194,7 @@ pub fn curve_text(curve: &Curve) -> String {
     // With `--every` alone, there are no budgets.
     let mut out = match curve.points.is_empty() {
         true => String::new(),
-        false => table(&headers, rows, |column| column > 0),
+        false => format_table(&headers, rows, |column| column > 0),
     };
     let missing: u64 = curve.points.iter().map(|point| point.trials - point.graded).sum();
     if missing > 0 {
@@ -227,11 +227,11 @@ pub fn curve_text(curve: &Curve) -> String {
             check.name,
             check.tasks,
             check.budget,
-            number(check.at),
+            format_number(check.at),
             check.real_resolved,
             check.curve_resolved,
             check.gap.unwrap_or_default() * 100.0,
-            range(check.interval).replace('\n', ", 95 % "),
+            format_interval(check.interval).replace('\n', ", 95 % "),
         );
     }
     let cost = curve.cost;
@@ -250,19 +250,19 @@ pub fn curve_csv(curve: &Curve) -> String {
     );
     for point in &curve.points {
         let [lower, upper] =
-            point.interval.map_or([String::new(), String::new()], |ends| ends.map(number));
+            point.interval.map_or([String::new(), String::new()], |ends| ends.map(format_number));
         let _ = writeln!(
             out,
             "{},{},{},{},{},{},{},{},{lower},{upper},{},{}",
             point.arm,
-            field(&point.name),
+            format_field(&point.name),
             point.budget,
-            number(point.at),
+            format_number(point.at),
             point.trials,
             point.graded,
             point.resolved,
-            number(point.resolved_rate),
-            number(point.passed_rate),
+            format_number(point.resolved_rate),
+            format_number(point.passed_rate),
             point.truncated,
         );
     }
@@ -283,8 +283,8 @@ pub fn curve_html(curve: &Curve) -> String {
         let _ = writeln!(
             rows,
             "<tr><td>{}{truncated}</td><td>{}</td><td>{}/{}</td><td>{}</td><td>{interval}</td><td>{}</td></tr>",
-            escaped(&point.name),
-            number(point.at),
+            escape_xml(&point.name),
+            format_number(point.at),
             point.resolved,
             point.trials,
             percent(point.resolved_rate),
@@ -332,7 +332,7 @@ fn plot(curve: &Curve) -> String {
             "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"middle\">{}</text>",
             x(at),
             BOTTOM + 16.0,
-            number(at)
+            format_number(at)
         );
     }
     let mut arms: Vec<&ArmId> = Vec::new();
@@ -343,7 +343,8 @@ fn plot(curve: &Curve) -> String {
     }
     for (index, arm) in arms.into_iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        let points: Vec<&Point> = curve.points.iter().filter(|point| point.arm == *arm).collect();
+        let points: Vec<&CurvePoint> =
+            curve.points.iter().filter(|point| point.arm == *arm).collect();
         let line: Vec<String> = points
             .iter()
             .map(|point| format!("{:.1},{:.1}", x(point.at), y(point.resolved_rate)))
@@ -376,14 +377,14 @@ fn plot(curve: &Curve) -> String {
             "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{colour}\">{}</text>",
             RIGHT + 12.0,
             TOP + 14.0 + 18.0 * index as f64,
-            escaped(name)
+            escape_xml(name)
         );
     }
     svg.push_str("</svg>");
     svg
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {
         match character {

@@ -23,37 +23,39 @@ pub struct GridRow<'a> {
 impl GridRow<'_> {
     /// Returns the sum over arms of the share of trials that resolve the task.
     pub fn score(&self) -> f64 {
-        self.cells.iter().filter_map(|cell| share(cell)).sum()
+        self.cells.iter().filter_map(|cell| resolved_share(cell)).sum()
     }
 
-    fn is_all(&self, resolved: bool) -> bool {
+    fn all_trials_have(&self, resolved: bool) -> bool {
         self.cells.iter().flatten().all(|trial| trial.resolved == Some(resolved))
     }
 }
 
 impl Grid<'_> {
     /// Returns the numbers of tasks that every trial resolves, that no trial resolves, and of the others.
-    pub fn counts(&self) -> [usize; 3] {
-        let count = |resolved| self.rows.iter().filter(|row| row.is_all(resolved)).count();
+    pub fn task_counts(&self) -> [usize; 3] {
+        let count = |resolved| self.rows.iter().filter(|row| row.all_trials_have(resolved)).count();
         let (all, none) = (count(true), count(false));
         [all, none, self.rows.len() - all - none]
     }
 
     /// Returns the number of tasks that only some of the arm's trials resolve. `arm` is the arm's index.
-    pub fn mixed(&self, arm: usize) -> usize {
+    pub fn mixed_task_count(&self, arm: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(arm));
-        cells.filter(|cell| share(cell).is_some_and(|share| share > 0.0 && share < 1.0)).count()
+        cells
+            .filter(|cell| resolved_share(cell).is_some_and(|share| share > 0.0 && share < 1.0))
+            .count()
     }
 }
 
 /// Returns the share of trials that resolve the task. `None` without trials.
-pub fn share(cell: &[&TaskReport]) -> Option<f64> {
+pub fn resolved_share(cell: &[&TaskReport]) -> Option<f64> {
     let resolved = cell.iter().filter(|trial| trial.resolved == Some(true)).count();
     (!cell.is_empty()).then(|| resolved as f64 / cell.len() as f64)
 }
 
 /// Builds the grid of a report for these arms. Tasks that none of the arms has are left out.
-pub fn grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
+pub fn build_grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
     let mut order: Vec<&TaskId> = Vec::new();
     let mut trials: BTreeMap<(&TaskId, &ArmId), Vec<&TaskReport>> = BTreeMap::new();
@@ -81,7 +83,7 @@ pub fn cell_text(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),
         [one] if one.single_shot.as_ref().is_some_and(|shot| shot.beyond_window) => {
-            single::BEYOND.into()
+            single::BEYOND_WINDOW_MARK.into()
         }
         [one] => match (one.resolved, one.passed_rate) {
             (Some(true), _) => "yes".into(),

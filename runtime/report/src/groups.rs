@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::{ShippedTable, Task};
 use serde::{Deserialize, Serialize};
 
-use crate::{Report, TrialResult, build::round};
+use crate::{Report, TrialResult, build::round_to_four_decimals};
 
 static CATEGORIES: ShippedTable<Categories> = ShippedTable::new(
     "feabench-categories.toml",
@@ -54,7 +54,7 @@ pub struct TaskFacts {
 }
 
 impl TaskFacts {
-    pub fn of(task: &Task) -> Self {
+    pub fn from_task(task: &Task) -> Self {
         let benchmark = task.benchmark.as_ref().map(|benchmark| benchmark.name.as_str());
         let of_repo = task.repo.as_deref().filter(|_| benchmark == Some("fea-bench"));
         let mut categories = task.categories.clone();
@@ -82,7 +82,7 @@ impl TaskFacts {
     }
 
     /// Returns the kind and name of every group that a trial of the task belongs to.
-    fn groups(&self, attempt: u32) -> Vec<(&'static str, String)> {
+    fn group_keys(&self, attempt: u32) -> Vec<(&'static str, String)> {
         let mut groups = vec![("attempt", attempt.to_string())];
         groups.extend(self.level.map(|level| ("level", level.to_string())));
         groups.extend(self.repo.clone().map(|repo| ("repo", repo)));
@@ -91,7 +91,7 @@ impl TaskFacts {
         groups.extend(self.split.clone().map(|split| ("split", split)));
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
-        groups.extend(self.functions_added.map(|count| ("functions_added", few(count))));
+        groups.extend(self.functions_added.map(|count| ("functions_added", size_class(count))));
         // FEA-Bench's text combines three and more functions; its Figure 5 does not.
         let several = self.functions_added.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
@@ -100,7 +100,7 @@ impl TaskFacts {
 }
 
 /// Returns FEA-Bench's size class: 1, 2, 3, 4, or more.
-fn few(count: u64) -> String {
+fn size_class(count: u64) -> String {
     match count {
         0..=4 => count.to_string(),
         _ => "5+".into(),
@@ -123,7 +123,9 @@ pub struct GroupReport {
 
 /// Returns the numbers by kind and name of the group. Kinds with a single group that covers the
 /// whole arm are left out.
-pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<String, GroupReport>> {
+pub(crate) fn summarize_groups(
+    trials: &[&TrialResult],
+) -> BTreeMap<String, BTreeMap<String, GroupReport>> {
     let shared = shared_repositories(trials);
     let mut members: BTreeMap<&str, BTreeMap<String, Vec<&TrialResult>>> = BTreeMap::new();
     for trial in trials {
@@ -133,7 +135,7 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
             .clone()
             .filter(|_| trial.facts.repo.as_deref().is_some_and(|repo| shared.contains(repo)));
         let of_shared = of_shared.map(|benchmark| ("shared_repositories", benchmark));
-        for (kind, name) in trial.facts.groups(trial.attempt).into_iter().chain(of_shared) {
+        for (kind, name) in trial.facts.group_keys(trial.attempt).into_iter().chain(of_shared) {
             members.entry(kind).or_default().entry(name).or_default().push(trial);
         }
     }
@@ -143,7 +145,7 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
             groups.len() > 1 || groups.values().any(|group| group.len() < trials.len())
         })
         .map(|(kind, groups)| {
-            let groups = groups.into_iter().map(|(name, group)| (name, numbers(&group)));
+            let groups = groups.into_iter().map(|(name, group)| (name, summarize_group(&group)));
             (kind.to_owned(), groups.collect())
         })
         .collect()
@@ -165,11 +167,11 @@ fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
 const THREE_AND_MORE: &str = "3+";
 
 /// Minimum number of tasks for which a table of groups is useful even if each group is one task.
-const MANY_TASKS: usize = 10;
+const MIN_TASKS_FOR_ALL_GROUPS: usize = 10;
 
 /// Which tables of groups to show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Groups {
+pub enum GroupSelection {
     /// Tables that add information to the table of tasks: some group has several tasks, or there
     /// are at least ten tasks.
     #[default]
@@ -186,9 +188,9 @@ pub struct GroupTable<'a> {
 }
 
 /// Returns a table for each kind of group that any arm has and that `shown` selects.
-pub fn group_tables(report: &Report, shown: Groups) -> Vec<GroupTable<'_>> {
+pub fn group_tables(report: &Report, shown: GroupSelection) -> Vec<GroupTable<'_>> {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
-    let all = shown == Groups::All || tasks.len() >= MANY_TASKS;
+    let all = shown == GroupSelection::All || tasks.len() >= MIN_TASKS_FOR_ALL_GROUPS;
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
         let own = groups.iter().filter(|(name, _)| *name != THREE_AND_MORE);
@@ -209,9 +211,9 @@ pub fn group_tables(report: &Report, shown: Groups) -> Vec<GroupTable<'_>> {
         .collect()
 }
 
-fn numbers(trials: &[&TrialResult]) -> GroupReport {
+fn summarize_group(trials: &[&TrialResult]) -> GroupReport {
     let verdicts = || trials.iter().filter_map(|trial| trial.verdict.as_ref());
-    let share = |sum: f64| round(sum / trials.len().max(1) as f64);
+    let share = |sum: f64| round_to_four_decimals(sum / trials.len().max(1) as f64);
     let resolved = verdicts().filter(|verdict| verdict.resolved).count();
     let tasks: BTreeSet<&str> = trials.iter().map(|trial| trial.task.as_str()).collect();
     GroupReport {
@@ -221,6 +223,6 @@ fn numbers(trials: &[&TrialResult]) -> GroupReport {
         resolved: resolved as u64,
         resolved_rate: share(resolved as f64),
         passed_rate: share(verdicts().map(|verdict| verdict.passed_rate).sum()),
-        applied_rate: share(trials.iter().filter(|trial| trial.applied()).count() as f64),
+        applied_rate: share(trials.iter().filter(|trial| trial.has_applied_patch()).count() as f64),
     }
 }

@@ -5,6 +5,8 @@
 
 mod agreement;
 mod arm;
+mod billing;
+mod budget_curve;
 mod build;
 mod checks;
 mod compare;
@@ -18,7 +20,6 @@ mod lines;
 mod markdown;
 mod noise;
 mod notes;
-mod paid;
 mod pareto;
 mod per_resolved;
 mod repeats;
@@ -30,45 +31,50 @@ mod tables;
 mod task;
 mod text;
 mod unmarked;
-mod within;
 
 pub use agreement::RankAgreement;
 pub use arm::{
-    ArmReport, Bounds, Count, ExceptionCount, Grace, IntegrityCounts, PerStep, Seconds, Side,
-    Steps, Tokens, ToolCalls,
+    ArmReport, Bounds, CountStats, DurationStats, ExceptionCount, GraceStats, IntegrityCounts,
+    PerStepStats, SideRequestStats, StepStats, TokenStats, ToolCallStats,
 };
-pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
+pub use billing::{BilledUsage, EarlierTriesReport};
+pub use budget_curve::{BudgetCurve, UsageKind, budget_curves};
+pub use build::{REPORT_SCHEMA, Report, TrialResult, build_report};
 pub use checks::{Check, CheckLevel, checks};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Headline, Pair, PairWhy, Texts, compare, compare_with, comparison_text,
-    comparison_text_with, headlines, headlines_with, is_turned, only_arm,
+    GateResult, Headline, LongTextStyle, Pair, PairDifferences, compare, compare_with,
+    comparison_text, comparison_text_with, headlines, headlines_with, is_second_arm_better,
+    single_arm_headline,
 };
-pub use csv::{csv, csv_line, groups_csv};
+pub use csv::{csv_line, groups_csv, trials_csv};
 pub use curve::{
-    CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
+    CURVE_SCHEMA, Curve, CurveCheck, CurveCost, CurvePoint, FirstResolved, curve_csv, curve_html,
+    curve_text,
 };
-pub use grid::{Grid, GridRow, cell_text, grid, share};
-pub use groups::{GroupReport, GroupTable, Groups, TaskFacts, group_tables};
+pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_share};
+pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_tables};
 pub use labels::add_labels;
-pub use lines::wrapped;
+pub use lines::wrap_long_lines;
 pub use markdown::markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::{failure_reasons, findings};
-pub use paid::{EarlierReport, Paid};
-pub use pareto::pareto;
+pub use pareto::pareto_front;
 pub use per_resolved::{PerResolved, Ratio};
-pub use repeats::{error_key, once_each};
-pub use run::{describe_arms, of_run, remarks_of, result_of_trial, results_of};
+pub use repeats::{deduplicate_errors, error_key};
+pub use run::{add_arm_details, build_run_report, read_results, read_trial_result, run_remarks};
 pub use single::{
-    EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
+    EditStatus, ProbeScore, RetrievalQuality, ShownFiles, SingleShot, SingleShotReport,
+    SingleShotResponse,
 };
-pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval, telling_ks};
+pub use spread::{Intervals, VarianceReport, displayed_ks, passed_interval, resolved_interval};
 pub use tables::{
     Cell, Column, ColumnInfo, ColumnKind, STEPS, StepFacts, StepRow, TESTS, TRIALS, TableInfo,
     TestRow, TrialRow, step_facts, tables, tables_page, test_rows,
 };
 pub use task::{TaskReport, TestCounts};
-pub use text::{Shown, dollars, exception_rows, percent, short, text, text_with};
-pub use unmarked::{Unmarked, add_quality};
-pub use within::{Used, Within, within};
+pub use text::{
+    TextOptions, abbreviate_count, dollars, exception_rows, percent, report_text,
+    report_text_with_comparison,
+};
+pub use unmarked::{UnmarkedScore, add_quality_marks};

@@ -5,7 +5,7 @@ use proctor_types::{BudgetKind, Ending, ExitCause, NoisePolicy, SandboxLimit, pl
 use crate::{TaskReport, TrialResult, text::percent};
 
 /// Returns the trial's own limit that ended it. Shared limits are ignored, because they depend on other trials.
-pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
+pub(crate) fn own_limit(trial: &TrialResult) -> Option<BudgetKind> {
     match &trial.outcome.as_ref()?.ending {
         Ending::Budget { budget, scope } if scope.is_trial() => Some(*budget),
         _ => None,
@@ -13,12 +13,12 @@ pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
 }
 
 /// Returns a warning if more than a few of an arm's failures ended at a limit.
-pub(crate) fn warning<'a>(
+pub(crate) fn limit_warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
 ) -> Option<String> {
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
-    let mut bound: Vec<String> = failed.iter().filter_map(|trial| limit_at(trial)).collect();
+    let mut bound: Vec<String> = failed.iter().filter_map(|trial| failure_limit(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
     // If the table is unreadable, warn about every trial. Running a trial reports the error.
     let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
@@ -32,10 +32,11 @@ pub(crate) fn warning<'a>(
         .collect();
     let share = percent(limited as f64 / all as f64);
     // A trial may recover from a refusal of its sandbox, so don't claim that it ended there.
-    let how = match failed.iter().any(|trial| trial.limit.is_none() && limit_at(trial).is_some()) {
-        true => "ended at a limit or hit one",
-        false => "ended at a limit",
-    };
+    let how =
+        match failed.iter().any(|trial| trial.limit.is_none() && failure_limit(trial).is_some()) {
+            true => "ended at a limit or hit one",
+            false => "ended at a limit",
+        };
     Some(format!(
         "{arm}: warning: {limited} of {} ({share}) {how} ({}); the limit is part of this score.",
         plural(all, "failure"),
@@ -79,14 +80,14 @@ fn scaffold_failure(trial: &TaskReport) -> Option<String> {
 
 /// Whether the limit may have made work fail. A command's time limit or a CPU quota only slows work
 /// down; a kernel kill for memory or a full disk may end it.
-pub(crate) fn may_end(limit: &SandboxLimit) -> bool {
+pub(crate) fn can_cause_failure(limit: &SandboxLimit) -> bool {
     matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
 }
 
 /// Returns the limit that ended a failed trial, or may have ended it.
-fn limit_at(trial: &TaskReport) -> Option<String> {
+fn failure_limit(trial: &TaskReport) -> Option<String> {
     let of_sandbox = || {
-        let touched = trial.touched.iter().find(|limit| may_end(limit));
+        let touched = trial.touched.iter().find(|limit| can_cause_failure(limit));
         touched.map(ToString::to_string)
     };
     trial.limit.map(|limit| limit.to_string()).or_else(of_sandbox)

@@ -9,7 +9,7 @@ const INDENT: &str = "    ";
 
 /// Wraps lines of more than 400 characters at spaces after 100 characters. A fault may quote
 /// anything that an endpoint or a shell printed. No text is left out.
-pub fn wrapped(text: &str) -> String {
+pub fn wrap_long_lines(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         if line.chars().count() > WRAP_THRESHOLD {
             break_line(line, WIDTH)
@@ -21,8 +21,8 @@ pub fn wrapped(text: &str) -> String {
 }
 
 /// Wraps a line as a paragraph of 80 columns.
-pub(crate) fn filled(line: &str) -> String {
-    break_line(line, crate::table::WIDTH)
+pub(crate) fn wrap_paragraph(line: &str) -> String {
+    break_line(line, crate::table::TERMINAL_WIDTH)
 }
 
 fn break_line(line: &str, width: usize) -> String {
@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn wrapped_lines_keep_all_text() {
         let short = "a line of a usual length\nand another";
-        assert_eq!(wrapped(short), short);
+        assert_eq!(wrap_long_lines(short), short);
         let long = format!("error: {}{}", "some words ".repeat(60), "x".repeat(250));
-        let shown = wrapped(&long);
+        let shown = wrap_long_lines(&long);
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
         let bare = |text: &str| text.replace([' ', '\n'], "");
         assert_eq!(bare(&shown), bare(&long));

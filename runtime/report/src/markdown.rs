@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use proctor_types::{ArmId, visible_line};
+use proctor_types::{ArmId, escape_unprintable_line};
 
 use crate::{
-    ArmReport, Comparison, GroupTable, Groups, Report, exception_rows, group_tables, noise_rows,
-    notes::findings, percent, short,
+    ArmReport, Comparison, GroupSelection, GroupTable, Report, abbreviate_count, exception_rows,
+    group_tables, noise_rows, notes::findings, percent,
 };
 
 /// Maximum number of arms for which all metrics are compared. With more arms, only `resolved` is
@@ -15,19 +15,19 @@ const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
 /// Formats arms, groups, comparisons and findings. Text from a run is put into code spans, so that
 /// nothing in it becomes a link, a mention or markup.
-pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups) -> String {
+pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: GroupSelection) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for arm in &report.arms {
-        out.push_str(&row(arm));
+        out.push_str(&arm_row(arm));
     }
     for table in group_tables(report, shown) {
-        out.push_str(&groups(report, &table));
+        out.push_str(&group_section(report, &table));
     }
-    out.push_str(&exceptions(report));
-    out.push_str(&noise(report));
+    out.push_str(&exceptions_table(report));
+    out.push_str(&noise_section(report));
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
         let mut last: Option<(&ArmId, &ArmId)> = None;
@@ -41,7 +41,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
             }
             last = Some(arms);
             // Writing to a string cannot fail.
-            let _ = writeln!(out, "- {}", pair.sentence_with(code));
+            let _ = writeln!(out, "- {}", pair.sentence_with(code_span));
         }
     }
     let findings = findings(report);
@@ -50,7 +50,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     }
     for finding in findings {
         let deeper = if finding.starts_with(' ') { "  " } else { "" };
-        let _ = writeln!(out, "{deeper}- {}", code(finding.trim()));
+        let _ = writeln!(out, "{deeper}- {}", code_span(finding.trim()));
     }
     out.push_str(
         "\nRates cover all planned trials. Means exclude infrastructure faults; `paid` includes retries.\n",
@@ -59,12 +59,12 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
 }
 
 /// Formats the failed tests of each arm by exception.
-fn exceptions(report: &Report) -> String {
+fn exceptions_table(report: &Report) -> String {
     let rows = exception_rows(report);
     if rows.is_empty() {
         return String::new();
     }
-    let names: Vec<String> = report.arms.iter().map(|arm| code(&arm.name)).collect();
+    let names: Vec<String> = report.arms.iter().map(|arm| code_span(&arm.name)).collect();
     let mut out = format!(
         "\n| failed tests | {} |\n| --- |{}\n",
         names.join(" | "),
@@ -75,12 +75,12 @@ fn exceptions(report: &Report) -> String {
             .into_iter()
             .map(|count| count.map_or_else(String::new, |count| count.tests.to_string()))
             .collect();
-        let _ = writeln!(out, "| {} | {} |", code(class), cells.join(" | "));
+        let _ = writeln!(out, "| {} | {} |", code_span(class), cells.join(" | "));
     }
     out
 }
 
-fn row(arm: &ArmReport) -> String {
+fn arm_row(arm: &ArmReport) -> String {
     let range = |ends: Option<[f64; 2]>| {
         ends.map_or_else(String::new, |[lower, upper]| {
             format!("{:.1} - {:.1}", lower * 100.0, upper * 100.0)
@@ -94,7 +94,11 @@ fn row(arm: &ArmReport) -> String {
     let tokens = match arm.has_tokens() {
         true => {
             let about = if arm.usage_estimated { "about " } else { "" };
-            format!("{about}{} / {}", short(arm.tokens.input.mean), short(arm.tokens.output.mean))
+            format!(
+                "{about}{} / {}",
+                abbreviate_count(arm.tokens.input.mean),
+                abbreviate_count(arm.tokens.output.mean)
+            )
         }
         false => "-".to_owned(),
     };
@@ -102,7 +106,7 @@ fn row(arm: &ArmReport) -> String {
     let calls = arm.tool_calls.map_or_else(|| "-".into(), |calls| format!("{:.1}", calls.mean));
     format!(
         "| {} | {}/{} {} | {} | {} | {} | {} | {tokens} | {steps} | {calls} | {paid} |\n",
-        code(&arm.name),
+        code_span(&arm.name),
         arm.resolved,
         arm.trials,
         percent(arm.resolved_rate),
@@ -114,12 +118,13 @@ fn row(arm: &ArmReport) -> String {
 }
 
 /// Formats the effect of limits and waits on each arm.
-fn noise(report: &Report) -> String {
+fn noise_section(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
         return String::new();
     }
-    let heads: String = report.arms.iter().map(|arm| format!(" {} |", code(&arm.name))).collect();
+    let heads: String =
+        report.arms.iter().map(|arm| format!(" {} |", code_span(&arm.name))).collect();
     let mut out = format!("\n#### Noise\n\n| noise |{heads}\n| --- |");
     out.push_str(&" ---: |".repeat(report.arms.len()));
     out.push('\n');
@@ -130,14 +135,15 @@ fn noise(report: &Report) -> String {
 }
 
 /// Formats resolved and total trials, by group and arm.
-fn groups(report: &Report, table: &GroupTable<'_>) -> String {
+fn group_section(report: &Report, table: &GroupTable<'_>) -> String {
     let kind = table.kind.replace('_', " ");
-    let heads: String = report.arms.iter().map(|arm| format!(" {} |", code(&arm.name))).collect();
+    let heads: String =
+        report.arms.iter().map(|arm| format!(" {} |", code_span(&arm.name))).collect();
     let mut out = format!("\n#### By {kind}\n\n| {kind} |{heads}\n| --- |");
     out.push_str(&" ---: |".repeat(report.arms.len()));
     out.push('\n');
     for (name, cells) in &table.rows {
-        out.push_str(&format!("| {} |", code(name)));
+        out.push_str(&format!("| {} |", code_span(name)));
         for group in cells {
             out.push_str(&group.map_or_else(
                 || " |".to_owned(),
@@ -154,8 +160,8 @@ fn groups(report: &Report, table: &GroupTable<'_>) -> String {
 
 /// Formats text as a code span with a fence that does not occur in the text. Bars are escaped,
 /// because they would end a table cell even in a code span.
-fn code(text: &str) -> String {
-    let text = visible_line(text).replace('|', "\u{a6}");
+fn code_span(text: &str) -> String {
+    let text = escape_unprintable_line(text).replace('|', "\u{a6}");
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     if text.trim().is_empty() {
@@ -167,13 +173,13 @@ fn code(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::code;
+    use super::code_span;
 
     #[test]
     fn code_span_contains_any_text() {
-        assert_eq!(code("tools/gpt-5.1"), "`tools/gpt-5.1`");
-        assert_eq!(code("a`b``c"), "```a`b``c```");
-        assert_eq!(code("`@everyone`"), "`` `@everyone` ``");
-        assert_eq!(code("a|b\nc\u{202e}"), "`a\u{a6}b\\nc\\u{202e}`");
+        assert_eq!(code_span("tools/gpt-5.1"), "`tools/gpt-5.1`");
+        assert_eq!(code_span("a`b``c"), "```a`b``c```");
+        assert_eq!(code_span("`@everyone`"), "`` `@everyone` ``");
+        assert_eq!(code_span("a|b\nc\u{202e}"), "`a\u{a6}b\\nc\\u{202e}`");
     }
 }

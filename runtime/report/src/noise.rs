@@ -6,9 +6,9 @@ use proctor_types::{Noise, SandboxLimit, Verdict, plural};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArmReport, Report, Seconds, TaskReport, TrialResult,
-    build::round,
-    limits::{limit_of, may_end},
+    ArmReport, DurationStats, Report, TaskReport, TrialResult,
+    build::round_to_four_decimals,
+    limits::{can_cause_failure, own_limit},
     table,
     text::percent,
 };
@@ -30,7 +30,7 @@ pub struct NoiseReport {
     pub memory_peak_mb: Option<f64>,
     /// Time during which the CPU quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttled_seconds: Option<Seconds>,
+    pub throttled_seconds: Option<DurationStats>,
     /// Waiting times over all trials.
     pub waits: NoiseWaits,
 }
@@ -48,42 +48,48 @@ pub struct NoiseWaits {
     pub sandbox: f64,
 }
 
-pub(crate) fn noise_of(trial: &TrialResult) -> Option<&Noise> {
+pub(crate) fn trial_noise(trial: &TrialResult) -> Option<&Noise> {
     trial.outcome.as_ref()?.noise.as_deref()
 }
 
 impl NoiseReport {
     /// Returns `None` if no trial was measured.
-    pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
-        let seen: Vec<&Noise> = trials.iter().filter_map(|trial| noise_of(trial)).collect();
+    pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
+        let seen: Vec<&Noise> = trials.iter().filter_map(|trial| trial_noise(trial)).collect();
         if seen.is_empty() {
             return None;
         }
-        let share = |count: usize| round(count as f64 / trials.len().max(1) as f64);
+        let share =
+            |count: usize| round_to_four_decimals(count as f64 / trials.len().max(1) as f64);
         let bound = |trial: &&&TrialResult| {
-            limit_of(trial).is_some() || noise_of(trial).is_some_and(|one| !one.touched.is_empty())
+            own_limit(trial).is_some()
+                || trial_noise(trial).is_some_and(|one| !one.touched.is_empty())
         };
         let kills: Vec<u64> =
             seen.iter().filter_map(|noise| noise.sandbox.memory.oom_kills).collect();
         let peaks = seen.iter().filter_map(|noise| noise.sandbox.memory.peak_bytes);
         let throttled: Vec<f64> =
             seen.iter().filter_map(|noise| noise.sandbox.cpu.throttled_seconds).collect();
-        let sum = |of: fn(&Noise) -> f64| round(seen.iter().map(|noise| of(noise)).sum());
+        let sum = |of: fn(&Noise) -> f64| {
+            round_to_four_decimals(seen.iter().map(|noise| of(noise)).sum())
+        };
         Some(Self {
             trials: seen.len() as u64,
             bound: share(trials.iter().filter(bound).count()),
-            touched: counts(seen.iter().flat_map(|noise| &noise.touched))
+            touched: count_limits(seen.iter().flat_map(|noise| &noise.touched))
                 .into_iter()
                 .map(|(limit, count)| (limit.to_string(), share(count)))
                 .collect(),
             oom_kills: (!kills.is_empty()).then(|| kills.iter().sum()),
-            memory_peak_mb: peaks.max().map(|bytes| round(bytes as f64 / f64::from(1 << 20))),
+            memory_peak_mb: peaks
+                .max()
+                .map(|bytes| round_to_four_decimals(bytes as f64 / f64::from(1 << 20))),
             throttled_seconds: (!throttled.is_empty()).then(|| {
                 let total: f64 = throttled.iter().sum();
-                Seconds {
-                    total: round(total),
-                    mean: round(total / throttled.len() as f64),
-                    max: round(throttled.iter().copied().fold(0.0, f64::max)),
+                DurationStats {
+                    total: round_to_four_decimals(total),
+                    mean: round_to_four_decimals(total / throttled.len() as f64),
+                    max: round_to_four_decimals(throttled.iter().copied().fold(0.0, f64::max)),
                 }
             }),
             waits: NoiseWaits {
@@ -97,7 +103,7 @@ impl NoiseReport {
 }
 
 /// Formats the share of trials at a limit, shown next to a score: `6.7 %: steps 3.3 %, memory 3.3 %`.
-pub(crate) fn bound_of(arm: &ArmReport) -> String {
+pub(crate) fn format_limit_shares(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm
         .limit_bound
@@ -123,7 +129,7 @@ pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
         report.arms.iter().map(cell).collect()
     };
     vec![
-        ("trials at a limit", report.arms.iter().map(bound_of).collect()),
+        ("trials at a limit", report.arms.iter().map(format_limit_shares).collect()),
         ("memory peak", row(|one| Some(format!("{:.0} MiB", one.memory_peak_mb?)))),
         ("killed for memory", row(|one| one.oom_kills.map(|kills| kills.to_string()))),
         ("throttled, mean", row(|one| Some(seconds(one.throttled_seconds?.mean)))),
@@ -148,11 +154,13 @@ pub fn noise_text(report: &Report) -> String {
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
     let rows =
         rows.into_iter().map(|(name, cells)| [name.to_owned()].into_iter().chain(cells).collect());
-    table::by_arms(&headers, rows.collect())
+    table::format_table_by_arms(&headers, rows.collect())
 }
 
 /// Counts how often each limit was hit.
-fn counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> BTreeMap<SandboxLimit, usize> {
+fn count_limits<'a>(
+    touched: impl Iterator<Item = &'a SandboxLimit>,
+) -> BTreeMap<SandboxLimit, usize> {
     let mut counts = BTreeMap::new();
     for limit in touched {
         *counts.entry(*limit).or_default() += 1;
@@ -161,22 +169,26 @@ fn counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> BTreeMap<Sandb
 }
 
 /// Formats the counts: `2 at memory, 1 at disk`.
-fn kinds<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
-    let counts = counts(touched);
+fn format_limit_counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
+    let counts = count_limits(touched);
     let kinds = counts.iter().map(|(limit, count)| format!("{count} at {limit}"));
     kinds.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the limits that the sandboxes of a grading hit.
-pub(crate) fn touched_in(verdict: &Verdict) -> impl Iterator<Item = SandboxLimit> + '_ {
+pub(crate) fn limits_reached_in_grading(
+    verdict: &Verdict,
+) -> impl Iterator<Item = SandboxLimit> + '_ {
     verdict.noise.values().flat_map(|noise| noise.touched.iter().copied())
 }
 
 /// Returns a sentence if an arm's gradings hit limits that may have made tests fail.
-pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
+pub(crate) fn describe_grading_limits(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<Vec<SandboxLimit>> = trials
         .iter()
-        .map(|trial| trial.grading_touched.iter().copied().filter(may_end).collect::<Vec<_>>())
+        .map(|trial| {
+            trial.grading_touched.iter().copied().filter(can_cause_failure).collect::<Vec<_>>()
+        })
         .filter(|touched| !touched.is_empty())
         .collect();
     (!touched.is_empty()).then(|| {
@@ -185,13 +197,13 @@ pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<Str
             arm.name,
             plural(touched.len(), "grading"),
             arm.graded,
-            kinds(touched.iter().flatten())
+            format_limit_counts(touched.iter().flatten())
         )
     })
 }
 
 /// Returns a sentence if an arm's trials hit limits of their sandboxes.
-pub(crate) fn of_trials(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
+pub(crate) fn describe_trial_limits(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<&Vec<SandboxLimit>> =
         trials.iter().map(|trial| &trial.touched).filter(|touched| !touched.is_empty()).collect();
     if touched.is_empty() {
@@ -206,6 +218,6 @@ pub(crate) fn of_trials(arm: &ArmReport, trials: &[&TaskReport]) -> Option<Strin
         arm.name,
         touched.len(),
         plural(arm.trials, "trial"),
-        kinds(touched.iter().copied().flatten())
+        format_limit_counts(touched.iter().copied().flatten())
     ))
 }

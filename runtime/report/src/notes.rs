@@ -3,10 +3,11 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proctor_types::{ArmId, Integrity, Responders, noun_of, plural};
+use proctor_types::{ArmId, Integrity, Responders, noun_for_count, plural};
 
 use crate::{
-    ArmReport, Report, TaskReport, agreement, limits, noise, repeats::once_each, text::percent,
+    ArmReport, Report, TaskReport, agreement, limits, noise, repeats::deduplicate_errors,
+    text::percent,
 };
 
 /// Maximum number of responders named in a mixture, and of trials named for the same error.
@@ -77,16 +78,16 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let trials: Vec<&TaskReport> =
             report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
         let warnings = [
-            limits::warning(&arm.name, trials.iter().copied()),
+            limits::limit_warning(&arm.name, trials.iter().copied()),
             limits::scaffold_warning(&arm.name, trials.iter().copied()),
         ];
         for warning in warnings.into_iter().flatten() {
             add(Rank::Doubtful, warning);
         }
-        if let Some(sentence) = noise::of_trials(arm, &trials) {
+        if let Some(sentence) = noise::describe_trial_limits(arm, &trials) {
             add(Rank::Known, sentence);
         }
-        if let Some(sentence) = noise::of_gradings(arm, &trials) {
+        if let Some(sentence) = noise::describe_grading_limits(arm, &trials) {
             add(Rank::Doubtful, sentence);
         }
     }
@@ -100,18 +101,18 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         );
         add(Rank::Known, text);
     }
-    for sentence in agreement::sentences(report) {
+    for sentence in agreement::agreement_sentences(report) {
         add(Rank::Known, sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
-        add(Rank::Doubtful, format!("{}: {}.", arm.name, mixture(&arm.responders)));
+        add(Rank::Doubtful, format!("{}: {}.", arm.name, describe_responders(&arm.responders)));
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
         let text =
             "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.";
         add(Rank::Known, text.to_owned());
     }
-    for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
+    for arm in report.arms.iter().filter(|arm| arm.earlier_tries.was_billed()) {
         let earlier = arm.earlier_tries;
         let tokens = format!("{} in, {} out", plural(earlier.input, "token"), earlier.output);
         let text = format!(
@@ -121,7 +122,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
                 0 => plural(earlier.tries, "discarded try"),
                 _ => format!("{} discarded or unfinished", plural(earlier.tries, "try")),
             },
-            dollars(earlier.cost_usd, arm.paid.cost_known),
+            format_cost_sum(earlier.cost_usd, arm.paid.cost_known),
         );
         add(Rank::Known, text);
     }
@@ -134,7 +135,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
         let input = plural(grace.input, "token");
-        let cost = dollars(grace.cost_usd, arm.paid.cost_known);
+        let cost = format_cost_sum(grace.cost_usd, arm.paid.cost_known);
         let tokens = format!("{input} in, {} out, {cost}", grace.output);
         let answers = plural(grace.answers, "response");
         let text =
@@ -218,10 +219,10 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
         Some((trial_name(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
     });
-    for line in once_each(ends, MAX_NAMED) {
+    for line in deduplicate_errors(ends, MAX_NAMED) {
         add(Rank::Known, line);
     }
-    for line in interrupted(report, detail) {
+    for line in describe_interruptions(report, detail) {
         add(Rank::Known, line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
@@ -233,9 +234,11 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     let faults: Vec<_> =
         faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
-        let word = noun_of(faults.len(), "fault");
+        let word = noun_for_count(faults.len(), "fault");
         let mut lines = vec![format!("Infrastructure {word} (not counted against an arm):")];
-        lines.extend(once_each(faults, MAX_NAMED).into_iter().map(|line| format!("  {line}")));
+        lines.extend(
+            deduplicate_errors(faults, MAX_NAMED).into_iter().map(|line| format!("  {line}")),
+        );
         all.push(Note { rank: Rank::Missing, lines });
     }
     let remarks = report.remarks.iter().cloned();
@@ -246,7 +249,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
 /// Returns one line for each error, or for each trial.
 fn error_lines(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
     match detail {
-        Detail::Brief => once_each(errors, MAX_EXAMPLES),
+        Detail::Brief => deduplicate_errors(errors, MAX_EXAMPLES),
         Detail::Full => {
             errors.into_iter().map(|(place, error)| format!("{place}: {error}")).collect()
         }
@@ -281,7 +284,7 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     for trial in report.tasks.iter().filter(|trial| arm.is_none_or(|arm| trial.arm == *arm)) {
         trial.unverified.iter().for_each(|reason| *counts.entry(reason).or_default() += 1);
     }
-    let counts = by_count(&counts);
+    let counts = sort_by_count(&counts);
     match &counts[..] {
         [] => "verdict.json has the reason".to_owned(),
         [(reason, _)] => (*reason).to_owned(),
@@ -295,8 +298,8 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
 
 /// Describes trials that were interrupted. The steps at which they resumed are only listed for a
 /// few trials, because they differ from trial to trial.
-fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
-    let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_none());
+fn describe_interruptions(report: &Report, detail: Detail) -> Vec<String> {
+    let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty());
     let all: Vec<(String, String)> = all
         .map(|trial| (trial_name(report, trial), format!("interrupted: {}.", trial.interruptions)))
         .collect();
@@ -314,7 +317,7 @@ fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
 /// Returns why an arm's trials failed, most frequent reason first: `8 assertion, 3 out of budget
 /// and 2 more`. `None` if no trial failed.
 pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
-    let counts = by_count(&arm.reasons);
+    let counts = sort_by_count(&arm.reasons);
     let more: u64 = counts.iter().skip(named).map(|(_, count)| count).sum();
     let told: Vec<String> = counts
         .iter()
@@ -326,7 +329,7 @@ pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
 }
 
 /// Formats a sum of which some part may be unknown.
-fn dollars(sum: f64, known: bool) -> String {
+fn format_cost_sum(sum: f64, known: bool) -> String {
     match known || sum > 0.0 {
         true => format!("${sum:.4}"),
         false => "cost unknown".to_owned(),
@@ -334,7 +337,7 @@ fn dollars(sum: f64, known: bool) -> String {
 }
 
 /// Lists the models, providers and server configurations that responded in one arm.
-pub(crate) fn mixture(responders: &Responders) -> String {
+pub(crate) fn describe_responders(responders: &Responders) -> String {
     let all = responders.by_count();
     let mut named: Vec<String> = all
         .iter()
@@ -348,15 +351,15 @@ pub(crate) fn mixture(responders: &Responders) -> String {
 }
 
 fn trial_name(report: &Report, trial: &TaskReport) -> String {
-    format!("{} / {} / {}", name(report, &trial.arm), trial.task, trial.attempt)
+    format!("{} / {} / {}", arm_name(report, &trial.arm), trial.task, trial.attempt)
 }
 
-fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
+fn arm_name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
     report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
 }
 
 /// Sorts by count, most frequent first.
-fn by_count<T: Copy>(counts: &BTreeMap<T, u64>) -> Vec<(T, u64)> {
+fn sort_by_count<T: Copy>(counts: &BTreeMap<T, u64>) -> Vec<(T, u64)> {
     let mut counts: Vec<_> = counts.iter().map(|(item, count)| (*item, *count)).collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
     counts

@@ -3,7 +3,7 @@
 /// Returns whether each point of cost and score is on the Pareto front. A point is not on it if
 /// another point costs no more, scores no less, and is better in one of the two. Equal points are
 /// both on the front.
-pub fn pareto(points: &[(f64, f64)]) -> Vec<bool> {
+pub fn pareto_front(points: &[(f64, f64)]) -> Vec<bool> {
     let beats = |one: &(f64, f64), other: &(f64, f64)| {
         one.0 <= other.0 && one.1 >= other.1 && (one.0 < other.0 || one.1 > other.1)
     };
@@ -12,10 +12,10 @@ pub fn pareto(points: &[(f64, f64)]) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::pareto;
+    use super::pareto_front;
 
     #[test]
-    fn pareto_keeps_points_that_no_other_beats() {
+    fn pareto_front_has_the_points_that_no_other_beats() {
         let cheap = (0.1, 0.2);
         let good = (0.5, 0.6);
         let best = (0.9, 0.7);
@@ -23,8 +23,12 @@ mod tests {
         // as `cheap` but worse.
         let beaten = [(0.6, 0.5), (1.0, 0.7), (0.1, 0.1)];
         let all = [cheap, beaten[0], good, beaten[1], best, beaten[2]];
-        assert_eq!(pareto(&all), [true, false, true, false, true, false]);
-        assert_eq!(pareto(&[good, good]), [true, true], "equal points do not beat each other");
-        assert!(pareto(&[]).is_empty());
+        assert_eq!(pareto_front(&all), [true, false, true, false, true, false]);
+        assert_eq!(
+            pareto_front(&[good, good]),
+            [true, true],
+            "equal points do not beat each other"
+        );
+        assert!(pareto_front(&[]).is_empty());
     }
 }

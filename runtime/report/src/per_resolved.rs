@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use proctor_statistics::{self as statistics, LEVEL};
+use proctor_statistics::{self as statistics, CONFIDENCE_LEVEL};
 use serde::{Deserialize, Serialize};
 
-use crate::{Paid, TrialResult, build::round, paid::micro};
+use crate::{
+    BilledUsage, TrialResult, billing::round_to_micro_dollars, build::round_to_four_decimals,
+};
 
 /// A ratio with its 95 % interval, clustered by task (`docs/statistics.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -19,13 +21,13 @@ pub struct Ratio {
 
 impl Ratio {
     /// Returns the ratio of the first sum to the second; each pair is one task. `None` if the second sum is 0.
-    pub(crate) fn of(tasks: &[(f64, f64)]) -> Option<Self> {
-        let found = statistics::ratio(tasks, LEVEL)?;
+    pub(crate) fn from_tasks(tasks: &[(f64, f64)]) -> Option<Self> {
+        let found = statistics::ratio(tasks, CONFIDENCE_LEVEL)?;
         Some(Self { value: found.value, lower: found.lower, upper: found.upper })
     }
 
     /// Returns the ratio of the second sum to the first. `None` if the first sum is 0.
-    pub(crate) fn inverted(self) -> Option<Self> {
+    pub(crate) fn inverse(self) -> Option<Self> {
         let inverted = |value: f64| (value > 0.0).then_some(1.0 / value);
         let value = inverted(self.value)?;
         Some(match (self.lower, self.upper) {
@@ -57,22 +59,29 @@ pub struct PerResolved {
 
 impl PerResolved {
     /// Returns `None` if no trial resolves its task, or if nothing was billed.
-    pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
-        let all = Paid::of(trials);
-        let dollars = |paid: &Paid| paid.cost_usd;
-        let tokens = |paid: &Paid| (paid.input + paid.output) as f64;
+    pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
+        let all = BilledUsage::from_trials(trials);
+        let dollars = |paid: &BilledUsage| paid.cost_usd;
+        let tokens = |paid: &BilledUsage| (paid.input + paid.output) as f64;
         let priced = all.cost_known && all.cost_usd > 0.0;
-        let cost_usd =
-            if priced { by_task(trials, dollars).map(|ratio| ratio.map(micro)) } else { None };
+        let cost_usd = if priced {
+            ratio_clustered_by_task(trials, dollars).map(|ratio| ratio.map(round_to_micro_dollars))
+        } else {
+            None
+        };
         let tokens = match all.input + all.output > 0 {
-            true => by_task(trials, tokens).map(|ratio| ratio.map(round)),
+            true => ratio_clustered_by_task(trials, tokens)
+                .map(|ratio| ratio.map(round_to_four_decimals)),
             false => None,
         };
         (cost_usd.is_some() || tokens.is_some()).then_some(Self { cost_usd, tokens })
     }
 }
 
-fn by_task(trials: &[&TrialResult], amount: fn(&Paid) -> f64) -> Option<Ratio> {
+fn ratio_clustered_by_task(
+    trials: &[&TrialResult],
+    amount: fn(&BilledUsage) -> f64,
+) -> Option<Ratio> {
     let mut tasks: BTreeMap<&str, Vec<&TrialResult>> = BTreeMap::new();
     for trial in trials {
         tasks.entry(trial.task.as_str()).or_default().push(*trial);
@@ -83,9 +92,11 @@ fn by_task(trials: &[&TrialResult], amount: fn(&Paid) -> f64) -> Option<Ratio> {
         };
         let pairs: Vec<(f64, f64)> = tasks
             .values()
-            .map(|own| (amount(&Paid::of(own)), own.iter().map(resolved).sum::<f64>()))
+            .map(|own| {
+                (amount(&BilledUsage::from_trials(own)), own.iter().map(resolved).sum::<f64>())
+            })
             .collect();
-        Ratio::of(&pairs)
+        Ratio::from_tasks(&pairs)
     };
     // The lower end assumes that every trial without a verdict is resolved.
     let (few, many) = (with(0.0)?, with(1.0)?);

@@ -23,7 +23,10 @@ pub fn error_key(error: &str) -> String {
 
 /// Takes pairs of place and error, and returns one line per distinct error in order of first
 /// occurrence: the places, the count, and the error itself. A line names at most `named` places.
-pub fn once_each(errors: impl IntoIterator<Item = (String, String)>, named: usize) -> Vec<String> {
+pub fn deduplicate_errors(
+    errors: impl IntoIterator<Item = (String, String)>,
+    named: usize,
+) -> Vec<String> {
     let mut found: Vec<(String, String, Vec<String>)> = Vec::new();
     for (place, error) in errors {
         let key = error_key(&error);
@@ -32,10 +35,10 @@ pub fn once_each(errors: impl IntoIterator<Item = (String, String)>, named: usiz
             None => found.push((key, error, vec![place])),
         }
     }
-    found.into_iter().map(|(_, error, places)| line(&error, &places, named)).collect()
+    found.into_iter().map(|(_, error, places)| format_error_line(&error, &places, named)).collect()
 }
 
-fn line(error: &str, places: &[String], named: usize) -> String {
+fn format_error_line(error: &str, places: &[String], named: usize) -> String {
     let more = places.len().saturating_sub(named);
     let named = places.iter().take(named).cloned().collect::<Vec<_>>().join(", ");
     match (places.len(), more) {
@@ -54,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn once_each_prints_an_error_once_with_places() {
+    fn repeated_error_is_printed_once_with_its_places() {
         let errors = [
             pair("a", "no key"),
             pair("b", "busy"),
@@ -62,13 +65,16 @@ mod tests {
             pair("d", "no key"),
             pair("e", "no key"),
         ];
-        assert_eq!(once_each(errors, 3), ["a, c, d and 1 more (4 times): no key", "b: busy"]);
-        assert_eq!(once_each([pair("a", "x"), pair("b", "x")], 3), ["a, b (2 times): x"]);
-        assert!(once_each([], 3).is_empty());
+        assert_eq!(
+            deduplicate_errors(errors, 3),
+            ["a, c, d and 1 more (4 times): no key", "b: busy"]
+        );
+        assert_eq!(deduplicate_errors([pair("a", "x"), pair("b", "x")], 3), ["a, b (2 times): x"]);
+        assert!(deduplicate_errors([], 3).is_empty());
     }
 
     #[test]
-    fn once_each_ignores_request_ids_but_not_statuses() {
+    fn errors_with_different_statuses_are_not_merged() {
         let of = |id: &str| format!("status 500: request {id} failed");
         assert_eq!(error_key(&of("req_011CQaBcDeFgHiJk")), error_key(&of("req_02xYzaBcDeFgHiJk")));
         assert_eq!(

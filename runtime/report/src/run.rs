@@ -7,38 +7,40 @@ use std::{
 };
 
 use proctor_record::{
-    Checked, RecordError, RunDir, earlier_tries,
-    find::{Found, planned},
-    on_all_cores,
+    CheckedTrial, RecordError, RunDir, earlier_tries, parallel_map,
+    trial_lookup::{PlannedTrial, planned_trials},
 };
 use proctor_types::{
-    EarlierTries, FlakePolicy, PREDICTIONS, RULES, RunRecord, RunTask, SCRIPT, TrialId, first_of,
-    plural,
+    EarlierTries, FlakePolicy, PREDICTIONS_SCAFFOLD, RULES_VERSION, RunRecord, RunTask,
+    SCRIPT_URL_PREFIX, TrialId, join_first_few, plural,
 };
 
 use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build};
 
 /// The file that the scaffold `single-shot` writes.
-const SINGLE_SHOT: &str = "scaffold/single-shot.json";
+const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";
 
 /// Builds the report of one run directory. Trials in `known` are not read again; an empty map reads all of them.
 ///
 /// # Errors
 /// The run directory cannot be read.
-pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, RecordError> {
-    let run = RunDir::view(path)?;
+pub fn build_run_report(
+    path: &Path,
+    known: HashMap<TrialId, CheckedTrial>,
+) -> Result<Report, RecordError> {
+    let run = RunDir::open_read_only(path)?;
     let record: RunRecord = run.read_run()?;
     let known = Mutex::new(known);
-    let results = on_all_cores(&planned(&record), |found| {
+    let results = parallel_map(&planned_trials(&record), |found| {
         let id = found.id();
         let known = known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         let checked = known.unwrap_or_else(|| run.check(&id));
-        result_of(&run, found, checked)
+        build_trial_result(&run, found, checked)
     });
-    let (remarks, _) = remarks_of(path, false)?;
-    let mut report = Report { remarks: remarks.into_iter().collect(), ..build(results) };
-    describe_arms(&mut report, path)?;
-    add_labels(&mut report, &RunDir::view(path)?.labels().standing);
+    let (remarks, _) = run_remarks(path, false)?;
+    let mut report = Report { remarks: remarks.into_iter().collect(), ..build_report(results) };
+    add_arm_details(&mut report, path)?;
+    add_labels(&mut report, &RunDir::open_read_only(path)?.labels().standing);
     Ok(report)
 }
 
@@ -46,10 +48,10 @@ pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, R
 ///
 /// # Errors
 /// The plan cannot be read.
-pub fn describe_arms(report: &mut Report, run: &Path) -> Result<(), RecordError> {
-    for arm in RunDir::view(run)?.read_run()?.arms {
+pub fn add_arm_details(report: &mut Report, run: &Path) -> Result<(), RecordError> {
+    for arm in RunDir::open_read_only(run)?.read_run()?.arms {
         if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
-            shown.describe(&arm);
+            shown.add_plan_details(&arm);
         }
     }
     Ok(())
@@ -60,8 +62,8 @@ pub fn describe_arms(report: &mut Report, run: &Path) -> Result<(), RecordError>
 ///
 /// # Errors
 /// The plan cannot be read.
-pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), RecordError> {
-    let run = RunDir::view(run)?;
+pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), RecordError> {
+    let run = RunDir::open_read_only(run)?;
     let (record, damage) = if verify { run.verify_run()? } else { run.check_run()? };
     let of_report = run.verify_report();
     let damaged = damage.is_some() || of_report.is_some();
@@ -84,20 +86,20 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
             capitalize(&change.change)
         ));
     }
-    if record.rules != RULES {
+    if record.rules != RULES_VERSION {
         remarks.insert(format!(
-            "The run used attribution and grading rules {}, but this version has rules {RULES}: \
+            "The run used attribution and grading rules {}, but this version has rules {RULES_VERSION}: \
              `proctor report --recheck` lists the trials that differ.",
             record.rules
         ));
     }
-    let ids: Vec<TrialId> = planned(&record).iter().map(Found::id).collect();
-    let unplanned = run.unplanned(&ids);
+    let ids: Vec<TrialId> = planned_trials(&record).iter().map(PlannedTrial::id).collect();
+    let unplanned = run.unplanned_dirs(&ids);
     if !unplanned.is_empty() {
         let names = unplanned.iter().map(|one| one.folder.display().to_string()).collect();
         remarks.insert(format!(
             "Ignored folders that belong to no planned trial: {}.",
-            first_of(names)
+            join_first_few(names)
         ));
     }
     if let Some(chosen) = &record.selection {
@@ -122,11 +124,11 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
                 (false, Some(why)) => &format!("files only: {why}"),
                 (false, None) => "files only",
             };
-            let (name, place, run) = (&arm.name, origin.place(), &origin.run);
+            let (name, place, run) = (&arm.name, origin.describe(), &origin.run);
             remarks.insert(format!("{name} was forked from {place} of {run} ({what})."));
         }
         if let Some(model) = &arm.model
-            && model.base_url.starts_with(SCRIPT)
+            && model.base_url.starts_with(SCRIPT_URL_PREFIX)
         {
             let name = &arm.name;
             remarks
@@ -135,11 +137,11 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
     }
     if let Some(attacks) = record.certificate.as_ref().and_then(|it| it.attacks.as_ref()) {
         let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
-        remarks.insert(attacks.cite(digests));
+        remarks.insert(attacks.summary_sentence(digests));
     }
     if let Some(certificate) = record.certificate.as_ref().filter(|it| !it.tasks.is_empty()) {
         let (backend, repeat) = (&certificate.backend, certificate.repeat);
-        let unreliable = |task: &RunTask| certificate.unreliable(&task.task.id, &task.digest);
+        let unreliable = |task: &RunTask| certificate.unreliable_tests(&task.task.id, &task.digest);
         let (certified, uncertified): (Vec<_>, Vec<_>) =
             record.tasks.iter().map(unreliable).partition(Option::is_some);
         let tests: usize = certified.iter().flatten().map(BTreeSet::len).sum();
@@ -171,37 +173,44 @@ fn capitalize(text: &str) -> String {
 ///
 /// # Errors
 /// The plan cannot be read.
-pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, RecordError> {
-    let run = RunDir::view(path)?;
+pub fn read_results(path: &Path, verify: bool) -> Result<Vec<TrialResult>, RecordError> {
+    let run = RunDir::open_read_only(path)?;
     let record: RunRecord = run.read_run()?;
-    let planned = planned(&record);
+    let planned = planned_trials(&record);
     if verify {
         let mut verifier = run.verifier();
-        let read = planned.iter().map(|found| result_of(&run, found, verifier.check(&found.id())));
+        let read = planned
+            .iter()
+            .map(|found| build_trial_result(&run, found, verifier.check(&found.id())));
         return Ok(read.collect());
     }
-    Ok(on_all_cores(&planned, |found| result_of_trial(&run, found)))
+    Ok(parallel_map(&planned, |found| read_trial_result(&run, found)))
 }
 
 /// Returns the result of one trial of a run's plan.
-pub fn result_of_trial(run: &RunDir, found: &Found<'_>) -> TrialResult {
-    result_of(run, found, run.check(&found.id()))
+pub fn read_trial_result(run: &RunDir, found: &PlannedTrial<'_>) -> TrialResult {
+    build_trial_result(run, found, run.check(&found.id()))
 }
 
 /// Returns the result of one trial. Files that cannot be read are reported for this trial and do
 /// not affect others.
-fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
+fn build_trial_result(
+    run: &RunDir,
+    found: &PlannedTrial<'_>,
+    checked: CheckedTrial,
+) -> TrialResult {
     let (id, task, arm) = (found.id(), found.task, found.arm);
     let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
     let mut damage: Vec<_> = told.collect();
-    let dir = run.trial_path(&id);
+    let dir = run.trial_dir(&id);
     let earlier = earlier_tries(&dir, checked.outcome.is_some());
     let earlier = earlier.unwrap_or_else(|error| {
         damage.push(error.fault().to_string());
         EarlierTries::default()
     });
     let cutoff = arm.model.as_ref().and_then(|model| model.cutoff.as_deref());
-    let unasked = arm.scaffold == PREDICTIONS && damage.is_empty() && !dir.grade().exists();
+    let unasked =
+        arm.scaffold == PREDICTIONS_SCAFFOLD && damage.is_empty() && !dir.grading_dir().exists();
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
@@ -217,7 +226,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         single: if arm.scaffold == "single-shot" { read_single_shot(run, &id) } else { None },
         facts: TaskFacts {
             revision: Some(task.digest.clone()),
-            ..TaskFacts::of(&task.task).with_cutoff(&task.task, cutoff)
+            ..TaskFacts::from_task(&task.task).with_cutoff(&task.task, cutoff)
         },
     }
 }
@@ -225,6 +234,6 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
 /// Reads the facts that a single-response trial stores next to its trajectory. An unreadable file
 /// is ignored, because no verdict depends on it.
 fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
-    let bytes = proctor_files::read(&run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
+    let bytes = proctor_files::read(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

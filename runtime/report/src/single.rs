@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmReport, Report, TrialResult, build::round, table::table, text::percent};
+use crate::{
+    ArmReport, Report, TrialResult, build::round_to_four_decimals, table::format_table,
+    text::percent,
+};
 
 /// Marks a prompt that does not fit the window in tables.
-pub(crate) const BEYOND: &str = "x";
+pub(crate) const BEYOND_WINDOW_MARK: &str = "x";
 
 /// One trial, read from its `single-shot.json`. Fields that a report does not use are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,7 +22,7 @@ pub struct SingleShot {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub beyond_window: bool,
     pub context: ShownFiles,
-    pub answer: Option<SingleAnswer>,
+    pub answer: Option<SingleShotResponse>,
 }
 
 /// The files in the prompt.
@@ -27,12 +30,12 @@ pub struct SingleShot {
 #[serde(default)]
 pub struct ShownFiles {
     pub files: Vec<String>,
-    pub quality: Option<Quality>,
+    pub quality: Option<RetrievalQuality>,
 }
 
 /// Precision and recall of the Python files that were shown, compared with those of the gold patch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Quality {
+pub struct RetrievalQuality {
     pub precision: f64,
     pub recall: f64,
     pub recall_all: bool,
@@ -41,7 +44,7 @@ pub struct Quality {
 /// How the response was applied.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SingleAnswer {
+pub struct SingleShotResponse {
     pub finish_reason: Option<String>,
     pub edits: Vec<EditStatus>,
     /// Whether some of the response was applied. `whole` is set if all of it was.
@@ -90,19 +93,20 @@ pub struct SingleShotReport {
 
 impl SingleShotReport {
     /// Returns `None` if there are no single-response trials.
-    pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
+    pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
         let all: Vec<&SingleShot> =
             trials.iter().filter_map(|trial| trial.single.as_ref()).collect();
         if all.is_empty() {
             return None;
         }
-        let answers: Vec<&SingleAnswer> =
+        let answers: Vec<&SingleShotResponse> =
             all.iter().filter_map(|one| one.answer.as_ref()).collect();
         let whole = answers.iter().filter(|answer| answer.whole).count() as u64;
-        let quality: Vec<Quality> = all.iter().filter_map(|one| one.context.quality).collect();
-        let mean = |of: fn(&Quality) -> f64| {
+        let quality: Vec<RetrievalQuality> =
+            all.iter().filter_map(|one| one.context.quality).collect();
+        let mean = |of: fn(&RetrievalQuality) -> f64| {
             let sum: f64 = quality.iter().map(of).sum();
-            (!quality.is_empty()).then(|| round(sum / quality.len() as f64))
+            (!quality.is_empty()).then(|| round_to_four_decimals(sum / quality.len() as f64))
         };
         let mut edits = BTreeMap::new();
         for edit in answers.iter().flat_map(|answer| &answer.edits) {
@@ -113,7 +117,7 @@ impl SingleShotReport {
             answers: answers.len() as u64,
             beyond_window: all.iter().filter(|one| one.beyond_window).count() as u64,
             whole,
-            whole_rate: round(whole as f64 / trials.len().max(1) as f64),
+            whole_rate: round_to_four_decimals(whole as f64 / trials.len().max(1) as f64),
             precision: mean(|quality| quality.precision),
             recall: mean(|quality| quality.recall),
             recall_all: mean(|quality| f64::from(u8::from(quality.recall_all))),
@@ -129,7 +133,7 @@ impl SingleShotReport {
 
 /// Formats FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty if there
 /// are no single-response arms.
-pub(crate) fn tables(report: &Report) -> String {
+pub(crate) fn format_tables(report: &Report) -> String {
     let arms: Vec<(&ArmReport, &SingleShotReport)> =
         report.arms.iter().filter_map(|arm| Some((arm, arm.single_shot.as_ref()?))).collect();
     if arms.is_empty() {
@@ -141,7 +145,7 @@ pub(crate) fn tables(report: &Report) -> String {
     let rows = arms.iter().map(|(arm, single)| {
         // The paper's Table 2 marks a cell with this sign if no prompt fits.
         let fits = single.beyond_window < arm.trials;
-        let rate = |rate: f64| if fits { percent(rate) } else { BEYOND.to_owned() };
+        let rate = |rate: f64| if fits { percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };
         vec![
             arm.name.clone(),
             rate(arm.applied_rate),
@@ -152,7 +156,7 @@ pub(crate) fn tables(report: &Report) -> String {
             share(single.recall_all),
         ]
     });
-    let mut out = format!("\n{}", table(&headers, rows, |column| column > 0));
+    let mut out = format!("\n{}", format_table(&headers, rows, |column| column > 0));
     let probes: Vec<_> =
         arms.iter().filter_map(|(arm, single)| Some((arm, single.probe?))).collect();
     if !probes.is_empty() {
@@ -171,7 +175,7 @@ pub(crate) fn tables(report: &Report) -> String {
             ]
         });
         out.push('\n');
-        out.push_str(&table(&headers, rows, |column| column > 0));
+        out.push_str(&format_table(&headers, rows, |column| column > 0));
     }
     out
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use proctor_statistics as statistics;
-use proctor_types::Reason;
+use proctor_types::FailureReason;
 use serde::{Deserialize, Serialize};
 
-use crate::{TrialResult, build::round};
+use crate::{TrialResult, build::round_to_four_decimals};
 
 /// Lower and upper ends of 95 % intervals. Null without a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,8 +36,8 @@ pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
     Intervals {
         resolved_rate: rounded(resolved_interval(trials)),
         passed_rate: rounded(passed_interval(trials)),
-        pass_at_k: by_k(trials, telling_ks, statistics::pass_at_k, interval_of),
-        pass_hat_k: by_k(trials, telling_ks, statistics::pass_hat_k, interval_of),
+        pass_at_k: estimate_by_k(trials, displayed_ks, statistics::pass_at_k, rounded_interval),
+        pass_hat_k: estimate_by_k(trials, displayed_ks, statistics::pass_hat_k, rounded_interval),
     }
 }
 
@@ -47,31 +47,31 @@ pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| {
         trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
     };
-    both_ends(trials, value, |tasks| {
+    interval_with_missing_verdicts(trials, value, |tasks| {
         let clusters: Vec<_> =
             tasks.iter().map(|values| (values.iter().sum(), values.len() as f64)).collect();
-        statistics::clustered_wilson(&clusters, statistics::LEVEL)
+        statistics::clustered_wilson(&clusters, statistics::CONFIDENCE_LEVEL)
     })
 }
 
 /// Returns the interval of the passed rate, computed in the same way.
 pub fn passed_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.passed_rate);
-    both_ends(trials, value, |tasks| {
+    interval_with_missing_verdicts(trials, value, |tasks| {
         let means: Vec<f64> =
             tasks.iter().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect();
-        statistics::mean_interval(&means, statistics::Scale::Share, statistics::LEVEL)
+        statistics::mean_interval(&means, statistics::Scale::Share, statistics::CONFIDENCE_LEVEL)
     })
 }
 
-fn both_ends(
+fn interval_with_missing_verdicts(
     trials: &[&TrialResult],
     value: impl Fn(&TrialResult) -> Option<f64>,
     interval: impl Fn(&[Vec<f64>]) -> Option<[f64; 2]>,
 ) -> Option<[f64; 2]> {
     let with = |missing: f64| {
         let values = |trial: &TrialResult| value(trial).unwrap_or(missing);
-        interval(&by_task(trials, values).into_values().collect::<Vec<_>>())
+        interval(&group_by_task(trials, values).into_values().collect::<Vec<_>>())
     };
     let complete = trials.iter().all(|trial| value(trial).is_some());
     let low = with(0.0)?;
@@ -79,7 +79,7 @@ fn both_ends(
     Some([low[0], high[1]])
 }
 
-fn by_task<'a, T>(
+fn group_by_task<'a, T>(
     trials: &[&'a TrialResult],
     value: impl Fn(&TrialResult) -> T,
 ) -> BTreeMap<&'a str, Vec<T>> {
@@ -94,14 +94,14 @@ fn by_task<'a, T>(
 /// with one attempt, and while a verdict is missing: an estimate from only the graded trials would
 /// be biased.
 pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
-    by_k(trials, every_k, statistics::pass_at_k, mean_of)
+    estimate_by_k(trials, all_ks, statistics::pass_at_k, rounded_mean)
 }
 
 pub(crate) fn pass_hat_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
-    by_k(trials, every_k, statistics::pass_hat_k, mean_of)
+    estimate_by_k(trials, all_ks, statistics::pass_hat_k, rounded_mean)
 }
 
-fn every_k(most: u32) -> Vec<u32> {
+fn all_ks(most: u32) -> Vec<u32> {
     (1..=most).collect()
 }
 
@@ -109,16 +109,16 @@ fn every_k(most: u32) -> Vec<u32> {
 /// attempts; beyond that 1, 2, 5, the powers of ten and the last. Tables cannot show a column for
 /// each of 500 attempts, and computing an interval for each of 25 took most of the time of a
 /// report.
-pub fn telling_ks(most: u32) -> Vec<u32> {
+pub fn displayed_ks(most: u32) -> Vec<u32> {
     if most <= 5 {
-        return every_k(most);
+        return all_ks(most);
     }
     let tens = std::iter::successors(Some(10_u32), |k| k.checked_mul(10));
     let few = [1, 2, 5].into_iter().chain(tens).take_while(|k| *k < most);
     few.chain([most]).collect()
 }
 
-fn by_k<T>(
+fn estimate_by_k<T>(
     trials: &[&TrialResult],
     ks: fn(u32) -> Vec<u32>,
     estimate: fn(u64, u64, u64) -> Option<f64>,
@@ -128,7 +128,7 @@ fn by_k<T>(
     if trials.iter().any(|trial| resolved(trial).is_none()) {
         return BTreeMap::new();
     }
-    let tasks = by_task(trials, |trial| resolved(trial) == Some(true));
+    let tasks = group_by_task(trials, |trial| resolved(trial) == Some(true));
     let most = tasks.values().map(Vec::len).min().unwrap_or(0);
     if most < 2 {
         return BTreeMap::new();
@@ -147,33 +147,38 @@ fn by_k<T>(
     ks(most).into_iter().filter_map(|k| Some((k, of(k)?))).collect()
 }
 
-fn mean_of(values: &[f64]) -> Option<f64> {
-    Some(round(values.iter().sum::<f64>() / values.len() as f64))
+fn rounded_mean(values: &[f64]) -> Option<f64> {
+    Some(round_to_four_decimals(values.iter().sum::<f64>() / values.len() as f64))
 }
 
-fn interval_of(values: &[f64]) -> Option<[f64; 2]> {
-    let interval = statistics::mean_interval(values, statistics::Scale::Share, statistics::LEVEL)?;
-    Some(interval.map(round))
+fn rounded_interval(values: &[f64]) -> Option<[f64; 2]> {
+    let interval =
+        statistics::mean_interval(values, statistics::Scale::Share, statistics::CONFIDENCE_LEVEL)?;
+    Some(interval.map(round_to_four_decimals))
 }
 
 pub(crate) fn variance(trials: &[&TrialResult]) -> Option<VarianceReport> {
     let value = |trial: &TrialResult| {
         trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
     };
-    let graded = by_task(trials, value).into_values();
+    let graded = group_by_task(trials, value).into_values();
     let tasks: Vec<Vec<f64>> =
         graded.map(|values| values.into_iter().flatten().collect()).collect();
     let found = statistics::variance(&tasks)?;
-    let (between_tasks, between_attempts) =
-        (round(found.between_tasks), round(found.between_attempts));
+    let (between_tasks, between_attempts) = (
+        round_to_four_decimals(found.between_tasks),
+        round_to_four_decimals(found.between_attempts),
+    );
     Some(VarianceReport { between_tasks, between_attempts })
 }
 
-pub(crate) fn reasons(trials: &[&TrialResult]) -> BTreeMap<Reason, u64> {
+pub(crate) fn count_failure_reasons(trials: &[&TrialResult]) -> BTreeMap<FailureReason, u64> {
     let mut counts = BTreeMap::new();
     for trial in trials {
         let (outcome, verdict) = (trial.outcome.as_ref(), trial.verdict.as_ref());
-        if let Some(reason) = Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked) {
+        if let Some(reason) =
+            FailureReason::from_results(outcome, verdict, trial.patch_bytes, trial.unasked)
+        {
             *counts.entry(reason).or_default() += 1;
         }
     }
@@ -185,10 +190,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn telling_ks_thins_out_and_keeps_the_last() {
-        assert_eq!(telling_ks(0), [0_u32; 0]);
-        assert_eq!(telling_ks(5), [1, 2, 3, 4, 5]);
-        assert_eq!(telling_ks(10), [1, 2, 5, 10]);
-        assert_eq!(telling_ks(500), [1, 2, 5, 10, 100, 500]);
+    fn displayed_ks_thin_out_and_keep_the_last() {
+        assert_eq!(displayed_ks(0), [0_u32; 0]);
+        assert_eq!(displayed_ks(5), [1, 2, 3, 4, 5]);
+        assert_eq!(displayed_ks(10), [1, 2, 5, 10]);
+        assert_eq!(displayed_ks(500), [1, 2, 5, 10, 100, 500]);
     }
 }

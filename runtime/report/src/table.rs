@@ -6,7 +6,7 @@ use comfy_table::{
 };
 
 /// Terminal width that every table must fit.
-pub(crate) const WIDTH: usize = 80;
+pub(crate) const TERMINAL_WIDTH: usize = 80;
 
 /// Minimum width of a column of wrapped text.
 const MIN_COLUMN_WIDTH: usize = 8;
@@ -19,7 +19,7 @@ const NAME_WIDTH: usize = 24;
 const MAX_CELL_LENGTH: usize = 1_000;
 
 /// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining width.
-pub(crate) fn table(
+pub(crate) fn format_table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
     right: impl Fn(usize) -> bool,
@@ -30,7 +30,7 @@ pub(crate) fn table(
     };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH as u16);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(TERMINAL_WIDTH as u16);
     table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
     let mut widths: Vec<usize> = headers.iter().map(|head| longest_line(head)).collect();
     for row in rows {
@@ -51,7 +51,7 @@ pub(crate) fn table(
 
 /// Formats a table with a first column of names and one column for each arm. Arms that do not fit
 /// continue in another table below.
-pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
         let cells = cells.map(longest_line).max().unwrap_or(0);
@@ -63,7 +63,7 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     while begin < headers.len() {
         let mut used = wide(0) + 1;
         let mut end = begin;
-        while end < headers.len() && (end == begin || used + wide(end) <= WIDTH) {
+        while end < headers.len() && (end == begin || used + wide(end) <= TERMINAL_WIDTH) {
             used += wide(end);
             end += 1;
         }
@@ -76,7 +76,7 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
         };
         let heads: Vec<&str> =
             headers.first().into_iter().chain(&headers[begin..end]).copied().collect();
-        out.push_str(&table(&heads, rows.iter().map(|row| of(row)), |_| false));
+        out.push_str(&format_table(&heads, rows.iter().map(|row| of(row)), |_| false));
         begin = end;
     }
     out
@@ -112,17 +112,21 @@ mod tests {
                 .chain(arms.iter().map(|_| "no (25.0 % F2P)".into()))
                 .collect()
         };
-        let shown =
-            by_arms(&headers, vec![row("t1"), row(&"scikit-learn__scikit-learn-".repeat(4))]);
-        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        let shown = format_table_by_arms(
+            &headers,
+            vec![row("t1"), row(&"scikit-learn__scikit-learn-".repeat(4))],
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= TERMINAL_WIDTH), "{shown}");
         let cells = shown.lines().filter(|line| line.contains("t1 ")).collect::<String>();
         assert_eq!(cells.matches("no (").count(), 9, "{shown}");
         let endless = "x".repeat(100_000);
-        let shown = by_arms(&["task", &endless], vec![vec![endless.clone(), "yes".into()]]);
+        let shown =
+            format_table_by_arms(&["task", &endless], vec![vec![endless.clone(), "yes".into()]]);
         assert!(shown.contains('\u{2026}') && shown.contains("yes"), "{}", shown.len());
         let numbers = vec!["arm ".repeat(30), "33.3 % - 66.7 %".into(), "ended ".repeat(30)];
-        let shown = table(&["arm", "rate", "ended"], [numbers].into_iter(), |column| column == 1);
-        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        let shown =
+            format_table(&["arm", "rate", "ended"], [numbers].into_iter(), |column| column == 1);
+        assert!(shown.lines().all(|line| line.chars().count() <= TERMINAL_WIDTH), "{shown}");
         assert!(shown.contains("33.3 % - 66.7 %"), "{shown}");
     }
 }

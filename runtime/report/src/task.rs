@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
-    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity,
-    Interruptions, Noise, QualityMark, Reason, SandboxLimit, Spent, TaskId, TestGroup, Verdict,
+    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, FailureReason,
+    Integrity, Interruptions, Noise, QualityMark, SandboxLimit, Spending, TaskId, TestGroup,
+    Verdict,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EarlierReport, Paid, SingleShot, TrialResult,
-    build::round,
-    limits::limit_of,
-    noise::{noise_of, touched_in},
-    paid::micro,
+    BilledUsage, EarlierTriesReport, SingleShot, TrialResult,
+    billing::round_to_micro_dollars,
+    build::round_to_four_decimals,
+    limits::own_limit,
+    noise::{limits_reached_in_grading, trial_noise},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ pub struct TaskReport {
     /// Why the task is not resolved, from a closed set (`docs/report.md`). Null if the task is
     /// resolved or the reason is not yet known.
     #[serde(default)]
-    pub reason: Option<Reason>,
+    pub reason: Option<FailureReason>,
     /// The trial's failed tests by exception class (`docs/report.md`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
@@ -76,8 +77,8 @@ pub struct TaskReport {
     /// some response has no price.
     #[serde(default)]
     pub paid_usd: Option<f64>,
-    #[serde(default, skip_serializing_if = "EarlierReport::is_none")]
-    pub earlier_tries: EarlierReport,
+    #[serde(default, skip_serializing_if = "EarlierTriesReport::is_empty")]
+    pub earlier_tries: EarlierTriesReport,
     pub wall_seconds: Option<f64>,
     /// Time spent waiting for the endpoint. This is not working time.
     #[serde(default)]
@@ -101,11 +102,11 @@ pub struct TaskReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Whether the trial was resumed or started over, as in `outcome.json`.
-    #[serde(default, skip_serializing_if = "Interruptions::is_none")]
+    #[serde(default, skip_serializing_if = "Interruptions::is_empty")]
     pub interruptions: Interruptions,
     /// Usage of the attempt that counts: tokens by class, side requests, responses after the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spent>,
+    pub spent: Option<Spending>,
     /// Tool calls in the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
@@ -139,7 +140,7 @@ pub struct TestCounts {
 }
 
 impl TestCounts {
-    fn of(verdict: &Verdict) -> Self {
+    fn from_verdict(verdict: &Verdict) -> Self {
         let all = |group: &TestGroup| (group.passed.len() + group.failed.len()) as u64;
         Self {
             fail_to_pass: all(&verdict.fail_to_pass),
@@ -151,7 +152,7 @@ impl TestCounts {
 }
 
 impl TaskReport {
-    pub(crate) fn of(trial: &TrialResult) -> Self {
+    pub(crate) fn from_trial(trial: &TrialResult) -> Self {
         let (outcome, verdict) = (trial.outcome.as_ref(), trial.verdict.as_ref());
         Self {
             task: trial.task.clone(),
@@ -159,7 +160,7 @@ impl TaskReport {
             attempt: trial.attempt,
             outcome: outcome.map(|outcome| outcome.ending.name()),
             resolved: verdict.map(|verdict| verdict.resolved),
-            passed_rate: verdict.map(|verdict| round(verdict.passed_rate)),
+            passed_rate: verdict.map(|verdict| round_to_four_decimals(verdict.passed_rate)),
             integrity: verdict.map(|verdict| verdict.integrity),
             marks: BTreeSet::new(),
             evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
@@ -170,11 +171,11 @@ impl TaskReport {
                 .collect(),
             labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
-            reason: Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked),
+            reason: FailureReason::from_results(outcome, verdict, trial.patch_bytes, trial.unasked),
             exceptions: verdict.map(|verdict| verdict.exceptions.clone()).unwrap_or_default(),
-            limit: limit_of(trial),
-            touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
-            grading_touched: verdict.into_iter().flat_map(touched_in).collect(),
+            limit: own_limit(trial),
+            touched: trial_noise(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
+            grading_touched: verdict.into_iter().flat_map(limits_reached_in_grading).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
             // Leave the CPU variables out: verdicts have them, and repeating the same twelve in
             // each trial made up a third of a report.
@@ -185,22 +186,22 @@ impl TaskReport {
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome
                 .filter(|outcome| !outcome.spent.unpriced)
-                .map(|outcome| micro(outcome.spent.cost_usd)),
+                .map(|outcome| round_to_micro_dollars(outcome.spent.cost_usd)),
             paid_usd: (outcome.is_some() || trial.earlier.tries > 0)
-                .then(|| Paid::of(&[trial]))
+                .then(|| BilledUsage::from_trials(&[trial]))
                 .filter(|paid| paid.cost_known)
                 .map(|paid| paid.cost_usd),
-            earlier_tries: EarlierReport::of(&[trial]),
-            wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
-            waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
+            earlier_tries: EarlierTriesReport::from_trials(&[trial]),
+            wall_seconds: outcome.map(|outcome| round_to_four_decimals(outcome.wall_seconds)),
+            waited_seconds: outcome.map(|outcome| round_to_four_decimals(outcome.waited_seconds)),
             outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
             interruptions: outcome.map(|one| one.interruptions.clone()).unwrap_or_default(),
             spent: outcome.map(|outcome| outcome.spent),
             tool_calls: outcome.and_then(|outcome| outcome.tool_calls),
             malformed_calls: outcome.map(|outcome| outcome.malformed_calls),
-            tool_seconds: outcome.map(|outcome| round(outcome.tool_seconds)),
+            tool_seconds: outcome.map(|outcome| round_to_four_decimals(outcome.tool_seconds)),
             patch_bytes: trial.patch_bytes,
-            tests: verdict.map(TestCounts::of),
+            tests: verdict.map(TestCounts::from_verdict),
             repo: trial.facts.repo.clone(),
             level: trial.facts.level,
             damage: trial.damage.clone(),

@@ -5,20 +5,20 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use proctor_types::plural;
 
 use crate::{
-    ArmReport, Comparison, ExceptionCount, GroupTable, Groups, Ratio, Report,
+    ArmReport, Comparison, ExceptionCount, GroupSelection, GroupTable, Ratio, Report,
     compare::headlines,
-    grid::{cell_text, grid},
+    grid::{build_grid, cell_text},
     group_tables,
-    lines::{filled, wrapped},
+    lines::{wrap_long_lines, wrap_paragraph},
     notes::{Detail, Note, Rank, notes},
     single,
-    spread::telling_ks,
-    table::{self, table},
+    spread::displayed_ks,
+    table::{self, format_table},
 };
 
 /// Parts of the text that are shown even if they do not fit on a screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct TextOptions {
     /// A table of tasks by arms.
     pub tasks: bool,
     /// All findings, with a line for each trial.
@@ -38,20 +38,24 @@ const MIN_FINDING_LINES: usize = 10;
 const MAX_HEADLINES: usize = 3;
 
 /// Formats the report without comparisons: see [`text_with`].
-pub fn text(report: &Report, shown: Shown) -> String {
-    text_with(report, None, shown)
+pub fn report_text(report: &Report, shown: TextOptions) -> String {
+    report_text_with_comparison(report, None, shown)
 }
 
 /// Formats headlines, the arms' results, usage, and as many tasks, endings, groups and findings as
 /// fit on a screen. Missing, damaged or suspect results come first. If a verdict is missing, the
 /// first line says so. Tables fit into 80 columns. The result is plain text without colours and
 /// ends in a newline.
-pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown) -> String {
+pub fn report_text_with_comparison(
+    report: &Report,
+    comparison: Option<&Comparison>,
+    shown: TextOptions,
+) -> String {
     if report.arms.is_empty() {
         return "No trials.\n".into();
     }
     let mut out = String::new();
-    if !report.complete() {
+    if !report.is_complete() {
         let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
         let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
         let have = if trials == 1 { "has" } else { "have" };
@@ -59,10 +63,10 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
         let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
     }
     out.push_str(&headline_text(comparison));
-    let (study, (used, unused)) = (report.study(), split_controls(report.controls()));
-    out.push_str(&results("arm", &study));
+    let (study, (used, unused)) = (report.arms_under_study(), split_controls(report.controls()));
+    out.push_str(&results_table("arm", &study));
     if !used.is_empty() {
-        out.push_str(&results("control", &used));
+        out.push_str(&results_table("control", &used));
     }
     for arm in unused {
         let (resolved, trials) = (arm.resolved, arm.trials);
@@ -74,23 +78,24 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
         );
     }
     let all: Vec<&ArmReport> = study.iter().chain(&used).copied().collect();
-    out.push_str(&usage(&all));
+    out.push_str(&usage_table(&all));
     out.push_str(LEGEND);
-    let single = single::tables(report);
-    let mut room = SCREEN_LINES.saturating_sub(lines(&out) + lines(&single) + POINTER_LINES);
+    let single = single::format_tables(report);
+    let mut room = SCREEN_LINES
+        .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + POINTER_LINES);
 
     let detail = if shown.findings { Detail::Full } else { Detail::Brief };
     let notes = notes(report, detail);
     let room_of_notes = if shown.findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
     let (below, more) = fit_notes(&notes, room_of_notes);
-    room = room.saturating_sub(lines(&below));
+    room = room.saturating_sub(count_terminal_lines(&below));
 
     let mut left_out: Vec<String> = Vec::new();
     // Only make a table if its minimum number of lines fits.
     let mut part =
         |make: &dyn Fn() -> String, least: usize, is_wanted: bool, option: Option<&str>| {
             let table = if is_wanted || least <= room { make() } else { String::new() };
-            let size = lines(&table).max(least);
+            let size = count_terminal_lines(&table).max(least);
             if !is_wanted && size > room {
                 left_out.extend(option.map(str::to_owned));
                 return String::new();
@@ -99,11 +104,11 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
             table
         };
     let count = report.tasks.iter().map(|trial| &trial.task).collect::<BTreeSet<_>>().len();
-    let tasks = part(&|| tasks(report), count, shown.tasks, Some("tasks (--tasks)"));
-    let exceptions = part(&|| exceptions(report), 0, false, None);
-    let endings = part(&|| endings(report), 0, false, None);
-    let steps = part(&|| per_step(&all), 0, false, None);
-    let all_groups = || groups(report, shown.groups);
+    let tasks = part(&|| tasks_table(report), count, shown.tasks, Some("tasks (--tasks)"));
+    let exceptions = part(&|| exceptions_table(report), 0, false, None);
+    let endings = part(&|| endings_table(report), 0, false, None);
+    let steps = part(&|| per_step_table(&all), 0, false, None);
+    let all_groups = || group_tables_text(report, shown.groups);
     let groups = part(&all_groups, 0, shown.groups, Some("groups (--groups)"));
     if more > 0 {
         left_out.push(format!("{} (--findings)", plural(more, "finding")));
@@ -124,7 +129,7 @@ fn headline_text(comparison: Option<&Comparison>) -> String {
     let all = comparison.map(headlines).unwrap_or_default();
     let mut out = String::new();
     for headline in all.iter().take(MAX_HEADLINES) {
-        let _ = writeln!(out, "{}", filled(&headline.text));
+        let _ = writeln!(out, "{}", wrap_paragraph(&headline.text));
     }
     if let Some(more) = all.len().checked_sub(MAX_HEADLINES).filter(|more| *more > 0) {
         let pairs = if more == 1 { "pair" } else { "pairs" };
@@ -141,13 +146,13 @@ fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport
 /// Returns the notes that fit into this number of lines, in order, and how many are left out. Notes
 /// of the first rank are chosen first.
 fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
-    let shown = |note: &Note| wrapped(&format!("{}\n", note.lines.join("\n")));
+    let shown = |note: &Note| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(shown).collect();
     let mut chosen = vec![false; notes.len()];
     let mut left = room;
     for rank in Rank::ALL {
         for (index, _) in notes.iter().enumerate().filter(|(_, note)| note.rank == rank) {
-            let size = lines(&texts[index]);
+            let size = count_terminal_lines(&texts[index]);
             if size <= left {
                 chosen[index] = true;
                 left -= size;
@@ -166,8 +171,8 @@ fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
 }
 
 /// Counts the lines of a text in a terminal of 80 columns.
-fn lines(text: &str) -> usize {
-    text.lines().map(|line| line.chars().count().div_ceil(table::WIDTH).max(1)).sum()
+fn count_terminal_lines(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(table::TERMINAL_WIDTH).max(1)).sum()
 }
 
 /// Explains the column headers.
@@ -175,7 +180,7 @@ const LEGEND: &str = "Rates cover all planned trials, with 95 % intervals. Steps
                         means without faults. Paid includes retries. -: unknown.\n";
 
 /// Formats each arm's results.
-fn results(first: &str, arms: &[&ArmReport]) -> String {
+fn results_table(first: &str, arms: &[&ArmReport]) -> String {
     let headers = [first, "resolved", "rate\n95 %", "F2P passed", "at a limit"];
     let rows = arms.iter().map(|arm| {
         let clean = match arm.resolved_clean == arm.resolved {
@@ -185,30 +190,35 @@ fn results(first: &str, arms: &[&ArmReport]) -> String {
         vec![
             arm.name.clone(),
             format!("{}/{}{clean}", arm.resolved, arm.trials),
-            format!("{}{}", rate(arm), range(arm.intervals.resolved_rate)),
-            format!("{}{}", percent(arm.passed_rate), range(arm.intervals.passed_rate)),
-            at_limit(arm),
+            format!(
+                "{}{}",
+                format_resolved_rate(arm),
+                format_interval(arm.intervals.resolved_rate)
+            ),
+            format!("{}{}", percent(arm.passed_rate), format_interval(arm.intervals.passed_rate)),
+            format_limit_share(arm),
         ]
     });
-    table(&headers, rows, |column| column > 0)
+    format_table(&headers, rows, |column| column > 0)
 }
 
 /// Formats the share of trials that ended at one of their own limits, by kind.
-fn at_limit(arm: &ArmReport) -> String {
+fn format_limit_share(arm: &ArmReport) -> String {
     let kinds: Vec<String> = arm.limit_bound.keys().map(|kind| kind.replace('_', " ")).collect();
     let share = percent(arm.limit_bound.values().sum());
     if kinds.is_empty() { share } else { format!("{share}\n{}", kinds.join("\n")) }
 }
 
 /// Formats each arm's usage.
-fn usage(arms: &[&ArmReport]) -> String {
+fn usage_table(arms: &[&ArmReport]) -> String {
     let headers =
         ["arm", "steps", "tokens\nin", "tokens\nout", "paid\ntotal", "paid each\nresolved", "wall"];
     let rows = arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
         let paid = arm.paid;
         let or = |known: bool, text: String| if known { text } else { "-".to_owned() };
-        let tokens = |count: f64| or(arm.has_tokens(), format!("{about}{}", short(count)));
+        let tokens =
+            |count: f64| or(arm.has_tokens(), format!("{about}{}", abbreviate_count(count)));
         let paid_for = arm.has_tokens() || paid.cost_usd > 0.0;
         let each = arm.per_resolved.and_then(|each| each.cost_usd);
         vec![
@@ -221,15 +231,18 @@ fn usage(arms: &[&ArmReport]) -> String {
                 true => or(paid_for, format!("{about}${:.4}", paid.cost_usd)),
                 false => "unknown".into(),
             },
-            each.map_or_else(|| "-".to_owned(), |cost| format!("{about}{}", with_interval(cost))),
-            or(arm.is_timed(), format!("{:.1} s", arm.wall_seconds.mean)),
+            each.map_or_else(
+                || "-".to_owned(),
+                |cost| format!("{about}{}", format_cost_with_interval(cost)),
+            ),
+            or(arm.has_durations(), format!("{:.1} s", arm.wall_seconds.mean)),
         ]
     });
-    table(&headers, rows, |column| column > 0)
+    format_table(&headers, rows, |column| column > 0)
 }
 
 /// Formats dollars, with the interval on the next line.
-fn with_interval(cost: Ratio) -> String {
+fn format_cost_with_interval(cost: Ratio) -> String {
     let value = dollars(cost.value);
     let bare = |end: f64| dollars(end).trim_start_matches('$').to_owned();
     match (cost.lower, cost.upper) {
@@ -240,7 +253,7 @@ fn with_interval(cost: Ratio) -> String {
 }
 
 /// Formats how trials ended. Empty if all of them were submitted.
-fn endings(report: &Report) -> String {
+fn endings_table(report: &Report) -> String {
     let names: BTreeSet<&String> = report.arms.iter().flat_map(|arm| arm.outcomes.keys()).collect();
     let unfinished = report.arms.iter().any(|arm| arm.unfinished > 0);
     if !unfinished && names.iter().all(|name| *name == "submitted") {
@@ -259,11 +272,11 @@ fn endings(report: &Report) -> String {
     if unfinished {
         rows.push(row("not ended", &|arm| arm.unfinished));
     }
-    format!("\n{}", table::by_arms(&headers, rows))
+    format!("\n{}", table::format_table_by_arms(&headers, rows))
 }
 
 /// Formats averages per step of each arm. They show how agents that do the same work differ.
-fn per_step(arms: &[&ArmReport]) -> String {
+fn per_step_table(arms: &[&ArmReport]) -> String {
     if arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();
     }
@@ -283,7 +296,7 @@ fn per_step(arms: &[&ArmReport]) -> String {
         let tokens = |value: Option<f64>| {
             value
                 .filter(|_| arm.has_tokens())
-                .map_or_else(|| "-".into(), |value| format!("{about}{}", short(value)))
+                .map_or_else(|| "-".into(), |value| format!("{about}{}", abbreviate_count(value)))
         };
         let step = arm.per_step;
         vec![
@@ -296,22 +309,22 @@ fn per_step(arms: &[&ArmReport]) -> String {
             tokens(arm.per_resolved.and_then(|each| each.tokens).map(|ratio| ratio.value)),
         ]
     });
-    format!("\n{}", table(&headers, rows, |column| column > 0))
+    format!("\n{}", format_table(&headers, rows, |column| column > 0))
 }
 
-fn tasks(report: &Report) -> String {
+fn tasks_table(report: &Report) -> String {
     let arms: Vec<&ArmReport> = report.arms.iter().collect();
     let mut headers = vec!["task"];
     headers.extend(arms.iter().map(|arm| arm.name.as_str()));
-    let rows = grid(report, &arms).rows.into_iter().map(|row| {
+    let rows = build_grid(report, &arms).rows.into_iter().map(|row| {
         let cells = row.cells.iter().map(|trials| cell_text(trials));
         std::iter::once(row.task.to_string()).chain(cells).collect()
     });
-    format!("\n{}", table::by_arms(&headers, rows.collect()))
+    format!("\n{}", table::format_table_by_arms(&headers, rows.collect()))
 }
 
 /// Formats the failed tests of each arm by exception, most frequent first. Empty if no log names one.
-fn exceptions(report: &Report) -> String {
+fn exceptions_table(report: &Report) -> String {
     let rows = exception_rows(report);
     if rows.is_empty() {
         return String::new();
@@ -326,7 +339,7 @@ fn exceptions(report: &Report) -> String {
         });
         std::iter::once(class.to_owned()).chain(cells).collect()
     });
-    format!("\n{}", table::by_arms(&headers, rows.collect()))
+    format!("\n{}", table::format_table_by_arms(&headers, rows.collect()))
 }
 
 /// Returns every class of exceptions with its count in each arm, most frequent first.
@@ -346,9 +359,9 @@ pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>
 }
 
 /// Formats a table for each selected kind of group that any arm has, and a table of pass@k.
-fn groups(report: &Report, all: bool) -> String {
+fn group_tables_text(report: &Report, all: bool) -> String {
     let mut out = String::new();
-    let selected = if all { Groups::All } else { Groups::Telling };
+    let selected = if all { GroupSelection::All } else { GroupSelection::Telling };
     for GroupTable { kind, rows } in group_tables(report, selected) {
         let heading = kind.replace('_', " ");
         let mut headers = vec![heading.as_str()];
@@ -363,11 +376,11 @@ fn groups(report: &Report, all: bool) -> String {
             [name.to_owned()].into_iter().chain(cells).collect()
         });
         out.push('\n');
-        out.push_str(&table::by_arms(&headers, rows.collect()));
+        out.push_str(&table::format_table_by_arms(&headers, rows.collect()));
     }
     let most = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys()).max();
     if let Some(&most) = most {
-        let ks = telling_ks(most);
+        let ks = displayed_ks(most);
         let headers: Vec<String> = ks.iter().map(|k| format!("pass@{k}")).collect();
         let headers: Vec<&str> =
             [""].into_iter().chain(headers.iter().map(String::as_str)).collect();
@@ -376,13 +389,13 @@ fn groups(report: &Report, all: bool) -> String {
             [arm.name.clone()].into_iter().chain(ks.iter().map(of)).collect()
         });
         out.push('\n');
-        out.push_str(&table(&headers, rows, |column| column > 0));
+        out.push_str(&format_table(&headers, rows, |column| column > 0));
     }
     out
 }
 
 /// Formats the rate, or its bounds while they differ.
-fn rate(arm: &ArmReport) -> String {
+fn format_resolved_rate(arm: &ArmReport) -> String {
     if arm.complete {
         percent(arm.resolved_rate)
     } else {
@@ -392,7 +405,7 @@ fn rate(arm: &ArmReport) -> String {
 }
 
 /// Formats the interval below a rate.
-pub(crate) fn range(interval: Option<[f64; 2]>) -> String {
+pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
     interval.map_or_else(String::new, |[lower, upper]| {
         format!("\n{:.1} - {:.1}", lower * 100.0, upper * 100.0)
     })
@@ -425,7 +438,7 @@ pub fn dollars(amount: f64) -> String {
 }
 
 /// Formats a count: `950`, `12.3k`, `4.56M`.
-pub fn short(count: f64) -> String {
+pub fn abbreviate_count(count: f64) -> String {
     if count >= 1e6 {
         format!("{:.2}M", count / 1e6)
     } else if count >= 1e4 {
@@ -437,7 +450,7 @@ pub fn short(count: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Note, Rank, dollars, fit_notes, lines};
+    use super::{Note, Rank, count_terminal_lines, dollars, fit_notes};
 
     #[test]
     fn dollars_have_two_digits() {
@@ -465,6 +478,6 @@ mod tests {
         assert_eq!(fit_notes(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
         assert_eq!(fit_notes(&notes, 1), ("d\n".to_owned(), 3));
         assert_eq!(fit_notes(&[], 0), (String::new(), 0));
-        assert_eq!(lines(&format!("{}\n\nb\n", "x".repeat(81))), 4);
+        assert_eq!(count_terminal_lines(&format!("{}\n\nb\n", "x".repeat(81))), 4);
     }
 }

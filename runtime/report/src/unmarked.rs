@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proctor_types::{QualityFile, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Report, TrialResult, build::round};
+use crate::{Report, TrialResult, build::round_to_four_decimals};
 
 /// An arm's score over the trials of unmarked tasks. Tasks that are not in the quality file count as unmarked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Unmarked {
+pub struct UnmarkedScore {
     pub trials: u64,
     pub resolved: u64,
     /// `resolved / trials`.
@@ -21,7 +21,7 @@ pub struct Unmarked {
 /// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and
 /// remarks about the report's tasks from the file. `trials` must be the trials that the report was
 /// built from.
-pub fn add_quality(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
+pub fn add_quality_marks(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
     let mut digests: BTreeMap<&TaskId, &str> = BTreeMap::new();
     for (told, trial) in report.tasks.iter_mut().zip(trials) {
         let digest = trial.facts.revision.as_deref().unwrap_or_default();
@@ -34,13 +34,13 @@ pub fn add_quality(report: &mut Report, trials: &[TrialResult], file: &QualityFi
         let own: Vec<_> = own.collect();
         let resolved = own.iter().filter(|trial| trial.resolved == Some(true)).count() as u64;
         let passed: f64 = own.iter().filter_map(|trial| trial.passed_rate).sum();
-        let share = |sum: f64| round(sum / own.len().max(1) as f64);
-        arm.unmarked = Some(Unmarked {
+        let share = |sum: f64| round_to_four_decimals(sum / own.len().max(1) as f64);
+        arm.unmarked = Some(UnmarkedScore {
             trials: own.len() as u64,
             resolved,
             resolved_rate: share(resolved as f64),
             passed_rate: share(passed),
         });
     }
-    report.remarks.push(file.cite(digests));
+    report.remarks.push(file.summary_sentence(digests));
 }

@@ -13,7 +13,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::porter::stem;
 
 /// Maximum length of a word. Like Lucene, longer words are split.
-const LONGEST: usize = 255;
+const MAX_WORD_CHARS: usize = 255;
 
 /// `EnglishAnalyzer.ENGLISH_STOP_WORDS_SET`, sorted.
 const STOP_WORDS: [&str; 33] = [
@@ -37,12 +37,12 @@ pub fn terms(text: &str) -> Vec<String> {
 /// Calls `take` with each word as written.
 pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     for word in text.unicode_words() {
-        if word.len() <= LONGEST || word.chars().count() <= LONGEST {
+        if word.len() <= MAX_WORD_CHARS || word.chars().count() <= MAX_WORD_CHARS {
             take(word);
             continue;
         }
         let chars: Vec<char> = word.chars().collect();
-        for chunk in chars.chunks(LONGEST) {
+        for chunk in chars.chunks(MAX_WORD_CHARS) {
             take(&chunk.iter().collect::<String>());
         }
     }

@@ -14,8 +14,8 @@
 mod analyzer;
 mod index;
 mod porter;
-mod tests_of;
+mod test_paths;
 
 pub use analyzer::terms;
 pub use index::{B, Hit, Index, K1};
-pub use tests_of::is_test;
+pub use test_paths::is_test;

@@ -8,7 +8,7 @@ pub(crate) fn stem(word: &str) -> String {
     if word.chars().nth(2).is_none() {
         return word.to_owned();
     }
-    Word::of(word).stem()
+    Word::new(word).stem()
 }
 
 struct Word {
@@ -59,57 +59,57 @@ const STEP_4: &[&str] = &[
 ];
 
 impl Word {
-    fn of(word: &str) -> Self {
+    fn new(word: &str) -> Self {
         Self { letters: word.chars().collect(), j: 0 }
     }
 
     fn stem(mut self) -> String {
-        self.plurals();
-        if self.ends("y") && self.has_vowel() {
+        self.step_1ab();
+        if self.match_ending("y") && self.has_vowel() {
             self.letters[self.j] = 'i';
         }
-        self.first_of(STEP_2);
-        self.first_of(STEP_3);
-        self.suffixes();
-        self.last_letters();
+        self.apply_first_rule(STEP_2);
+        self.apply_first_rule(STEP_3);
+        self.step_4();
+        self.step_5();
         self.letters.into_iter().collect()
     }
 
-    fn consonant(&self, at: usize) -> bool {
+    fn is_consonant(&self, at: usize) -> bool {
         match self.letters[at] {
             'a' | 'e' | 'i' | 'o' | 'u' => false,
-            'y' => at == 0 || !self.consonant(at - 1),
+            'y' => at == 0 || !self.is_consonant(at - 1),
             _ => true,
         }
     }
 
     /// Returns the number of vowel-consonant sequences in the stem.
     fn measure(&self) -> usize {
-        let kinds: Vec<bool> = (0..self.j).map(|at| self.consonant(at)).collect();
+        let kinds: Vec<bool> = (0..self.j).map(|at| self.is_consonant(at)).collect();
         kinds.windows(2).filter(|pair| !pair[0] && pair[1]).count()
     }
 
     fn has_vowel(&self) -> bool {
-        (0..self.j).any(|at| !self.consonant(at))
+        (0..self.j).any(|at| !self.is_consonant(at))
     }
 
     /// Returns whether the word ends in two equal consonants.
-    fn doubled(&self) -> bool {
+    fn ends_with_double_consonant(&self) -> bool {
         let n = self.letters.len();
-        n >= 2 && self.letters[n - 1] == self.letters[n - 2] && self.consonant(n - 1)
+        n >= 2 && self.letters[n - 1] == self.letters[n - 2] && self.is_consonant(n - 1)
     }
 
     /// Returns whether the letters up to `end` are consonant, vowel, consonant, and the last is not
     /// w, x or y.
-    fn cvc(&self, end: usize) -> bool {
+    fn is_cvc(&self, end: usize) -> bool {
         end >= 3
-            && self.consonant(end - 1)
-            && !self.consonant(end - 2)
-            && self.consonant(end - 3)
+            && self.is_consonant(end - 1)
+            && !self.is_consonant(end - 2)
+            && self.is_consonant(end - 3)
             && !matches!(self.letters[end - 1], 'w' | 'x' | 'y')
     }
 
-    fn ends(&mut self, ending: &str) -> bool {
+    fn match_ending(&mut self, ending: &str) -> bool {
         // Compare from the end, without allocating: the last letter nearly always decides.
         let n = self.letters.len();
         let fits = ending.len() <= n
@@ -120,64 +120,64 @@ impl Word {
         fits
     }
 
-    fn put(&mut self, ending: &str) {
+    fn replace_ending(&mut self, ending: &str) {
         self.letters.truncate(self.j);
         self.letters.extend(ending.chars());
     }
 
-    fn plurals(&mut self) {
+    fn step_1ab(&mut self) {
         if self.letters.last() == Some(&'s') {
-            if self.ends("sses") {
-                self.put("ss");
-            } else if self.ends("ies") {
-                self.put("i");
-            } else if !self.ends("ss") {
+            if self.match_ending("sses") {
+                self.replace_ending("ss");
+            } else if self.match_ending("ies") {
+                self.replace_ending("i");
+            } else if !self.match_ending("ss") {
                 self.letters.pop();
             }
         }
-        if self.ends("eed") {
+        if self.match_ending("eed") {
             if self.measure() > 0 {
                 self.letters.pop();
             }
             return;
         }
-        if !((self.ends("ed") || self.ends("ing")) && self.has_vowel()) {
+        if !((self.match_ending("ed") || self.match_ending("ing")) && self.has_vowel()) {
             return;
         }
-        self.put("");
-        if self.ends("at") {
-            self.put("ate");
-        } else if self.ends("bl") {
-            self.put("ble");
-        } else if self.ends("iz") {
-            self.put("ize");
-        } else if self.doubled() {
+        self.replace_ending("");
+        if self.match_ending("at") {
+            self.replace_ending("ate");
+        } else if self.match_ending("bl") {
+            self.replace_ending("ble");
+        } else if self.match_ending("iz") {
+            self.replace_ending("ize");
+        } else if self.ends_with_double_consonant() {
             if !matches!(self.letters.last(), Some('l' | 's' | 'z')) {
                 self.letters.pop();
             }
         } else {
             self.j = self.letters.len();
-            if self.measure() == 1 && self.cvc(self.j) {
+            if self.measure() == 1 && self.is_cvc(self.j) {
                 self.letters.push('e');
             }
         }
     }
 
     /// Applies the first rule whose ending matches. Stops there even if its condition is not met.
-    fn first_of(&mut self, rules: &[Rule]) {
+    fn apply_first_rule(&mut self, rules: &[Rule]) {
         for (ending, new) in rules {
-            if self.ends(ending) {
+            if self.match_ending(ending) {
                 if self.measure() > 0 {
-                    self.put(new);
+                    self.replace_ending(new);
                 }
                 return;
             }
         }
     }
 
-    fn suffixes(&mut self) {
+    fn step_4(&mut self) {
         for ending in STEP_4 {
-            if !self.ends(ending) {
+            if !self.match_ending(ending) {
                 continue;
             }
             let fits = *ending != "ion"
@@ -186,21 +186,21 @@ impl Word {
                     .checked_sub(1)
                     .is_some_and(|last| matches!(self.letters[last], 's' | 't'));
             if fits && self.measure() > 1 {
-                self.put("");
+                self.replace_ending("");
             }
             return;
         }
     }
 
-    fn last_letters(&mut self) {
+    fn step_5(&mut self) {
         if self.letters.last() == Some(&'e') {
             self.j = self.letters.len() - 1;
             let measure = self.measure();
-            if measure > 1 || (measure == 1 && !self.cvc(self.j)) {
+            if measure > 1 || (measure == 1 && !self.is_cvc(self.j)) {
                 self.letters.pop();
             }
         }
-        if self.letters.last() == Some(&'l') && self.doubled() {
+        if self.letters.last() == Some(&'l') && self.ends_with_double_consonant() {
             self.j = self.letters.len() - 1;
             if self.measure() > 1 {
                 self.letters.pop();

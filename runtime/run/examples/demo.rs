@@ -11,8 +11,8 @@ use std::{
 
 use proctor_catalog::Catalog;
 use proctor_native::Native;
-use proctor_plan::{Planned, Purpose, Read, World, home, shipped};
-use proctor_run::{Execution, Flakes, Grading, Progress};
+use proctor_plan::{PlanContext, PlannedRun, Purpose, ReadConfig, cache_dir, shipped};
+use proctor_run::{Execution, FlakyTests, Progress, RegradePolicy};
 use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
 
@@ -26,22 +26,22 @@ fn say(line: String) {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     // Set up the cache, the scaffolds and the back end. Planning and running both use them.
-    let cache = home::cache()?;
-    home::hold(&cache)?;
+    let cache = cache_dir::default_cache_dir()?;
+    cache_dir::lock_shared(&cache)?;
     let catalog = Catalog::new(&cache);
     let script =
         |file: &Path| fake_llm::Script::load(file).map(drop).map_err(|error| error.to_string());
-    let world = World { cache: &cache, scaffolds: &catalog, script: &script, say: &say };
+    let world = PlanContext { cache: &cache, scaffolds: &catalog, script: &script, say: &say };
     let backend: Arc<dyn Backend> = Arc::new(Native::new(cache.join("native"))?);
 
     // Each step checks its input and enables the next: read, resolve, load, build.
     let config = shipped::find(Path::new("demo"), &cache)?;
-    let resolved = Read::of_file(&config, &[])?.resolve(world)?;
+    let resolved = ReadConfig::from_file(&config, &[])?.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[TASKS.to_owned()], None).await?;
-    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     let folder = tempfile::tempdir()?;
-    let Planned { run, record, plan } =
-        ready.start(&folder.path().join("run"), &backend.agent())?;
+    let PlannedRun { run, record, plan } =
+        ready.create_run(&folder.path().join("run"), &backend.agent_digest())?;
 
     // Run.
     let execution = Execution {
@@ -51,8 +51,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         backends: BTreeMap::from([(SandboxKind::Native, backend)]),
         scaffolds: &catalog,
         cache: &cache,
-        grading: Grading::Once,
-        flakes: Flakes::of(&record, &say),
+        grading: RegradePolicy::Once,
+        flakes: FlakyTests::from_record(&record, &say),
         say: &say,
         hear: &|found| eprintln!("{found:?}"),
     };
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{} trials ended", ended.trials.len());
 
     // Read the results from disk, as `proctor report` does.
-    let report = proctor_report::of_run(&folder.path().join("run"), HashMap::new())?;
+    let report = proctor_report::build_run_report(&folder.path().join("run"), HashMap::new())?;
     for arm in &report.arms {
         println!("{}: {} of {} trials resolved", arm.name, arm.resolved, arm.trials);
     }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// A cancellation signal that all trials of a run share. Clones share the same signal.
 #[derive(Debug, Clone)]
-pub struct Cancel(watch::Sender<CancelState>);
+pub struct CancelSignal(watch::Sender<CancelState>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CancelState {
@@ -15,13 +15,13 @@ enum CancelState {
     Now,
 }
 
-impl Default for Cancel {
+impl Default for CancelSignal {
     fn default() -> Self {
         Self(watch::Sender::new(CancelState::Running))
     }
 }
 
-impl Cancel {
+impl CancelSignal {
     /// Starts nothing further: no trial, no try, and no step of a resumable trial. Work in flight
     /// finishes.
     pub fn wind_down(&self) {
@@ -33,32 +33,32 @@ impl Cancel {
     }
 
     /// Whether new work must not start.
-    pub fn winds_down(&self) -> bool {
+    pub fn is_winding_down(&self) -> bool {
         *self.0.borrow() >= CancelState::WindDown
     }
 
     /// Waits until new work must not start.
-    pub async fn winding_down(&self) {
+    pub async fn wait_for_wind_down(&self) {
         let _ = self.0.subscribe().wait_for(|state| *state >= CancelState::WindDown).await;
     }
 
     /// Stops everything immediately.
-    pub fn tell(&self) {
+    pub fn stop(&self) {
         self.0.send_replace(CancelState::Now);
     }
 
     /// Whether everything must stop immediately.
-    pub fn is_told(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         *self.0.borrow() == CancelState::Now
     }
 
     /// Waits until everything must stop. It cannot fail, because `self` holds the sender.
-    pub async fn told(&self) {
+    pub async fn wait_for_stop(&self) {
         let _ = self.0.subscribe().wait_for(|state| *state == CancelState::Now).await;
     }
 
     /// Returns the fault of a cancelled try. It is not recorded, because the trial has not ended.
-    pub(crate) fn fault() -> Fault {
+    pub(crate) fn cancelled_fault() -> Fault {
         Fault::new(Layer::Sandbox, "cancelled").cause(Cause::Cancelled)
     }
 }

@@ -6,34 +6,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_record::{Checked, EndedTrials, Lease, Leased};
+use proctor_record::{CheckedTrial, FinishedTrials, Lease, LeaseResult};
 use proctor_types::{Arm, Fault, TrialId};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 
-use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial};
+use crate::{Deadline, Plan, PlannedTask, Progress, RunContext, TrialEnd, run_trial};
 
 /// Initial and maximum interval between checks of the trials that other workers hold.
-const SHORTEST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(10);
+const MIN_WAIT: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Number of randomly chosen trials of other workers per check. Together, idle workers check all
 /// of them.
-const CHECKED: usize = 64;
+const TRIALS_PER_CHECK: usize = 64;
 /// Age after which the list of finished trials is read again.
-const LISTED: Duration = Duration::from_secs(30);
+const MAX_LIST_AGE: Duration = Duration::from_secs(30);
 
 /// One trial of the plan and how it ended. `end` is `Err` if not even a fault could be recorded.
 pub struct DispatchedTrial {
     pub trial: TrialId,
-    pub end: Result<End, Fault>,
+    pub end: Result<DispatchEnd, Fault>,
 }
 
 /// How a trial ended, without its outcome and verdict. They stay on disk, because keeping those of
 /// ten thousand trials in memory would be wasteful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum DispatchEnd {
     Recorded,
     /// A shared limit is used up, or the trial's model cannot be called.
     NotStarted,
@@ -55,7 +55,7 @@ pub enum RecordedState {
 }
 
 impl RecordedState {
-    pub fn of(checked: &Checked) -> Self {
+    pub fn from_checked(checked: &CheckedTrial) -> Self {
         let faulted = checked.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
         let whole = checked.finished && checked.verdict.is_some() && checked.damage.is_empty();
         match (faulted, whole) {
@@ -83,13 +83,16 @@ pub async fn dispatch(
     jobs: usize,
 ) -> Vec<DispatchedTrial> {
     let mut ends = Vec::new();
-    let trials = plan.chosen();
+    let trials = plan.selected_trials();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
     // A finished trial needs neither a lease nor a task.
     for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
         match before {
             RecordedState::Finished => {
-                ends.push((index, DispatchedTrial { trial: trial.0, end: Ok(End::Recorded) }));
+                ends.push((
+                    index,
+                    DispatchedTrial { trial: trial.0, end: Ok(DispatchEnd::Recorded) },
+                ));
             }
             RecordedState::Faulted => faulted.push((index, trial)),
             RecordedState::Open => others.push((index, trial)),
@@ -105,19 +108,19 @@ pub async fn dispatch(
     others.append(&mut faulted);
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let (running, until) = (JoinSet::new(), plan.until);
-    let ended = (EndedTrials::default(), None);
-    let mut work = Work { context, permits, running, ends, until, ended };
-    let mut elsewhere = work.look(others, true).await;
-    let mut wait = SHORTEST;
-    while !elsewhere.is_empty() && !work.context.cancel.winds_down() {
+    let ended = (FinishedTrials::default(), None);
+    let mut work = Dispatcher { context, permits, running, ends, until, ended };
+    let mut elsewhere = work.start_free_trials(others, true).await;
+    let mut wait = MIN_WAIT;
+    while !elsewhere.is_empty() && !work.context.cancel.is_winding_down() {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = work.context.cancel.winding_down() => break,
+            () = work.context.cancel.wait_for_wind_down() => break,
         }
-        wait = (wait * 2).min(LONGEST);
-        elsewhere = work.look_again(elsewhere).await;
+        wait = (wait * 2).min(MAX_WAIT);
+        elsewhere = work.recheck_held_trials(elsewhere).await;
     }
-    let Work { mut running, mut ends, .. } = work;
+    let Dispatcher { mut running, mut ends, .. } = work;
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(end) => ends.push(end),
@@ -139,87 +142,96 @@ fn random_start(count: usize, belongs: impl Fn(usize) -> bool) -> usize {
     (at..count).find(|at| *at > 0 && !belongs(*at)).unwrap_or_default()
 }
 
-type Planned = (usize, (TrialId, PlannedTask, Arc<Arm>));
+type IndexedTrial = (usize, (TrialId, PlannedTask, Arc<Arm>));
 
-struct Work {
+struct Dispatcher {
     context: Arc<RunContext>,
     permits: Arc<Semaphore>,
     running: JoinSet<(usize, DispatchedTrial)>,
     ends: Vec<(usize, DispatchedTrial)>,
-    until: Option<Until>,
+    until: Option<Deadline>,
     /// The trials that workers have finished, and when the list was read.
-    ended: (EndedTrials, Option<Instant>),
+    ended: (FinishedTrials, Option<Instant>),
 }
 
-impl Work {
+impl Dispatcher {
     /// Checks some of the trials that other workers held. Returns those that are still held or
     /// were not checked.
-    async fn look_again(&mut self, trials: Vec<Planned>) -> Vec<Planned> {
+    async fn recheck_held_trials(&mut self, trials: Vec<IndexedTrial>) -> Vec<IndexedTrial> {
         self.ended.1 = None;
         let mut open = Vec::new();
         for (index, trial) in trials {
-            match self.has_ended(&trial.0) {
-                true => self.end_elsewhere(index, &trial),
+            match self.is_listed_as_finished(&trial.0) {
+                true => self.record_finished_elsewhere(index, &trial),
                 false => open.push((index, trial)),
             }
         }
         fastrand::shuffle(&mut open);
-        let unchecked = open.split_off(open.len().min(CHECKED));
-        let mut elsewhere = self.look(open, false).await;
+        let unchecked = open.split_off(open.len().min(TRIALS_PER_CHECK));
+        let mut elsewhere = self.start_free_trials(open, false).await;
         elsewhere.extend(unchecked);
         elsewhere
     }
 
     /// Whether a worker has finished the trial, according to a list that is reread periodically.
-    fn has_ended(&mut self, id: &TrialId) -> bool {
-        if self.ended.1.is_none_or(|listed| listed.elapsed() > LISTED) {
+    fn is_listed_as_finished(&mut self, id: &TrialId) -> bool {
+        if self.ended.1.is_none_or(|listed| listed.elapsed() > MAX_LIST_AGE) {
             // Treat an unreadable list as empty: each trial's own claim decides.
-            let ended = self.context.run.ended().unwrap_or_default();
+            let ended = self.context.run.finished_trials().unwrap_or_default();
             self.ended = (ended, Some(Instant::now()));
         }
         self.ended.0.contains(id)
     }
 
-    fn end_elsewhere(&mut self, index: usize, (id, _, arm): &(TrialId, PlannedTask, Arc<Arm>)) {
+    fn record_finished_elsewhere(
+        &mut self,
+        index: usize,
+        (id, _, arm): &(TrialId, PlannedTask, Arc<Arm>),
+    ) {
         let (trial, arm) = (id.clone(), arm.name.clone());
-        self.context.tell(Progress::EndedElsewhere { trial, arm });
-        self.ends.push((index, DispatchedTrial { trial: id.clone(), end: Ok(End::Recorded) }));
+        self.context.send_progress(Progress::EndedElsewhere { trial, arm });
+        self.ends
+            .push((index, DispatchedTrial { trial: id.clone(), end: Ok(DispatchEnd::Recorded) }));
     }
 
     /// Starts each trial that no worker holds. Returns those that other workers hold.
-    async fn look(&mut self, trials: Vec<Planned>, first: bool) -> Vec<Planned> {
+    async fn start_free_trials(
+        &mut self,
+        trials: Vec<IndexedTrial>,
+        first: bool,
+    ) -> Vec<IndexedTrial> {
         let mut elsewhere = Vec::new();
         for (index, trial) in trials {
-            if self.has_ended(&trial.0) {
-                self.end_elsewhere(index, &trial);
+            if self.is_listed_as_finished(&trial.0) {
+                self.record_finished_elsewhere(index, &trial);
                 continue;
             }
             // Take the permit before spawning the task; spawned tasks would take permits in
             // arbitrary order.
             let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
-            if self.context.run.is_lost() {
+            if self.context.run.is_worker_presumed_dead() {
                 // Other workers may have taken over all of this worker's trials.
                 self.context.cancel.wind_down();
             }
-            if self.context.cancel.winds_down() {
+            if self.context.cancel.is_winding_down() {
                 break;
             }
             let (id, planned, arm) = &trial;
-            if self.until.is_some_and(|until| until.comes_before(&planned.task, arm)) {
-                let end = DispatchedTrial { trial: id.clone(), end: Ok(End::NoTime) };
+            if self.until.is_some_and(|until| until.leaves_no_time_for(&planned.task, arm)) {
+                let end = DispatchedTrial { trial: id.clone(), end: Ok(DispatchEnd::NoTime) };
                 self.ends.push((index, end));
                 continue;
             }
             let lease = match self.context.run.lease(id) {
-                Ok(Leased::Mine(lease)) => Some(lease),
-                Ok(Leased::Ended) => {
-                    self.end_elsewhere(index, &trial);
+                Ok(LeaseResult::Mine(lease)) => Some(lease),
+                Ok(LeaseResult::Ended) => {
+                    self.record_finished_elsewhere(index, &trial);
                     continue;
                 }
-                Ok(Leased::Elsewhere) => {
+                Ok(LeaseResult::Elsewhere) => {
                     if first {
                         let (trial, arm) = (id.clone(), arm.name.clone());
-                        self.context.tell(Progress::Elsewhere { trial, arm });
+                        self.context.send_progress(Progress::Elsewhere { trial, arm });
                     }
                     elsewhere.push((index, trial));
                     continue;
@@ -250,23 +262,26 @@ impl Work {
             let _permit = permit;
             let run = run_trial(&context, &id, &planned, &arm);
             let Some(mut lease) = lease else {
-                return (index, DispatchedTrial { trial: id.clone(), end: ended(run.await) });
+                return (
+                    index,
+                    DispatchedTrial { trial: id.clone(), end: to_dispatch_end(run.await) },
+                );
             };
             let end = tokio::select! {
                 end = run => Some(end),
-                () = lease.lost() => None,
+                () = lease.wait_until_lost() => None,
             };
             let end = match end {
                 Some(end) => {
                     if matches!(end, Ok(Some(_))) {
                         lease.end();
                     }
-                    ended(end)
+                    to_dispatch_end(end)
                 }
                 None => {
                     let (trial, arm) = (id.clone(), arm.name.clone());
-                    context.tell(Progress::TakenOver { trial, arm });
-                    Ok(End::TakenOver)
+                    context.send_progress(Progress::TakenOver { trial, arm });
+                    Ok(DispatchEnd::TakenOver)
                 }
             };
             drop(lease);
@@ -275,8 +290,8 @@ impl Work {
     }
 }
 
-fn ended(end: Result<Option<TrialEnd>, Fault>) -> Result<End, Fault> {
-    end.map(|end| end.map_or(End::NotStarted, |_| End::Recorded))
+fn to_dispatch_end(end: Result<Option<TrialEnd>, Fault>) -> Result<DispatchEnd, Fault> {
+    end.map(|end| end.map_or(DispatchEnd::NotStarted, |_| DispatchEnd::Recorded))
 }
 
 #[cfg(test)]

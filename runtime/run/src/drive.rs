@@ -8,32 +8,34 @@ use std::{
 
 use futures_util::FutureExt;
 use proctor_gateway::Meter;
-use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, between};
-use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
+use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, collect_patch};
+use proctor_sandbox_api::{Exhaustion, PreparedEnvironment, Sandbox, SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, ForkBrief, Session as _, Stop};
-use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
+use proctor_setup::{
+    HiddenCopies, LayerFindings, Preparation, Purpose, ReadySandbox, prepare_for_agent,
+};
 use proctor_types::{
     Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin,
-    Interruptions, Layer, Need, Outcome, SandboxCounts, SandboxSpec, Task, TrialId,
+    Interruptions, Layer, Outcome, ResourceAmount, SandboxCounts, SandboxSpec, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    Cancel, Progress, RunContext,
+    CancelSignal, Progress, RunContext,
     fault_policy::ScopeKind,
-    grading::{environment_record, with_named},
-    halts::Affected,
+    grading::{check_requirements, environment_record},
+    halts::TrialLocation,
     harbor,
     interrupted::can_resume,
-    material::material_of,
     network::{NetworkUser, SandboxNetwork},
     noise::{CounterDelta, noise},
-    own_sandbox::SecondSandbox,
-    recorder::{Now, Recorder, record_fault},
+    own_sandbox::ProgramSandbox,
+    recorder::{ActivityUpdate, Recorder, record_fault},
     resume_point::{ResumePoint, STARTED_AGAIN},
     session::{Client, SessionParts, TrialSession},
-    steps::Steps,
+    steps::StepSnapshots,
+    task_material::task_material,
 };
 
 /// Key of the journal note with the leak check's report.
@@ -49,11 +51,11 @@ pub(crate) struct Try<'a> {
     pub(crate) arm: &'a Arm,
     pub(crate) dir: &'a TrialDir,
     pub(crate) number: u32,
-    pub(crate) environment: &'a Prepared,
+    pub(crate) environment: &'a PreparedEnvironment,
     /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
     /// For a scaffold whose loop is a user's program: how to open that program's sandbox.
-    pub(crate) own: Option<&'a SecondSandbox>,
+    pub(crate) own: Option<&'a ProgramSandbox>,
     /// Set if the try continues an interrupted one or starts as a fork.
     pub(crate) past: Option<&'a ResumePoint>,
     /// Why the previous try was discarded although it was only interrupted.
@@ -65,7 +67,7 @@ impl Try<'_> {
     /// before or instead of an outcome; the journal then contains the events that led to it.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
-        let path = self.dir.trajectory();
+        let path = self.dir.trajectory_path();
         let journal = match self.past {
             None => Journal::create(path, self.number),
             Some(_) => {
@@ -75,8 +77,8 @@ impl Try<'_> {
             }
         };
         let journal = journal.map_err(record_fault)?;
-        let blobs = self.context.run.blobs_of(self.dir);
-        let recorder = Recorder::new(journal, blobs, self.on_now());
+        let blobs = self.context.run.trial_blobs(self.dir);
+        let recorder = Recorder::new(journal, blobs, self.activity_callback());
         if self.past.is_none() {
             recorder.append(Event::trial_started(self.id)).await?;
             if let Some(why) = self.started_again {
@@ -84,24 +86,24 @@ impl Try<'_> {
                 recorder.append(Event::Noted { note }).await?;
             }
         }
-        let Ready { sandbox, hidden } = tokio::select! {
+        let ReadySandbox { sandbox, hidden } = tokio::select! {
             ready = self.open() => ready?,
             // A thousand trials may be waiting to open a sandbox.
-            () = self.context.cancel.winding_down() => return Err(Cancel::fault()),
+            () = self.context.cancel.wait_for_wind_down() => return Err(CancelSignal::cancelled_fault()),
         };
         let mut own = None;
         let delta = CounterDelta::new(sandbox.as_ref());
         let places = (sandbox.as_ref(), &delta);
         let driven = tokio::select! {
             driven = self.drive(places, &mut own, &hidden, &recorder, begun) => driven,
-            () = self.context.cancel.told() => Err(Cancel::fault()),
+            () = self.context.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
         };
         let counts = delta.end().await;
         let ended = match driven {
             Ok(outcome) => self.conclude(&recorder, outcome, counts).await,
             Err(fault) => {
                 // Return the original fault even if these counts cannot be recorded.
-                let _ = measured(&recorder, counts).await;
+                let _ = record_counts(&recorder, counts).await;
                 Err(fault)
             }
         };
@@ -114,7 +116,7 @@ impl Try<'_> {
         for mut sandbox in own.into_iter().chain([sandbox]) {
             if let Err(fault) = sandbox.close().await {
                 let (trial, arm) = (self.id.clone(), self.arm.name.clone());
-                self.context.tell(Progress::NotClosed { trial, arm, fault });
+                self.context.send_progress(Progress::NotClosed { trial, arm, fault });
             }
         }
         ended
@@ -130,7 +132,7 @@ impl Try<'_> {
     ) -> Result<Arc<Tree>, Fault> {
         let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
         recorder.restore(handle, workdir, past, self.task.user.as_deref()).await?;
-        recorder.resume_counts(&past.responders, &past.changes).await;
+        recorder.add_resumed_counts(&past.responders, &past.changes).await;
         Ok(Arc::new(base))
     }
 
@@ -140,7 +142,7 @@ impl Try<'_> {
         mut outcome: Outcome,
         counts: Option<SandboxCounts>,
     ) -> Result<Outcome, Fault> {
-        measured(recorder, counts).await?;
+        record_counts(recorder, counts).await?;
         if let Some(counts) = counts {
             let waits = recorder.waits().filter(|_| self.arm.model.is_some());
             let since = self.past.map(|past| past.whole_steps);
@@ -152,19 +154,19 @@ impl Try<'_> {
         Ok(outcome)
     }
 
-    async fn open(&self) -> Result<Ready, Fault> {
+    async fn open(&self) -> Result<ReadySandbox, Fault> {
         let preparation = Preparation {
             backend: self.context.backend(self.arm.sandbox.kind)?.as_ref(),
             environment: self.environment,
             task: self.task,
             findings: self.leak_check,
-            limits: &limits_of(self.arm, self.task),
+            limits: &sandbox_limits(self.arm, self.task),
             mounts: &self.context.scaffold(self.arm)?.mounts(),
             label: self.id.to_string(),
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
-        let ready = with_named(ready, self.task).await?;
-        self.context.halts.clear_faults(&Affected::of(self.arm, self.id), ScopeKind::BackEnd);
+        let ready = check_requirements(ready, self.task).await?;
+        self.context.halts.clear_faults(&TrialLocation::new(self.arm, self.id), ScopeKind::BackEnd);
         Ok(ready)
     }
 
@@ -172,22 +174,22 @@ impl Try<'_> {
         &self,
         (sandbox, delta): (&dyn Sandbox, &CounterDelta<'_>),
         own: &mut Option<Box<dyn Sandbox>>,
-        hidden: &Hidden,
+        hidden: &HiddenCopies,
         recorder: &Arc<Recorder>,
         begun: Instant,
     ) -> Result<Outcome, Fault> {
         let handle = sandbox.handle();
         let on_finding = self.arm.leak_check.on_finding;
         let leaks =
-            prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
+            prepare_for_agent(handle, self.task, self.leak_check, hidden, on_finding).await?;
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         if self.task.harbor.is_some() {
             // Grading applies everything that the agent changed to a fresh container.
-            recorder.keep_all(harbor::outside_limits(self.context.outside)?).await;
-            harbor::prepare(handle).await?;
+            recorder.record_all_outside(harbor::outside_limits(self.context.outside)?).await;
+            harbor::prepare_sandbox(handle).await?;
         } else if can_resume(self.context.scaffold(self.arm)?.as_ref())? {
-            recorder.keep_outside(self.context.outside).await;
+            recorder.record_outside(self.context.outside).await;
         }
         let base = match self.past {
             None => {
@@ -213,7 +215,7 @@ impl Try<'_> {
                         environment: Some(environment_record(
                             self.environment,
                             self.task,
-                            &limits_of(self.arm, self.task),
+                            &sandbox_limits(self.arm, self.task),
                         )),
                     })
                     .await?;
@@ -228,22 +230,28 @@ impl Try<'_> {
 
         delta.begin().await;
         // The agent's clock starts here, because set-up time is not charged to the agent.
-        let shared = self.context.shared.of_arm(&self.arm.id);
-        let mut meter = Meter::new(harbor::budget_of(self.arm, self.task)).sharing(shared);
+        let shared = self.context.shared.meters_for_arm(&self.arm.id);
+        let mut meter = Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared(shared);
         if let Some(past) = self.past {
-            meter = meter.after(&past.used);
+            meter = meter.resume_from(&past.used);
         }
         let meter = Arc::new(meter);
-        recorder.count_by(Arc::clone(&meter));
+        recorder.set_meter(Arc::clone(&meter));
         let workdir = (Arc::clone(handle), workdir);
         let kept = self.past.map_or(0, |past| past.whole_steps);
-        let steps =
-            Steps::new(Arc::clone(recorder), workdir, Arc::clone(&meter), self.on_step(), kept);
+        let steps = StepSnapshots::new(
+            Arc::clone(recorder),
+            workdir,
+            Arc::clone(&meter),
+            self.step_callback(),
+            kept,
+        );
         let gateway = match &self.arm.model {
             None => None,
             Some(model) => {
                 let sink = Arc::clone(&steps) as Arc<dyn proctor_gateway::ExchangeSink>;
-                let opened = self.context.gateway.open_metered(model, Arc::clone(&meter), sink)?;
+                let opened =
+                    self.context.gateway.open_with_meter(model, Arc::clone(&meter), sink)?;
                 Some(Arc::new(opened))
             }
         };
@@ -261,7 +269,7 @@ impl Try<'_> {
         let network = SandboxNetwork::open(self.context, user).await?;
         let (tell, ending) = watch::channel(false);
         let mut session = TrialSession::new(SessionParts {
-            brief: self.brief(&network)?,
+            brief: self.build_brief(&network)?,
             handle: Arc::clone(handle),
             recorder: Arc::clone(recorder),
             steps,
@@ -276,7 +284,7 @@ impl Try<'_> {
             },
         });
         if let Some(past) = self.past {
-            session = session.after(past);
+            session = session.resume_from(past);
         }
         if session.brief().solution.is_some() {
             harbor::copy_solution(handle, self.task, self.base_dir).await?;
@@ -285,8 +293,8 @@ impl Try<'_> {
         // cancels a command that runs past a limit.
         let stopped = async {
             tokio::select! {
-                kind = meter.time_up() => Stop::Budget(kind),
-                stop = network.stopped() => stop,
+                kind = meter.wait_for_tool_limit() => Stop::Budget(kind),
+                stop = network.wait_for_stop() => stop,
             }
         };
         let mut driving = scaffold.drive(&mut session);
@@ -294,7 +302,7 @@ impl Try<'_> {
             ended = &mut driving => ended,
             stop = stopped => {
                 tell.send_replace(true);
-                if let Some(leave) = scaffold.leave_time() {
+                if let Some(leave) = scaffold.exit_timeout() {
                     // The driver's result no longer counts. If the sandbox broke in the meantime,
                     // the last snapshot detects that.
                     let _ = timeout(leave, &mut driving).await;
@@ -303,7 +311,7 @@ impl Try<'_> {
             }
         };
         drop(driving);
-        let ended = self.as_recorded(ended, &network);
+        let ended = self.prefer_gateway_record(ended, &network);
         let asked = scaffold.needs_model() && session.spent().steps == 0;
         let ended = if asked { require_response(ended, network.server().is_some()) } else { ended };
         // The client's next request was rejected. The snapshot was already taken when that request
@@ -319,29 +327,29 @@ impl Try<'_> {
             Err(Stop::Budget(budget)) => {
                 // If the endpoint used up the time limit, the result says nothing about the model.
                 if let Some(fault) =
-                    gateway.as_ref().and_then(|gateway| gateway.lost_to_the_endpoint(budget))
+                    gateway.as_ref().and_then(|gateway| gateway.lost_time_fault(budget))
                 {
                     return Err(fault);
                 }
-                session.limit_reached(BudgetScope::Trial, budget).await?;
+                session.record_limit(BudgetScope::Trial, budget).await?;
                 Ending::Budget { budget, scope: BudgetScope::Trial }
             }
             Err(Stop::SharedBudget(scope, budget)) => {
-                session.limit_reached(scope, budget).await?;
+                session.record_limit(scope, budget).await?;
                 Ending::Budget { budget, scope }
             }
             Err(Stop::Refused(why)) => Ending::ModelRefused { why },
             Err(Stop::Cancelled) => Ending::Cancelled,
-            Err(Stop::Fault(fault)) => match self.exhaustion(handle, &fault).await {
+            Err(Stop::Fault(fault)) => match self.exhaustion_reason(handle, &fault).await {
                 Some(why) => Ending::ScaffoldExited { cause: ExitCause::Crashed, why },
                 None => return Err(fault),
             },
         };
-        let (waited, in_tools) = (meter.waited(), meter.tool_time());
+        let (waited, in_tools) = (meter.wait_time(), meter.tool_time());
         let end = match session.finish(frozen).await {
             Ok(end) => end,
             // The last readable tree counts as the agent's work.
-            Err(fault) if self.exhaustion(handle, &fault).await.is_some() => {
+            Err(fault) if self.exhaustion_reason(handle, &fault).await.is_some() => {
                 recorder.last_tree().await
             }
             Err(fault) => return Err(fault),
@@ -353,7 +361,7 @@ impl Try<'_> {
             recorder,
         )
         .await?;
-        let left_out = self.collect(&base, &end, recorder).await?;
+        let left_out = self.collect_patch(&base, &end, recorder).await?;
         Ok(Outcome {
             schema_version: 1,
             ending,
@@ -389,14 +397,14 @@ impl Try<'_> {
     /// Prefers the gateway's record to the client's exit. The client may have exited because of a
     /// rejection that was not visible here yet, or because the endpoint rejected or cut off its
     /// last request.
-    fn as_recorded(
+    fn prefer_gateway_record(
         &self,
         ended: Result<Finish, Stop>,
         network: &SandboxNetwork,
     ) -> Result<Finish, Stop> {
-        match (ended, network.stopped().now_or_never()) {
+        match (ended, network.wait_for_stop().now_or_never()) {
             (Ok(_), Some(stop)) => Err(stop),
-            (Ok(Finish::Exited { cause, why }), None) => match network.rejected() {
+            (Ok(Finish::Exited { cause, why }), None) => match network.rejection() {
                 Some(stop) => Err(stop),
                 None => Ok(Finish::Exited { cause, why }),
             },
@@ -406,50 +414,58 @@ impl Try<'_> {
 
     /// Returns why the sandbox is unusable if the agent caused that within its limits. The trial
     /// then ends normally and its work is graded.
-    async fn exhaustion(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
-        let (how, why) = handle.exhausted(fault).await?;
-        (how != Exhausted::Refused).then(|| format!("its sandbox ended: {why}"))
+    async fn exhaustion_reason(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
+        let (how, why) = handle.diagnose_exhaustion(fault).await?;
+        (how != Exhaustion::Refused).then(|| format!("its sandbox ended: {why}"))
     }
 
-    fn on_now(&self) -> Box<dyn Fn(Now) + Send + Sync> {
+    fn activity_callback(&self) -> Box<dyn Fn(ActivityUpdate) + Send + Sync> {
         let context = Arc::clone(self.context);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
         Box::new(move |now| {
             let (trial, arm) = (trial.clone(), arm.clone());
             match now {
-                Now::Does(doing) => context.tell(Progress::Does { trial, arm, doing }),
-                Now::Waits(waiting) => context.tell(Progress::Waiting { trial, arm, waiting }),
-                // Shorter waits are not worth displaying, and the record contains them anyway.
-                Now::Waited(seconds) if seconds >= 1.0 => {
-                    context.tell(Progress::Waited { trial, arm, seconds });
+                ActivityUpdate::Does(doing) => {
+                    context.send_progress(Progress::Does { trial, arm, doing })
                 }
-                Now::Waited(_) => {}
+                ActivityUpdate::Waits(waiting) => {
+                    context.send_progress(Progress::Waiting { trial, arm, waiting })
+                }
+                // Shorter waits are not worth displaying, and the record contains them anyway.
+                ActivityUpdate::Waited(seconds) if seconds >= 1.0 => {
+                    context.send_progress(Progress::Waited { trial, arm, seconds });
+                }
+                ActivityUpdate::Waited(_) => {}
             }
         })
     }
 
-    fn on_step(&self) -> Box<dyn Fn(u64) + Send + Sync> {
+    fn step_callback(&self) -> Box<dyn Fn(u64) + Send + Sync> {
         let context = Arc::clone(self.context);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
         Box::new(move |step| {
-            context.tell(Progress::Stepped { trial: trial.clone(), arm: arm.clone(), step });
+            context.send_progress(Progress::Stepped {
+                trial: trial.clone(),
+                arm: arm.clone(),
+                step,
+            });
         })
     }
 
-    fn brief(&self, network: &SandboxNetwork) -> Result<Brief, Fault> {
+    fn build_brief(&self, network: &SandboxNetwork) -> Result<Brief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
         let announced = (self.arm.budget.disclosure == Disclosure::Announced)
-            .then(|| harbor::budget_of(self.arm, self.task));
+            .then(|| harbor::agent_budget(self.arm, self.task));
         // Only the `gold` scaffold receives the gold patch.
         let is_gold = self.arm.scaffold == "gold";
         let solution = if is_gold { harbor::solution_env(self.task)? } else { None };
         let gold = match is_gold && solution.is_none() {
-            true => Some(gold_of(self.task)?),
+            true => Some(gold_patch(self.task)?),
             false => None,
         };
         let single = self.arm.scaffold == "single-shot";
-        let material = if single { Some(material_of(self.task)?) } else { None };
+        let material = if single { Some(task_material(self.task)?) } else { None };
         let model = self.arm.model.as_ref();
         let listed_window = model.and_then(|model| self.context.gateway.context_window(model));
         Ok(Brief {
@@ -468,17 +484,17 @@ impl Try<'_> {
             max_output_tokens: self.arm.model.as_ref().and_then(|model| model.max_output_tokens),
             gold,
             solution,
-            replay: self.replay(),
+            replay: self.replay_trajectory(),
             model_endpoint: network.model(),
             material,
             tokenizer: self.arm.model.as_ref().and_then(|model| model.tokenizer.clone()),
             settings: self.arm.settings_table(),
-            fork: self.arm.forked_from.as_ref().map(|origin| self.fork(origin)),
+            fork: self.arm.forked_from.as_ref().map(|origin| self.fork_brief(origin)),
         })
     }
 
     /// Returns the conversation that a fork starts with.
-    fn fork(&self, origin: &ForkOrigin) -> ForkBrief {
+    fn fork_brief(&self, origin: &ForkOrigin) -> ForkBrief {
         let along = self.past.filter(|_| origin.conversation);
         let after = if origin.conversation { origin.step } else { 0 };
         ForkBrief {
@@ -488,12 +504,12 @@ impl Try<'_> {
     }
 
     /// Returns the trajectory that a `replay` arm names.
-    fn replay(&self) -> Option<std::path::PathBuf> {
+    fn replay_trajectory(&self) -> Option<std::path::PathBuf> {
         self.context.replay.get(&self.arm.name).cloned()
     }
 
     /// Computes the patch on the host from the two trees and stores it.
-    async fn collect(
+    async fn collect_patch(
         &self,
         base: &Arc<Tree>,
         end: &Arc<Tree>,
@@ -502,10 +518,10 @@ impl Try<'_> {
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
         let (base, end) = (Arc::clone(base), Arc::clone(end));
         let blobs = recorder.blobs().clone();
-        let make = move || between(&base, &end, &blobs, policy);
+        let make = move || collect_patch(&base, &end, &blobs, policy);
         let patch = self.context.comparing.run(make).await?.map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
-        let hash = recorder.blob(&patch.bytes)?;
+        let hash = recorder.store_blob(&patch.bytes)?;
         recorder
             .append(Event::PatchCollected {
                 bytes: patch.bytes.len() as u64,
@@ -533,7 +549,7 @@ fn require_response(ended: Result<Finish, Stop>, client: bool) -> Result<Finish,
     Err(Stop::Fault(Fault::new(Layer::Setup, what).hint(hint)))
 }
 
-async fn measured(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<(), Fault> {
+async fn record_counts(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<(), Fault> {
     match counts {
         Some(counts) => recorder.append(Event::SandboxMeasured { counts: Box::new(counts) }).await,
         None => Ok(()),
@@ -541,21 +557,21 @@ async fn measured(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<
 }
 
 /// Returns the arm's limits, raised to the memory and CPUs that the task may use.
-pub fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
-    raised(arm, task, Need::ceiling, Need::ceiling)
+pub fn sandbox_limits(arm: &Arm, task: &Task) -> SandboxSpec {
+    raise_limits(arm, task, ResourceAmount::ceiling, ResourceAmount::ceiling)
 }
 
 /// Returns the share of the machine to reserve for a grading. It is based on the task's minimum
 /// needs.
-pub(crate) fn reserved_of(arm: &Arm, task: &Task) -> SandboxSpec {
-    raised(arm, task, Need::floor, Need::floor)
+pub(crate) fn reserved_limits(arm: &Arm, task: &Task) -> SandboxSpec {
+    raise_limits(arm, task, ResourceAmount::floor, ResourceAmount::floor)
 }
 
-fn raised(
+fn raise_limits(
     arm: &Arm,
     task: &Task,
-    cpus: fn(&Need<f64>) -> f64,
-    memory: fn(&Need<u64>) -> u64,
+    cpus: fn(&ResourceAmount<f64>) -> f64,
+    memory: fn(&ResourceAmount<u64>) -> u64,
 ) -> SandboxSpec {
     let mut limits = arm.sandbox.clone();
     if let Some(resources) = &task.resources {
@@ -568,10 +584,10 @@ fn raised(
 }
 
 /// Returns the task's gold patch, which the `gold` scaffold applies.
-pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
+pub(crate) fn gold_patch(task: &Task) -> Result<String, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid);
-    let gold = proctor_patch::gold_of(task)
+    let gold = proctor_patch::gold_patch(task)
         .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?
         .ok_or_else(|| {
             fault(" has neither a gold patch nor a mask".into())

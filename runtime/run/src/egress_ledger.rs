@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use proctor_egress::{Ledger, Reading};
+use proctor_egress::{BodyLimits, Ledger};
 use proctor_forensics::Solution;
 use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
 
@@ -22,24 +22,24 @@ pub(crate) struct EgressLedger {
 }
 
 impl EgressLedger {
-    pub(crate) fn of(task: &Task, recorder: &Arc<Recorder>) -> Result<Self, Fault> {
-        let solution = Solution::of(task)?.map(Arc::new);
+    pub(crate) fn new(task: &Task, recorder: &Arc<Recorder>) -> Result<Self, Fault> {
+        let solution = Solution::from_task(task)?.map(Arc::new);
         Ok(Self { recorder: Arc::clone(recorder), solution, kept: AtomicUsize::new(0) })
     }
 }
 
 #[async_trait]
 impl Ledger for EgressLedger {
-    async fn step(&self) -> u64 {
+    async fn current_step(&self) -> u64 {
         self.recorder.step()
     }
 
-    fn reads(&self) -> Reading {
+    fn body_limits(&self) -> BodyLimits {
         let limits = self.solution.as_ref().map(|solution| solution.limits());
-        limits.map_or_else(Reading::default, |(each, together, _)| Reading { each, together })
+        limits.map_or_else(BodyLimits::default, |(each, together, _)| BodyLimits { each, together })
     }
 
-    async fn answered(&self, request: &mut UrlRequest, body: Vec<u8>) -> Result<(), Fault> {
+    async fn receive_body(&self, request: &mut UrlRequest, body: Vec<u8>) -> Result<(), Fault> {
         let Some(solution) = &self.solution else { return Ok(()) };
         let (.., most) = solution.limits();
         if self.kept.load(Ordering::Relaxed) >= most {
@@ -49,14 +49,15 @@ impl Ledger for EgressLedger {
         // Decompression may produce megabytes; keep it off the threads that serve other trials.
         let solution = Arc::clone(solution);
         let compared =
-            tokio::task::spawn_blocking(move || solution.is_in(&body).then_some(body)).await;
+            tokio::task::spawn_blocking(move || solution.is_contained_in(&body).then_some(body))
+                .await;
         let body = compared.map_err(|error| {
             let what = format!("comparing a response with the solution: {error}");
             Fault::new(Layer::Record, what)
         })?;
         if let Some(body) = body {
             self.kept.fetch_add(1, Ordering::Relaxed);
-            request.kept = Some(self.recorder.blob(&body)?);
+            request.kept = Some(self.recorder.store_blob(&body)?);
         }
         Ok(())
     }

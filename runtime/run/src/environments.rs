@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeMap, path::Path, time::Instant};
 
-use proctor_sandbox_api::{Backend, LayerSpec, Prepared};
-use proctor_setup::{Memo, Sources, base_of, on_image};
+use proctor_sandbox_api::{Backend, LayerSpec, PreparedEnvironment};
+use proctor_setup::{Memo, Sources, sandbox_base, with_image_settings};
 use proctor_types::{Cause, Fault, ImageSettings, Layer, Task, TaskId};
 
 use crate::FaultPolicy;
@@ -18,7 +18,7 @@ pub struct Environments {
     sources: Sources,
     /// Content digests of the local sources that the run was planned with.
     planned: BTreeMap<TaskId, String>,
-    built: Memo<(&'static str, String), (Prepared, ImageSettings)>,
+    built: Memo<(&'static str, String), (PreparedEnvironment, ImageSettings)>,
 }
 
 impl Environments {
@@ -28,7 +28,7 @@ impl Environments {
 
     /// Requires each task's source to match the digest that the run was planned with.
     #[must_use]
-    pub fn planned(self, planned: BTreeMap<TaskId, String>) -> Self {
+    pub fn with_planned_digests(self, planned: BTreeMap<TaskId, String>) -> Self {
         Self { planned, ..self }
     }
 
@@ -44,28 +44,29 @@ impl Environments {
         task: &Task,
         base_dir: &Path,
         policy: &FaultPolicy,
-    ) -> Result<(Prepared, ImageSettings, Option<f64>), Fault> {
+    ) -> Result<(PreparedEnvironment, ImageSettings, Option<f64>), Fault> {
         let key = (backend.name(), task.id.to_string());
         let mut built = None;
         let work = async || {
             let begun = Instant::now();
-            let image = backend.image_settings(&base_of(task, base_dir)?).await?;
-            let task = &on_image(task, &image)?;
+            let image = backend.image_settings(&sandbox_base(task, base_dir)?).await?;
+            let task = &with_image_settings(task, &image)?;
             let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
-            self.is_as_planned(task, &spec)?;
+            self.check_planned_digest(task, &spec)?;
             let prepared = backend.prepare(&spec).await?;
             if prepared.built {
                 built = Some(begun.elapsed().as_secs_f64());
             }
             Ok((prepared, image))
         };
-        let (prepared, image) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
+        let (prepared, image) =
+            self.built.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
         Ok((prepared, image, built))
     }
 
     /// Rejects a source that changed after planning: a run must not compare trials of two
     /// versions.
-    fn is_as_planned(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
+    fn check_planned_digest(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
         let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
             return Ok(());
         };
@@ -76,20 +77,21 @@ impl Environments {
         Err(Fault::new(Layer::Environment, what)
             .cause(Cause::Invalid)
             .hint("restore the source, or start a new run")
-            .lasting())
+            .into_permanent())
     }
 
     /// Returns the environment for programs that do not belong to a task. All of them share one.
-    pub(crate) async fn own(
+    pub(crate) async fn get_shared(
         &self,
         backend: &dyn Backend,
         spec: &LayerSpec,
         policy: &FaultPolicy,
-    ) -> Result<Prepared, Fault> {
+    ) -> Result<PreparedEnvironment, Fault> {
         // No task has an empty name, so this key is free.
         let key = (backend.name(), String::new());
         let work = async || Ok((backend.prepare(spec).await?, ImageSettings::default()));
-        let (prepared, _) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
+        let (prepared, _) =
+            self.built.get_or_compute(key, |fault| policy.is_retryable(fault), work).await?;
         Ok(prepared)
     }
 

@@ -10,13 +10,13 @@ use std::{
 use proctor_egress::Egress;
 use proctor_gateway::{Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
-use proctor_record::{Checked, RunDir, on_all_cores};
+use proctor_record::{CheckedTrial, RunDir, parallel_map};
 use proctor_sandbox_api::{Backend, Machine};
-use proctor_scaffold_api::{Say, ScaffoldSource, Scaffolds};
+use proctor_scaffold_api::{ProgressSink, ScaffoldSource, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{
     Arm, EndpointRates, Fault, FlakePolicy, GradingFile, Layer, RecordedArm, RecordedConfig,
-    RunRecord, SCRIPT, SandboxKind, TrialId, UserError, sha256_hex,
+    RunRecord, SCRIPT_URL_PREFIX, SandboxKind, TrialId, UserError, sha256_hex,
 };
 use serde_json::Value;
 use tokio::{
@@ -25,10 +25,10 @@ use tokio::{
 };
 
 use crate::{
-    Cancel, Capacity, ComparisonLimit, DispatchedTrial, End, Environments, FaultPolicy,
-    FrozenTests, Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress, RecordedState,
-    RunContext, RunError, SharedMeters, Verdicts, dispatch,
-    preflight::{PreflightSink, ask_models, look_for_images},
+    CancelSignal, Capacity, ComparisonLimit, DispatchEnd, DispatchedTrial, Environments,
+    FaultPolicy, FrozenTests, Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress,
+    RecordedState, RunContext, RunError, SharedMeters, VerdictCache, dispatch,
+    preflight::{PreflightSink, probe_models, report_images},
     scripts::Scripts,
     shared_rates, task_for_arm,
 };
@@ -38,7 +38,7 @@ const REPLAY: &str = "replay";
 
 /// Whether to regrade a patch that this grader has already graded in the same environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grading {
+pub enum RegradePolicy {
     /// Use the cached verdict.
     Once,
     /// Grade every patch again.
@@ -47,14 +47,14 @@ pub enum Grading {
 
 /// A certificate's findings about a plan's tests, and how grading treats them.
 #[derive(Debug, Default)]
-pub struct Flakes {
+pub struct FlakyTests {
     unreliable: BTreeMap<String, BTreeSet<String>>,
     policy: FlakePolicy,
 }
 
-impl Flakes {
+impl FlakyTests {
     /// Reads the certificate in a run's record. Reports what it does not cover.
-    pub fn of(record: &RunRecord, say: Say<'_>) -> Self {
+    pub fn from_record(record: &RunRecord, say: ProgressSink<'_>) -> Self {
         let Some(certificate) = &record.certificate else { return Self::default() };
         let kinds: BTreeSet<_> = record.arms.iter().map(|arm| arm.sandbox.kind).collect();
         for kind in kinds.into_iter().map(|kind| serde_json::json!(kind)) {
@@ -69,7 +69,7 @@ impl Flakes {
         // A certificate that was made only by attacks says nothing about individual tests.
         let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
         for task in repeated {
-            match certificate.unreliable(&task.task.id, &task.digest) {
+            match certificate.unreliable_tests(&task.task.id, &task.digest) {
                 Some(ids) => {
                     // An arm's `[statement]` changes what its agent receives but not the tests.
                     // The arm's clock may change a test, so use the digest per arm.
@@ -96,7 +96,7 @@ pub fn capacity(
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
 ) -> Machine {
     let machines = backends.values().map(|backend| backend.machine());
-    let there = machines.reduce(Machine::smaller).unwrap_or_else(Machine::here);
+    let there = machines.reduce(Machine::min).unwrap_or_else(Machine::detect);
     Machine {
         cpus: granted.cpus.unwrap_or(there.cpus),
         memory_mb: granted.memory_mb.unwrap_or(there.memory_mb),
@@ -108,7 +108,7 @@ pub fn capacity(
 ///
 /// # Errors
 /// A trajectory cannot be read, or has changed since the run was planned.
-fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
+fn replay_trajectories(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
     let mut found = BTreeMap::new();
     for RecordedArm { name, replay, .. } in &record.config.arms {
         let Some(path) = replay else { continue };
@@ -141,11 +141,11 @@ pub struct Execution<'a> {
     /// Folder for cached sources, leak checks and verdicts.
     pub cache: &'a Path,
     /// Whether cached verdicts count.
-    pub grading: Grading,
+    pub grading: RegradePolicy,
     /// The tests that grading cannot rely on.
-    pub flakes: Flakes,
+    pub flakes: FlakyTests,
     /// Receives notes and the progress of builds.
-    pub say: Say<'a>,
+    pub say: ProgressSink<'a>,
     /// Receives the preflight findings.
     pub hear: PreflightSink<'a>,
 }
@@ -157,49 +157,51 @@ impl Execution<'_> {
     ///
     /// # Errors
     /// Something that all trials need is missing. No trial has started in that case.
-    pub async fn start(self) -> Result<Running, RunError> {
+    pub async fn start(self) -> Result<RunningExecution, RunError> {
         let Self { run, mut plan, jobs, backends, scaffolds, cache, grading, flakes, say, hear } =
             self;
-        add_engines(&run, &backends)?;
+        record_engine_versions(&run, &backends)?;
         let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
         // Read the existing record only once: for ten thousand trials, this takes a second.
-        let trials = plan.chosen();
+        let trials = plan.selected_trials();
         let checked = check_all(&run, &trials);
         // Grading alone calls no model, so scripts need not be served or reported.
-        let is_scripted =
-            |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
+        let is_scripted = |arm: &Arm| {
+            arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT_URL_PREFIX))
+        };
         let mut waiting = trials.iter().zip(&checked).filter(|(_, one)| !one.finished);
         let asks_models = waiting.any(|((.., arm), _)| arm.model.is_some());
         let is_driven =
             trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
-        let before: Vec<RecordedState> = checked.iter().map(RecordedState::of).collect();
-        let known = trials.iter().zip(&checked).map(KnownTrial::of).collect();
+        let before: Vec<RecordedState> = checked.iter().map(RecordedState::from_checked).collect();
+        let known = trials.iter().zip(&checked).map(KnownTrial::from_checked).collect();
         let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
         let finished = read.filter(|(_, before)| **before == RecordedState::Finished);
-        let finished: HashMap<TrialId, Checked> = finished.map(|(read, _)| read).collect();
+        let finished: HashMap<TrialId, CheckedTrial> = finished.map(|(read, _)| read).collect();
         let scripts = Scripts::serve(if is_driven { &arms } else { &[] }, say).await?;
-        plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
+        plan.arms = arms.iter().map(|arm| Arc::new(scripts.with_server_url(arm))).collect();
         // Loading the token tables takes 0.2 s, so do it now rather than in the first step.
         if asks_models {
-            proctor_gateway::tokens::load().await;
+            proctor_gateway::tokens::load_tables().await;
         }
         let record = run.read_run()?;
-        let endpoints = scripts.limited(record.config.endpoints.values());
-        let scaffolds = scaffolds.with_bundles(&record, say).await?;
+        let endpoints = scripts.rates_with_server_urls(record.config.endpoints.values());
+        let scaffolds = scaffolds.scaffolds_with_bundles(&record, say).await?;
         let (progress, events) = unbounded_channel();
         let out = run.path().to_owned();
-        let parts = Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
+        let parts =
+            ContextParts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
         let context = Arc::new(context(run, &record, &plan, parts)?);
         if plan.preflight {
-            look_for_images(&context, &plan, hear).await?;
-            ask_models(&context, &plan, &out, hear).await?;
+            report_images(&context, &plan, hear).await?;
+            probe_models(&context, &plan, &out, hear).await?;
         }
         let handle = Handle(context.cancel.clone());
         let work = {
             let (context, plan) = (Arc::clone(&context), plan.clone());
             tokio::spawn(async move { dispatch(context, &plan, &before, jobs).await })
         };
-        Ok(Running {
+        Ok(RunningExecution {
             events: Some(events),
             known,
             finished,
@@ -207,7 +209,7 @@ impl Execution<'_> {
             plan,
             handle,
             _scripts: scripts,
-            work: Work(work),
+            work: TrialsTask(work),
         })
     }
 
@@ -215,38 +217,43 @@ impl Execution<'_> {
     ///
     /// # Errors
     /// Same as [`Self::start`].
-    pub async fn open(self) -> Result<Opened, RunError> {
+    pub async fn open(self) -> Result<OpenedRun, RunError> {
         let record = self.run.read_run()?;
-        let scaffolds = self.scaffolds.with_bundles(&record, self.say).await?;
-        self.opened(&record, scaffolds)
+        let scaffolds = self.scaffolds.scaffolds_with_bundles(&record, self.say).await?;
+        self.open_with_scaffolds(&record, scaffolds)
     }
 
     /// Opens the run to grade patches. No agent runs, so no bundle is built.
     ///
     /// # Errors
     /// Same as [`Self::start`].
-    pub fn open_for_grading(self) -> Result<Opened, RunError> {
+    pub fn open_for_grading(self) -> Result<OpenedRun, RunError> {
         let record = self.run.read_run()?;
-        let scaffolds = self.scaffolds.of_arms(&record.arms)?;
-        self.opened(&record, scaffolds)
+        let scaffolds = self.scaffolds.scaffolds_for_arms(&record.arms)?;
+        self.open_with_scaffolds(&record, scaffolds)
     }
 
-    fn opened(self, record: &RunRecord, scaffolds: Scaffolds) -> Result<Opened, RunError> {
+    fn open_with_scaffolds(
+        self,
+        record: &RunRecord,
+        scaffolds: Scaffolds,
+    ) -> Result<OpenedRun, RunError> {
         let Self { run, plan, backends, cache, grading, flakes, .. } = self;
         let (progress, events) = unbounded_channel();
         let endpoints = Vec::new();
-        let parts = Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
+        let parts =
+            ContextParts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
         let context = Arc::new(context(run, record, &plan, parts)?);
-        Ok(Opened { context, events })
+        Ok(OpenedRun { context, events })
     }
 }
 
 /// Everything that a context takes from an execution.
-struct Parts<'a> {
+struct ContextParts<'a> {
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &'a Path,
-    grading: Grading,
-    flakes: Flakes,
+    grading: RegradePolicy,
+    flakes: FlakyTests,
     scaffolds: Scaffolds,
     /// These have the same URLs as the plan.
     endpoints: Vec<EndpointRates>,
@@ -258,12 +265,12 @@ fn context(
     run: RunDir,
     record: &RunRecord,
     plan: &Plan,
-    parts: Parts<'_>,
+    parts: ContextParts<'_>,
 ) -> Result<RunContext, RunError> {
-    let Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress } = parts;
+    let ContextParts { backends, cache, grading, flakes, scaffolds, endpoints, progress } = parts;
     let RecordedConfig { grading: granted, resume, .. } = &record.config;
-    let capacity = Capacity::of(&capacity(granted, &backends));
-    let replay = replays(record)?;
+    let capacity = Capacity::new(&capacity(granted, &backends));
+    let replay = replay_trajectories(record)?;
     let sources = record.tasks.iter();
     let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
     let sources = sources.collect();
@@ -272,23 +279,24 @@ fn context(
     })?;
     let policy = RatePolicy::shipped()?;
     let endpoints = shared_rates(&run, endpoints, policy)?;
-    let gateway = Gateway::new(PriceTable::shipped()?)?.shared_rates(endpoints, policy);
+    let gateway = Gateway::new(PriceTable::shipped()?)?.with_shared_rates(endpoints, policy);
     Ok(RunContext {
-        shared: SharedMeters::of(&run, plan)?,
+        shared: SharedMeters::load(&run, plan)?,
         run: Arc::new(run),
         backends,
         scaffolds,
-        environments: Environments::new(Sources::new(cache.join("sources"))).planned(sources),
+        environments: Environments::new(Sources::new(cache.join("sources")))
+            .with_planned_digests(sources),
         leak_checks: LeakChecks::new(cache.join("leak-checks")),
         gateway: Arc::new(gateway),
         egress,
         grading: GradeOptions::default(),
         capacity,
         comparing: ComparisonLimit::default(),
-        frozen: FrozenTests::new((grading == Grading::Once).then(|| cache.join("frozen"))),
+        frozen: FrozenTests::new((grading == RegradePolicy::Once).then(|| cache.join("frozen"))),
         verdicts: match grading {
-            Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
-            Grading::Anew => None,
+            RegradePolicy::Once => Some(VerdictCache::new(cache.join("verdicts"))),
+            RegradePolicy::Anew => None,
         },
         unreliable: flakes.unreliable,
         flaky: flakes.policy,
@@ -303,12 +311,12 @@ fn context(
         halts: Halts::default(),
         replay,
         progress,
-        cancel: Cancel::default(),
+        cancel: CancelSignal::default(),
     })
 }
 
 /// Records the versions of the engines that the run uses, now that its back ends are connected.
-fn add_engines(
+fn record_engine_versions(
     run: &RunDir,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
 ) -> Result<(), RunError> {
@@ -330,11 +338,11 @@ fn add_engines(
 }
 
 /// Reads and checks the record of each trial.
-fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<Checked> {
+fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<CheckedTrial> {
     // If the trials cannot be listed, check each one separately.
-    let begun = run.begun().ok();
-    on_all_cores(trials, |(id, ..)| match &begun {
-        Some(begun) => run.check_begun(id, begun),
+    let begun = run.started_trial_dirs().ok();
+    parallel_map(trials, |(id, ..)| match &begun {
+        Some(begun) => run.check_started_trial(id, begun),
         None => run.check(id),
     })
 }
@@ -351,7 +359,9 @@ pub struct KnownTrial {
 }
 
 impl KnownTrial {
-    fn of(((id, _, arm), checked): (&(TrialId, PlannedTask, Arc<Arm>), &Checked)) -> Self {
+    fn from_checked(
+        ((id, _, arm), checked): (&(TrialId, PlannedTask, Arc<Arm>), &CheckedTrial),
+    ) -> Self {
         let resolved = checked.verdict.as_ref().map(|verdict| verdict.resolved);
         Self { id: id.clone(), arm: Arc::clone(arm), resolved }
     }
@@ -359,14 +369,14 @@ impl KnownTrial {
 
 /// Returns the trials to run, with their recorded verdicts.
 pub fn known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
-    let trials = plan.chosen();
+    let trials = plan.selected_trials();
     let checked = check_all(run, &trials);
-    trials.iter().zip(&checked).map(KnownTrial::of).collect()
+    trials.iter().zip(&checked).map(KnownTrial::from_checked).collect()
 }
 
 /// Stops an execution from outside.
 #[derive(Debug, Clone)]
-pub struct Handle(Cancel);
+pub struct Handle(CancelSignal);
 
 impl Handle {
     /// Starts nothing further. Steps and gradings in flight finish.
@@ -376,33 +386,33 @@ impl Handle {
 
     /// Closes all sandboxes now. Interrupted trials have no outcome and can be resumed.
     pub fn stop(&self) {
-        self.0.tell();
+        self.0.stop();
     }
 }
 
 /// The background task that runs trials. Dropping it aborts them.
-struct Work(JoinHandle<Vec<DispatchedTrial>>);
+struct TrialsTask(JoinHandle<Vec<DispatchedTrial>>);
 
-impl Drop for Work {
+impl Drop for TrialsTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// A running execution.
-pub struct Running {
+pub struct RunningExecution {
     events: Option<UnboundedReceiver<Progress>>,
     known: Vec<KnownTrial>,
-    finished: HashMap<TrialId, Checked>,
+    finished: HashMap<TrialId, CheckedTrial>,
     context: Arc<RunContext>,
     plan: Plan,
     handle: Handle,
     /// Kept alive because the trials call these scripted models.
     _scripts: Scripts,
-    work: Work,
+    work: TrialsTask,
 }
 
-impl Running {
+impl RunningExecution {
     /// Returns the stream of progress events the first time it is called. The stream ends after
     /// [`Self::close`] or when this value is dropped. Events are buffered in memory until they are
     /// received.
@@ -411,7 +421,7 @@ impl Running {
     }
 
     /// Returns the plan's trials with their verdicts from earlier executions.
-    pub fn known(&self) -> &[KnownTrial] {
+    pub fn known_trials(&self) -> &[KnownTrial] {
         &self.known
     }
 
@@ -436,44 +446,44 @@ impl Running {
     }
 
     /// Collects the faults that held trials back, and ends the stream of progress events.
-    pub fn close(self, trials: Vec<DispatchedTrial>) -> Ended {
+    pub fn close(self, trials: Vec<DispatchedTrial>) -> ExecutionResult {
         let Self { finished, context, plan, .. } = self;
-        let mut held = halted(&context, &plan, &trials);
+        let mut held = model_halts(&context, &plan, &trials);
         // A halt that holds up no trial was already reported when its trial ended.
         let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
         held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
-        Ended { trials, held, finished }
+        ExecutionResult { trials, held, finished }
     }
 
     /// Waits until all trials have ended. Returns how the execution ended.
     ///
     /// # Errors
     /// The execution was aborted.
-    pub async fn join(mut self) -> Result<Ended, RunError> {
+    pub async fn join(mut self) -> Result<ExecutionResult, RunError> {
         let trials = self.wait().await?;
         Ok(self.close(trials))
     }
 }
 
 /// How an execution ended.
-pub struct Ended {
+pub struct ExecutionResult {
     /// The trials in plan order.
     pub trials: Vec<DispatchedTrial>,
     /// The faults that held trials back.
     pub held: Vec<HeldTrials>,
     /// The trials that had finished before this execution, as read at its start.
-    pub finished: HashMap<TrialId, Checked>,
+    pub finished: HashMap<TrialId, CheckedTrial>,
 }
 
-impl Ended {
+impl ExecutionResult {
     /// Whether another execution could start a trial that was not started.
-    pub fn has_waiting(&self) -> bool {
-        self.trials.iter().any(|one| matches!(one.end, Ok(End::NotStarted)))
+    pub fn has_unstarted_trials(&self) -> bool {
+        self.trials.iter().any(|one| matches!(one.end, Ok(DispatchEnd::NotStarted)))
     }
 
     /// Whether a trial was skipped because this process has too little time left.
     pub fn is_out_of_time(&self) -> bool {
-        self.trials.iter().any(|one| matches!(one.end, Ok(End::NoTime)))
+        self.trials.iter().any(|one| matches!(one.end, Ok(DispatchEnd::NoTime)))
     }
 }
 
@@ -488,30 +498,30 @@ pub struct HeldTrials {
 
 /// Returns each fault for which the gateway halted a model, with the number of trials that were
 /// not started because of it.
-fn halted(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
+fn model_halts(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
             let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());
-            let halted = arm.model.as_ref().map(|model| context.gateway.halted(model, tools));
+            let halted = arm.model.as_ref().map(|model| context.gateway.halt_reason(model, tools));
             halted.flatten().as_ref() == Some(fault)
         };
         let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
         let waits = |end: &&DispatchedTrial| {
-            matches!(end.end, Ok(End::NotStarted)) && arms.contains(&&end.trial.arm)
+            matches!(end.end, Ok(DispatchEnd::NotStarted)) && arms.contains(&&end.trial.arm)
         };
         ends.iter().filter(waits).count()
     };
-    let halts = context.gateway.halts();
+    let halts = context.gateway.halt_faults();
     halts.into_iter().map(|fault| HeldTrials { trials: stopped(&fault), fault }).collect()
 }
 
 /// A run opened without running trials, to grade patches or inspect sandboxes.
-pub struct Opened {
+pub struct OpenedRun {
     context: Arc<RunContext>,
     events: UnboundedReceiver<Progress>,
 }
 
-impl Opened {
+impl OpenedRun {
     /// Returns the context and the stream of progress events. The stream ends when the context is
     /// dropped.
     pub fn into_parts(self) -> (Arc<RunContext>, UnboundedReceiver<Progress>) {

@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 use proctor_types::{Cause, Fault, Layer, from_toml};
 use serde::Deserialize;
 
-const SHIPPED: &str = include_str!("../../../configs/faults.toml");
+const SHIPPED_TOML: &str = include_str!("../../../configs/faults.toml");
 
 /// Growth factor of the wait after each failed try.
-const FACTOR: f64 = 4.0;
+const WAIT_GROWTH_FACTOR: f64 = 4.0;
 
 /// The fault table.
 #[derive(Debug, Clone)]
 pub struct FaultPolicy {
-    tries: Tries,
+    tries: RetryLimits,
     back_end: BackEndPatience,
     rows: BTreeMap<(Layer, Cause), Row>,
 }
@@ -31,7 +31,7 @@ pub(crate) enum ScopeKind {
 /// A scope in which a fault counts towards a halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Counts {
+pub(crate) struct HaltThreshold {
     pub(crate) scope: ScopeKind,
     /// Number of consecutive trials, or of tasks for `builds`.
     pub(crate) after: usize,
@@ -40,14 +40,14 @@ pub(crate) struct Counts {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    tries: Tries,
+    tries: RetryLimits,
     back_end: BackEndPatience,
     fault: Vec<Row>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tries {
+struct RetryLimits {
     most: u32,
     first_wait_seconds: f64,
     longest_wait_seconds: f64,
@@ -69,7 +69,7 @@ struct Row {
     #[serde(default)]
     goes_on: bool,
     #[serde(default)]
-    counts: Vec<Counts>,
+    counts: Vec<HaltThreshold>,
 }
 
 impl FaultPolicy {
@@ -78,13 +78,13 @@ impl FaultPolicy {
     /// # Errors
     /// The table is invalid. The fault names the location.
     pub fn shipped() -> Result<Self, Fault> {
-        Self::parse(SHIPPED)
+        Self::parse(SHIPPED_TOML)
             .map_err(|what| Fault::new(Layer::Setup, what).context("configs/faults.toml"))
     }
 
     /// Overrides the waits, so that tests need not wait for minutes.
     #[must_use]
-    pub fn patience(mut self, tries: Duration, back_end: Duration) -> Self {
+    pub fn with_waits(mut self, tries: Duration, back_end: Duration) -> Self {
         self.tries.first_wait_seconds = tries.as_secs_f64();
         self.back_end.patience_seconds = back_end.as_secs_f64();
         self
@@ -134,14 +134,14 @@ impl FaultPolicy {
     }
 
     /// Whether another try may succeed.
-    pub fn may_pass(&self, fault: &Fault) -> bool {
+    pub fn is_retryable(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.retry)
     }
 
     /// Whether a trial gets another try after `done` tries in this invocation, the last of which
     /// ended with `fault`.
-    pub fn again(&self, fault: &Fault, done: u32) -> bool {
-        self.may_pass(fault) && done < self.tries.most
+    pub fn should_retry(&self, fault: &Fault, done: u32) -> bool {
+        self.is_retryable(fault) && done < self.tries.most
     }
 
     /// Whether the next try can resume this one from its last recorded step, provided that the
@@ -150,20 +150,20 @@ impl FaultPolicy {
         self.row(fault).is_some_and(|row| row.goes_on)
     }
 
-    pub(crate) fn counts(&self, fault: &Fault) -> &[Counts] {
+    pub(crate) fn halt_thresholds(&self, fault: &Fault) -> &[HaltThreshold] {
         self.row(fault).map_or(&[], |row| &row.counts)
     }
 
     /// Returns the wait after the `done`-th try. It has jitter, so that trials that failed
     /// together do not retry together.
-    pub(crate) fn wait(&self, done: u32) -> Duration {
-        let doubled = FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
+    pub(crate) fn retry_delay(&self, done: u32) -> Duration {
+        let doubled = WAIT_GROWTH_FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
         let most = (self.tries.first_wait_seconds * doubled).min(self.tries.longest_wait_seconds);
         Duration::from_secs_f64(most * (0.5 + 0.5 * fastrand::f64()))
     }
 
     /// Returns how long to wait for an unavailable back end, and the interval between checks.
-    pub(crate) fn back_end(&self) -> (Duration, Duration) {
+    pub(crate) fn back_end_waits(&self) -> (Duration, Duration) {
         let seconds = Duration::from_secs_f64;
         (seconds(self.back_end.patience_seconds), seconds(self.back_end.look_seconds))
     }
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn only_transient_faults_are_retried_up_to_the_limit() {
         let policy = FaultPolicy::shipped().unwrap();
-        assert!(policy.again(&fault(Layer::Sandbox, Cause::Gone), 1));
-        assert!(!policy.again(&fault(Layer::Sandbox, Cause::Gone), 3));
+        assert!(policy.should_retry(&fault(Layer::Sandbox, Cause::Gone), 1));
+        assert!(!policy.should_retry(&fault(Layer::Sandbox, Cause::Gone), 3));
         let never = [
             (Layer::Sandbox, Cause::Refused),
             (Layer::Sandbox, Cause::Cancelled),
@@ -192,10 +192,10 @@ mod tests {
             (Layer::Record, Cause::NoSpace),
         ];
         for (layer, cause) in never {
-            assert!(!policy.again(&fault(layer, cause), 1), "{layer} {cause}");
+            assert!(!policy.should_retry(&fault(layer, cause), 1), "{layer} {cause}");
         }
         // A pair without a row falls back to the layer's `other` row.
-        assert!(policy.may_pass(&fault(Layer::Grade, Cause::Outage)));
+        assert!(policy.is_retryable(&fault(Layer::Grade, Cause::Outage)));
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
     fn waits_grow_up_to_the_maximum() {
         let policy = FaultPolicy::shipped().unwrap();
         for (done, most) in [(1, 1.0), (2, 4.0), (3, 16.0), (9, 30.0)] {
-            let wait = policy.wait(done).as_secs_f64();
+            let wait = policy.retry_delay(done).as_secs_f64();
             assert!((most / 2.0..=most).contains(&wait), "{done}: {wait}");
         }
     }
@@ -226,12 +226,13 @@ mod tests {
     #[test]
     fn fault_table_with_a_gap_or_duplicate_is_rejected() {
         let second = "[[fault]]\nlayer = \"grade\"\ncause = \"other\"\nretry = true\n";
-        let error = FaultPolicy::parse(&format!("{SHIPPED}\n{second}")).unwrap_err();
+        let error = FaultPolicy::parse(&format!("{SHIPPED_TOML}\n{second}")).unwrap_err();
         assert!(error.contains("grade, other: duplicate row"), "{error}");
-        let error = FaultPolicy::parse(&SHIPPED.replace("after = 3", "after = 0")).unwrap_err();
+        let error =
+            FaultPolicy::parse(&SHIPPED_TOML.replace("after = 3", "after = 0")).unwrap_err();
         assert!(error.contains("at least 1"), "{error}");
-        let start = SHIPPED.find("# --- grade").unwrap();
-        let error = FaultPolicy::parse(&SHIPPED[..start]).unwrap_err();
+        let start = SHIPPED_TOML.find("# --- grade").unwrap();
+        let error = FaultPolicy::parse(&SHIPPED_TOML[..start]).unwrap_err();
         assert!(error.contains("grade: no row"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Finds the first tree of a trial that resolves its task.
 
 /// Number of evenly spaced trees to grade before bisecting.
-const SAMPLE: usize = 4;
+const SAMPLE_SIZE: usize = 4;
 
 /// Chooses which trees to grade, one at a time, to find the first one that resolves the task.
 ///
@@ -24,7 +24,7 @@ impl FirstResolvedSearch {
         Self { verdicts }
     }
 
-    pub fn tell(&mut self, tree: usize, resolved: bool) {
+    pub fn record_verdict(&mut self, tree: usize, resolved: bool) {
         if let Some(verdict) = self.verdicts.get_mut(tree) {
             *verdict = Some(resolved);
         }
@@ -34,7 +34,7 @@ impl FirstResolvedSearch {
     pub fn next(&self) -> Option<usize> {
         let all = self.verdicts.len();
         let unknown = |tree: &usize| self.verdicts.get(*tree).is_some_and(Option::is_none);
-        let sample = (1..SAMPLE).map(|part| (all * part / SAMPLE).saturating_sub(1));
+        let sample = (1..SAMPLE_SIZE).map(|part| (all * part / SAMPLE_SIZE).saturating_sub(1));
         if let Some(tree) = sample.into_iter().find(unknown) {
             return Some(tree);
         }
@@ -51,7 +51,7 @@ impl FirstResolvedSearch {
     }
 
     /// Returns the first graded tree that resolves, and whether every tree before it was graded.
-    pub fn found(&self) -> (Option<usize>, bool) {
+    pub fn first_resolved(&self) -> (Option<usize>, bool) {
         let first = self.verdicts.iter().position(|verdict| *verdict == Some(true));
         let before = &self.verdicts[..first.unwrap_or(self.verdicts.len())];
         (first, before.iter().all(Option::is_some))
@@ -74,11 +74,11 @@ mod tests {
         let mut graded = 0;
         while let Some(tree) = search.next() {
             assert!(search.verdicts[tree].is_none(), "{tree} graded twice");
-            search.tell(tree, truth[tree]);
+            search.record_verdict(tree, truth[tree]);
             graded += 1;
             assert!(graded <= truth.len());
         }
-        let (first, exact) = search.found();
+        let (first, exact) = search.first_resolved();
         (first, exact, graded)
     }
 

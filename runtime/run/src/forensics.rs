@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use proctor_forensics::{Ended, Examiner, examine, exceptions, reason};
-use proctor_grade::Graded;
+use proctor_forensics::{EndedTrial, ExaminationInput, count_exceptions, examine, failure_reason};
+use proctor_grade::GradingResult;
 use proctor_record::{Remedy, TrialDir, read_journal};
-use proctor_types::{Fault, Layer, Task, standing};
+use proctor_types::{Fault, Layer, Task, remove_discarded_events};
 
 use crate::{RunContext, recorder::record_fault};
 
@@ -23,28 +23,34 @@ pub(crate) async fn add_forensics(
     task: &Arc<Task>,
     dir: &TrialDir,
     patch: &[u8],
-    graded: &mut Graded,
+    graded: &mut GradingResult,
 ) -> Result<(), Fault> {
-    let (task, blobs, path) = (Arc::clone(task), context.run.blobs_of(dir), dir.trajectory());
+    let (task, blobs, path) =
+        (Arc::clone(task), context.run.trial_blobs(dir), dir.trajectory_path());
     let outcome = dir.read_outcome().map_err(record_fault)?;
     let (patch, log, verdict) = (patch.to_vec(), graded.log.clone(), graded.verdict.clone());
     // This may read hundreds of manifests; keep it off the threads that serve other trials.
     let look = tokio::task::spawn_blocking(move || {
         let reading = read_journal(&path).map_err(record_fault)?;
-        if let Some(lost) = reading.lost() {
+        if let Some(lost) = reading.first_lost_line() {
             let fault = Fault::new(Layer::Record, lost.to_string());
-            return Err(fault.hint(Remedy::Copy.hint()).lasting());
+            return Err(fault.hint(Remedy::Copy.hint()).into_permanent());
         }
-        let events = standing(reading.events);
+        let events = remove_discarded_events(reading.events);
         let names = proctor_grade::test_names()?;
-        let look =
-            Examiner { task: &task, names, events: &events, blobs: Some(&blobs), patch: &patch };
+        let look = ExaminationInput {
+            task: &task,
+            names,
+            events: &events,
+            blobs: Some(&blobs),
+            patch: &patch,
+        };
         let found = examine(&look)?;
         let why = |outcome| {
             let (events, patch, log) = (&events, &patch, &log);
-            reason(&Ended { outcome, verdict: &verdict, events, patch, log })
+            failure_reason(&EndedTrial { outcome, verdict: &verdict, events, patch, log })
         };
-        let classes = exceptions(&verdict, &log)?;
+        let classes = count_exceptions(&verdict, &log)?;
         Ok((found, outcome.as_ref().map(why).transpose()?.flatten(), classes))
     });
     let (found, why, classes) = look

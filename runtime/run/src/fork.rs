@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use proctor_record::{Blobs, Journal, RecordError, Remedy, RunDir, Tree, TrialDir, read_journal};
 use proctor_types::{
-    Arm, Cause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, Layer, OutsideState, Spent,
-    TrialId, standing,
+    Arm, Cause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, Layer, OutsideState, Spending,
+    TrialId, remove_discarded_events,
 };
 
 use crate::{
     outside,
     recorder::record_fault,
-    resume_point::{cannot_be_restored, spent_after},
+    resume_point::{spent_after, unrestorable_reason},
 };
 
 /// The state of a trial after one of its steps.
@@ -37,19 +37,19 @@ impl ForkPoint {
     ///
     /// # Errors
     /// The journal is incomplete.
-    pub fn of(run: &RunDir, id: &TrialId, step: u64) -> Result<Result<Self, String>, Fault> {
-        let dir = run.trial_path(id);
-        if !dir.trajectory().exists() {
+    pub fn read(run: &RunDir, id: &TrialId, step: u64) -> Result<Result<Self, String>, Fault> {
+        let dir = run.trial_dir(id);
+        if !dir.trajectory_path().exists() {
             return Ok(Err("it has not started".into()));
         }
-        let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
-        if let Some(lost) = reading.lost() {
+        let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
+        if let Some(lost) = reading.first_lost_line() {
             let fault = Fault::new(Layer::Record, lost.to_string());
-            return Err(fault.hint(Remedy::Copy.hint()).lasting());
+            return Err(fault.hint(Remedy::Copy.hint()).into_permanent());
         }
         let (mut events, mut base, mut tree, mut steps) = (Vec::new(), None, None, 0);
         let mut outside = None;
-        for envelope in standing(reading.events) {
+        for envelope in remove_discarded_events(reading.events) {
             match &envelope.event {
                 Event::SetupFinished { base_snapshot, .. } => base = Some(base_snapshot.clone()),
                 Event::ModelAnswered { .. } => steps += 1,
@@ -57,7 +57,7 @@ impl ForkPoint {
                     if steps == step && base.is_some() && tree.is_none() =>
                 {
                     tree = Some(snapshot.clone());
-                    outside = kept(state.as_ref()).cloned();
+                    outside = kept_digest(state.as_ref()).cloned();
                     events.push(envelope);
                     continue;
                 }
@@ -74,8 +74,8 @@ impl ForkPoint {
                 _ => format!("the record of step {step} is incomplete"),
             }));
         };
-        let blobs = run.blobs_of(&dir);
-        if let Some(why) = cannot_be_restored(&blobs, &base, &tree).map_err(record_fault)? {
+        let blobs = run.trial_blobs(&dir);
+        if let Some(why) = unrestorable_reason(&blobs, &base, &tree).map_err(record_fault)? {
             return Ok(Err(why));
         }
         let is_submission = |one: &Envelope| {
@@ -84,14 +84,14 @@ impl ForkPoint {
         };
         let submitted = events.iter().any(is_submission);
         if let Some(digest) = &outside
-            && let Err(error) = outside::check(&blobs, digest)
+            && let Err(error) = outside::check_blobs(&blobs, digest)
         {
             return match error {
                 RecordError::Corrupt { .. } => Ok(Err(error.to_string())),
                 error => Err(record_fault(error)),
             };
         }
-        Ok(Ok(Self { events, base, tree, outside, submitted, step, blobs, pack: dir.pack() }))
+        Ok(Ok(Self { events, base, tree, outside, submitted, step, blobs, pack: dir.pack_path() }))
     }
 
     /// Returns the hash of the tree's manifest.
@@ -105,7 +105,7 @@ impl ForkPoint {
         self.events.iter().any(hinted)
     }
 
-    fn spent(&self) -> Spent {
+    fn spent(&self) -> Spending {
         spent_after(&self.events)
     }
 
@@ -115,7 +115,7 @@ impl ForkPoint {
     ///
     /// # Errors
     /// The record is incomplete, or writing fails.
-    pub fn begin(
+    pub fn start_trial(
         &self,
         run: &RunDir,
         id: &TrialId,
@@ -123,15 +123,15 @@ impl ForkPoint {
         origin: &ForkOrigin,
         same_model: bool,
     ) -> Result<(), Fault> {
-        let dir = run.trial(id).map_err(record_fault)?;
+        let dir = run.create_trial_dir(id).map_err(record_fault)?;
         if self.pack.exists() {
-            proctor_files::copy(&self.pack, &dir.pack()).map_err(|error| {
-                Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
+            proctor_files::copy(&self.pack, &dir.pack_path()).map_err(|error| {
+                Fault::new(Layer::Record, format!("{}: {error}", dir.pack_path().display()))
             })?;
         }
         let events = self.carried_events(id, arm, origin, same_model);
-        self.copy_blobs(&run.blobs_of(&dir), &events).map_err(record_fault)?;
-        Journal::begin_with(dir.trajectory(), 1, events).map_err(record_fault)
+        self.copy_blobs(&run.trial_blobs(&dir), &events).map_err(record_fault)?;
+        Journal::create_with_events(dir.trajectory_path(), 1, events).map_err(record_fault)
     }
 
     fn carried_events(
@@ -186,7 +186,7 @@ impl ForkPoint {
             match &envelope.event {
                 Event::SnapshotTaken { snapshot, outside, .. } => {
                     trees.insert(snapshot.clone());
-                    states.extend(kept(outside.as_ref()).cloned());
+                    states.extend(kept_digest(outside.as_ref()).cloned());
                 }
                 Event::ModelAttempted { request, body, .. } => {
                     named.extend(request.iter().chain(body).cloned());
@@ -214,7 +214,7 @@ impl ForkPoint {
             }
         }
         for state in states {
-            let layer = outside::load(&self.blobs, &state)?;
+            let layer = outside::load_layer(&self.blobs, &state)?;
             named.extend(layer.changed.into_iter().filter_map(|one| match one.entry.kind {
                 proctor_sandbox_api::wire::EntryKind::File => one.entry.hash,
                 _ => None,
@@ -228,7 +228,7 @@ impl ForkPoint {
     }
 }
 
-fn kept(state: Option<&OutsideState>) -> Option<&String> {
+fn kept_digest(state: Option<&OutsideState>) -> Option<&String> {
     match state {
         Some(OutsideState::Kept(digest)) => Some(digest),
         _ => None,
@@ -238,20 +238,21 @@ fn kept(state: Option<&OutsideState>) -> Option<&String> {
 /// Starts another try of a forked trial from the fork point. Copies the beginning from the
 /// previous try, whose record was set aside as evidence.
 pub(crate) fn restart(dir: &TrialDir, number: u32) -> Result<(), Fault> {
-    let before = TrialDir::at(dir.tries().join(number.saturating_sub(1).to_string()));
+    let before = TrialDir::new(dir.tries_dir().join(number.saturating_sub(1).to_string()));
     let mut events = Vec::new();
-    for envelope in read_journal(before.trajectory()).map_err(record_fault)?.events {
+    for envelope in read_journal(before.trajectory_path()).map_err(record_fault)?.events {
         let forked = matches!(envelope.event, Event::TrialForked { .. });
         events.push(envelope);
         if forked {
-            if before.pack().exists() {
-                proctor_files::copy(&before.pack(), &dir.pack()).map_err(|error| {
-                    Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
+            if before.pack_path().exists() {
+                proctor_files::copy(&before.pack_path(), &dir.pack_path()).map_err(|error| {
+                    Fault::new(Layer::Record, format!("{}: {error}", dir.pack_path().display()))
                 })?;
             }
-            return Journal::begin_with(dir.trajectory(), number, events).map_err(record_fault);
+            return Journal::create_with_events(dir.trajectory_path(), number, events)
+                .map_err(record_fault);
         }
     }
-    let what = format!("{}: the fork point is missing", before.trajectory().display());
+    let what = format!("{}: the fork point is missing", before.trajectory_path().display());
     Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).hint("fork the trial again"))
 }

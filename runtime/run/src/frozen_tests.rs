@@ -4,24 +4,25 @@
 use std::{fs, path::PathBuf};
 
 use proctor_grade::{
-    Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, given_by_gold, needs_freezing,
+    ExpectedEvidence, FrozenIds, GRADER, GradeOptions, GradingResult, expected_of_gold,
+    expected_of_strict_gold, needs_freezing,
 };
 use proctor_setup::Memo;
-use proctor_types::{Fault, Task, canonical, sha256_hex};
+use proctor_types::{Fault, Task, canonical_json, sha256_hex};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    GradingSandbox, drive::gold_of, grading::prepared_environment, recorder::record_fault,
-    wide::widened,
+    GradingSandbox, drive::gold_patch, grading::environment_key, recorder::record_fault,
+    wide_grading::with_whole_suite,
 };
 
 /// Keyed by task, environment, back end, limits and grader.
 pub struct FrozenTests {
     /// `None`: no disk cache, so results are determined again in every run.
     folder: Option<PathBuf>,
-    frozen: Memo<String, Frozen>,
-    expected: Memo<String, Expected>,
+    frozen: Memo<String, FrozenIds>,
+    expected: Memo<String, ExpectedEvidence>,
     suites: Memo<String, Vec<String>>,
 }
 
@@ -42,12 +43,12 @@ impl FrozenTests {
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
-    ) -> Result<Option<Frozen>, Fault> {
+    ) -> Result<Option<FrozenIds>, Fault> {
         if !needs_freezing(task) {
             return Ok(None);
         }
         let key = key("frozen", handle, task)?;
-        self.once(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
+        self.find_and_cache(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
     }
 
     /// Returns the evidence that the gold patch itself produces, if an earlier grading determined
@@ -56,15 +57,15 @@ impl FrozenTests {
     /// # Errors
     ///
     /// A record fault if the task cannot be serialized.
-    pub async fn known(
+    pub async fn cached_expected(
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
-    ) -> Result<Option<Expected>, Fault> {
+    ) -> Result<Option<ExpectedEvidence>, Fault> {
         let key = key("expected", handle, task)?;
-        match self.expected.known(&key).await {
+        match self.expected.get_cached(&key).await {
             Some(expected) => Ok(Some(expected)),
-            None => Ok(self.read(&key)),
+            None => Ok(self.read_cached(&key)),
         }
     }
 
@@ -80,24 +81,24 @@ impl FrozenTests {
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
-        (patch, graded): (&[u8], &Graded),
+        (patch, graded): (&[u8], &GradingResult),
         options: &GradeOptions,
-    ) -> Result<Option<Expected>, Fault> {
+    ) -> Result<Option<ExpectedEvidence>, Fault> {
         let seen = expected_of_gold(graded)?;
         if seen.is_empty() {
             return Ok(None);
         }
         let key = key("expected", handle, task)?;
-        let Ok(gold) = gold_of(task) else { return Ok(None) };
+        let Ok(gold) = gold_patch(task) else { return Ok(None) };
         let of_gold = || async {
             if patch == gold.as_bytes() {
                 return Ok(seen.clone());
             }
-            let graded = handle.strict(task, gold.as_bytes(), options).await?;
-            given_by_gold(&graded)
+            let graded = handle.grade_strict(task, gold.as_bytes(), options).await?;
+            expected_of_strict_gold(&graded)
         };
-        let expected = self.once(&self.expected, &key, of_gold).await?;
-        Ok(seen.has_any_of(&expected).then_some(expected))
+        let expected = self.find_and_cache(&self.expected, &key, of_gold).await?;
+        Ok(seen.intersects(&expected).then_some(expected))
     }
 
     /// Returns every test of the repository that passes both on the source and with gold; empty if
@@ -118,16 +119,16 @@ impl FrozenTests {
             if found.is_empty() {
                 return Ok(found);
             }
-            let all = widened(task, options, found);
+            let all = with_whole_suite(task, options, found);
             let options = GradeOptions { frozen: None, ..options.clone() };
-            let graded = handle.strict(&all, gold_of(task)?.as_bytes(), &options).await?;
+            let graded = handle.grade_strict(&all, gold_patch(task)?.as_bytes(), &options).await?;
             Ok(graded.verdict.pass_to_pass.passed)
         };
-        self.once(&self.suites, &key, find).await
+        self.find_and_cache(&self.suites, &key, find).await
     }
 
     /// Finds a value once and caches it. Faults are not cached, so the next caller tries again.
-    async fn once<T, F>(
+    async fn find_and_cache<T, F>(
         &self,
         memo: &Memo<String, T>,
         key: &str,
@@ -138,24 +139,24 @@ impl FrozenTests {
         F: Future<Output = Result<T, Fault>>,
     {
         let work = async || {
-            if let Some(kept) = self.read(key) {
+            if let Some(kept) = self.read_cached(key) {
                 return Ok(kept);
             }
             let found = find().await?;
-            self.keep(key, &found);
+            self.write_cached(key, &found);
             Ok(found)
         };
-        memo.get(key.to_owned(), |_| true, work).await
+        memo.get_or_compute(key.to_owned(), |_| true, work).await
     }
 
-    fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+    fn read_cached<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let file = self.folder.as_ref()?.join(key).with_extension("json");
         serde_json::from_slice(&proctor_files::read(&file).ok()?).ok()
     }
 
     /// Ignores write errors, because the value is only cached. The write is atomic, because
     /// another run may be reading.
-    fn keep<T: Serialize>(&self, key: &str, found: &T) {
+    fn write_cached<T: Serialize>(&self, key: &str, found: &T) {
         let Some(folder) = &self.folder else { return };
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(folder)?;
@@ -172,9 +173,9 @@ fn key(what: &str, handle: &GradingSandbox<'_>, task: &Task) -> Result<String, F
     let all = json!({
         "what": what,
         "grader": GRADER,
-        "place": prepared_environment(handle.backend, handle.environment, handle.findings),
+        "place": environment_key(handle.backend, handle.environment, handle.findings),
         "limits": handle.limits,
         "task": serde_json::to_value(task).map_err(record_fault)?,
     });
-    Ok(sha256_hex(canonical(&all).as_bytes()))
+    Ok(sha256_hex(canonical_json(&all).as_bytes()))
 }

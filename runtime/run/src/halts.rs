@@ -24,15 +24,15 @@ enum Scope {
 
 /// Where a trial runs, which determines its scopes.
 #[derive(Debug, Clone)]
-pub(crate) struct Affected {
+pub(crate) struct TrialLocation {
     pub(crate) back_end: SandboxKind,
     task: String,
     /// Identifies the trial.
     trial: String,
 }
 
-impl Affected {
-    pub(crate) fn of(arm: &Arm, id: &TrialId) -> Self {
+impl TrialLocation {
+    pub(crate) fn new(arm: &Arm, id: &TrialId) -> Self {
         Self { back_end: arm.sandbox.kind, task: id.task.to_string(), trial: id.to_string() }
     }
 
@@ -71,9 +71,14 @@ impl Halts {
     }
 
     /// Counts a fault that ended a trial. Halts each scope that reaches its limit.
-    pub(crate) fn note(&self, policy: &FaultPolicy, affected: &Affected, fault: &Fault) {
+    pub(crate) fn count_fault(
+        &self,
+        policy: &FaultPolicy,
+        affected: &TrialLocation,
+        fault: &Fault,
+    ) {
         let mut state = self.lock();
-        for counts in policy.counts(fault) {
+        for counts in policy.halt_thresholds(fault) {
             let scope = affected.scope(counts.scope);
             // Count builds by task: one bad environment says nothing about others, however many
             // trials wait for it.
@@ -89,17 +94,17 @@ impl Halts {
     }
 
     /// Clears the fault count, because an operation in this scope succeeded.
-    pub(crate) fn clear_faults(&self, affected: &Affected, kind: ScopeKind) {
+    pub(crate) fn clear_faults(&self, affected: &TrialLocation, kind: ScopeKind) {
         self.lock().met.remove(&affected.scope(kind));
     }
 
     /// Returns why a trial must not be started or retried. `built`: its environment exists, so
     /// halted builds do not matter.
-    pub(crate) fn of(&self, affected: &Affected, built: bool) -> Option<Fault> {
-        self.find(affected, built).map(|(_, fault)| fault)
+    pub(crate) fn halting_fault(&self, affected: &TrialLocation, built: bool) -> Option<Fault> {
+        self.find_halt(affected, built).map(|(_, fault)| fault)
     }
 
-    fn find(&self, affected: &Affected, built: bool) -> Option<(Scope, Fault)> {
+    fn find_halt(&self, affected: &TrialLocation, built: bool) -> Option<(Scope, Fault)> {
         let kinds = [ScopeKind::Run, ScopeKind::BackEnd, ScopeKind::Builds, ScopeKind::Task];
         let state = self.lock();
         kinds.into_iter().filter(|kind| !built || *kind != ScopeKind::Builds).find_map(|kind| {
@@ -109,9 +114,9 @@ impl Halts {
         })
     }
 
-    /// Like `of`, but also counts the trial as waiting.
-    pub(crate) fn holds_back(&self, affected: &Affected, built: bool) -> bool {
-        let Some((scope, _)) = self.find(affected, built) else { return false };
+    /// Like `halting_fault`, but also counts the trial as waiting.
+    pub(crate) fn hold_back_if_halted(&self, affected: &TrialLocation, built: bool) -> bool {
+        let Some((scope, _)) = self.find_halt(affected, built) else { return false };
         if let Some(halt) = self.lock().halted.get_mut(&scope) {
             halt.waiting += 1;
         }
@@ -132,8 +137,8 @@ mod tests {
 
     const NATIVE: SandboxKind = SandboxKind::Native;
 
-    fn at(back_end: SandboxKind, task: &str, trial: &str) -> Affected {
-        Affected { back_end, task: task.to_owned(), trial: trial.to_owned() }
+    fn location(back_end: SandboxKind, task: &str, trial: &str) -> TrialLocation {
+        TrialLocation { back_end, task: task.to_owned(), trial: trial.to_owned() }
     }
 
     fn fault(layer: Layer, cause: Cause) -> Fault {
@@ -144,20 +149,23 @@ mod tests {
     fn consecutive_faults_halt_only_their_scope() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
         let broken = fault(Layer::Sandbox, Cause::Other);
-        let affected = at(NATIVE, "t", "1");
-        halts.note(&policy, &affected, &broken);
-        halts.note(&policy, &affected, &broken);
-        halts.note(&policy, &at(NATIVE, "t", "2"), &broken);
-        assert!(halts.of(&affected, true).is_none(), "a trial counts once");
+        let affected = location(NATIVE, "t", "1");
+        halts.count_fault(&policy, &affected, &broken);
+        halts.count_fault(&policy, &affected, &broken);
+        halts.count_fault(&policy, &location(NATIVE, "t", "2"), &broken);
+        assert!(halts.halting_fault(&affected, true).is_none(), "a trial counts once");
         halts.clear_faults(&affected, ScopeKind::BackEnd);
         for trial in ["3", "4"] {
-            halts.note(&policy, &at(NATIVE, "t", trial), &broken);
+            halts.count_fault(&policy, &location(NATIVE, "t", trial), &broken);
         }
-        assert!(halts.of(&affected, true).is_none(), "the count restarted");
-        halts.note(&policy, &at(NATIVE, "u", "5"), &broken);
-        assert_eq!(halts.of(&affected, true), Some(broken));
-        assert!(halts.of(&at(SandboxKind::Docker, "t", "6"), true).is_none());
-        assert!(halts.holds_back(&affected, true) && halts.holds_back(&affected, true));
+        assert!(halts.halting_fault(&affected, true).is_none(), "the count restarted");
+        halts.count_fault(&policy, &location(NATIVE, "u", "5"), &broken);
+        assert_eq!(halts.halting_fault(&affected, true), Some(broken));
+        assert!(halts.halting_fault(&location(SandboxKind::Docker, "t", "6"), true).is_none());
+        assert!(
+            halts.hold_back_if_halted(&affected, true)
+                && halts.hold_back_if_halted(&affected, true)
+        );
         assert_eq!(halts.all().iter().map(|halt| halt.waiting).collect::<Vec<_>>(), [2]);
     }
 
@@ -166,15 +174,24 @@ mod tests {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
         let line = fault(Layer::Environment, Cause::SetupLine);
         for trial in ["1", "2", "3", "4"] {
-            halts.note(&policy, &at(NATIVE, "bad", trial), &line);
+            halts.count_fault(&policy, &location(NATIVE, "bad", trial), &line);
         }
-        let other = at(NATIVE, "good", "5");
-        assert!(halts.of(&at(NATIVE, "bad", "6"), false).is_some(), "the task itself waits");
-        assert!(halts.of(&other, false).is_none(), "one bad task does not halt all builds");
+        let other = location(NATIVE, "good", "5");
+        assert!(
+            halts.halting_fault(&location(NATIVE, "bad", "6"), false).is_some(),
+            "the task itself waits"
+        );
+        assert!(
+            halts.halting_fault(&other, false).is_none(),
+            "one bad task does not halt all builds"
+        );
         for task in ["b", "c"] {
-            halts.note(&policy, &at(NATIVE, task, task), &line);
+            halts.count_fault(&policy, &location(NATIVE, task, task), &line);
         }
-        assert!(halts.of(&other, false).is_some() && halts.of(&other, true).is_none());
+        assert!(
+            halts.halting_fault(&other, false).is_some()
+                && halts.halting_fault(&other, true).is_none()
+        );
     }
 
     #[test]
@@ -188,7 +205,7 @@ mod tests {
                 (Layer::Model, Cause::Outage),
                 (Layer::Grade, Cause::Other),
             ] {
-                halts.note(&policy, &at(NATIVE, "t", &trial), &fault(layer, cause));
+                halts.count_fault(&policy, &location(NATIVE, "t", &trial), &fault(layer, cause));
             }
         }
         assert!(halts.all().is_empty());

@@ -12,52 +12,54 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use proctor_egress::Ledger;
 use proctor_grade::{
-    Graded,
+    GradingResult,
     harbor::{Verification, verify},
 };
-use proctor_harbor::{Folder, InputFile, Rules, SOLVE, fill_env};
+use proctor_harbor::{Folder, InputFile, Rules, SOLVE_SCRIPT, expand_env};
 use proctor_record::{Blobs, Remedy, Tree, TrialDir, read_journal};
 use proctor_sandbox_api::{
     SandboxHandle,
-    wire::{Layer as SandboxLayer, RawPath},
+    wire::{LayerDiff as SandboxLayer, RawPath},
 };
-use proctor_setup::{ApplyError, Purpose, Ready, apply_parts, lay_inputs, make_logs};
+use proctor_setup::{
+    ApplyError, Purpose, ReadySandbox, apply_graded_patch, copy_inputs, create_log_dirs,
+};
 use proctor_types::{
     Arm, Budget, Cause, Event, Fault, Harbor, Layer, NetworkPolicy, OutsideState, Task, TaskId,
-    TrialId, standing,
+    TrialId, remove_discarded_events,
 };
 use serde_json::{Map, Value, json};
 
 use self::{
-    artifacts::artifacts,
-    network::{Requests, policy_of},
+    artifacts::select_artifacts,
+    network::{Requests, network_policy},
 };
 use crate::{
     GradingSandbox, OutsideLimits, PlannedTask, RunContext,
-    drive::{limits_of, reserved_of},
-    grading::{STRICT, closed, environment_record, measured},
+    drive::{reserved_limits, sandbox_limits},
+    fault_handling::TrialEnvironment,
+    grading::{STRICT, add_noise, close_and_return, environment_record},
     network::SandboxNetwork,
     noise::noise,
     outside,
-    patience::TrialEnvironment,
     recorder::{Recorder, record_fault},
     restore::restore,
 };
 
 /// Note key: the verifier's findings in the agent's own container.
-pub const IN_PLACE: &str = "verified in place";
+pub const IN_PLACE_NOTE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
 const SOLUTION: &str = "/solution";
 
-fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
+fn require_harbor(task: &Task) -> Result<&Harbor, Fault> {
     task.harbor.as_ref().ok_or_else(|| {
         Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
     })
 }
 
 /// Returns the arm's budget, capped at the task's own limit on the agent's time.
-pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
+pub(crate) fn agent_budget(arm: &Arm, task: &Task) -> Budget {
     let mut budget = arm.budget.clone();
     if let Some(limit) = task.harbor.as_ref().and_then(|harbor| harbor.agent_seconds) {
         budget.wall_seconds = Some(budget.wall_seconds.map_or(limit, |own| own.min(limit)));
@@ -69,7 +71,7 @@ pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
 /// arm's network.
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
-    Some(policy_of(&harbor.agent_network, arm))
+    Some(network_policy(&harbor.agent_network, arm))
 }
 
 /// Returns the limits for state outside the work directory of a Harbor trial. They are generous
@@ -86,8 +88,8 @@ pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault>
 }
 
 /// Creates the directories that Harbor's containers provide for agents.
-pub(crate) async fn prepare(handle: &SandboxHandle) -> Result<(), Fault> {
-    let made = make_logs(handle, &["agent", "artifacts"]).await;
+pub(crate) async fn prepare_sandbox(handle: &SandboxHandle) -> Result<(), Fault> {
+    let made = create_log_dirs(handle, &["agent", "artifacts"]).await;
     made.map_err(|error| error.fault("creating the log folders"))
 }
 
@@ -97,15 +99,15 @@ pub(crate) fn solution_env(task: &Task) -> Result<Option<Vec<(String, String)>>,
     let Some(env) = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref()) else {
         return Ok(None);
     };
-    resolved_env(task, "solution.env", env).map(Some)
+    resolve_env(task, "solution.env", env).map(Some)
 }
 
-fn resolved_env(
+fn resolve_env(
     task: &Task,
     key: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, String)>, Fault> {
-    let env = fill_env(env, &|name| std::env::var(name).ok()).map_err(|why| {
+    let env = expand_env(env, &|name| std::env::var(name).ok()).map_err(|why| {
         Fault::new(Layer::Setup, format!("{}: {key}: {why}", task.id))
             .cause(Cause::Invalid)
             .hint("set the variable in Proctor's environment")
@@ -119,20 +121,20 @@ pub(crate) async fn copy_solution(
     task: &Task,
     base_dir: &Path,
 ) -> Result<(), Fault> {
-    let files = inputs(task, base_dir, "solution")?;
-    let laid = lay_inputs(handle, SOLUTION, &files, SOLVE, true).await;
+    let files = read_inputs(task, base_dir, "solution")?;
+    let laid = copy_inputs(handle, SOLUTION, &files, SOLVE_SCRIPT, true).await;
     laid.map_err(|error| error.fault("copying the solution"))
 }
 
 /// Returns the files in a folder of the task's directory. The directory must not have changed
 /// since planning.
-fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
+fn read_inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
     let wrong = |why: String| {
         let what = format!("{}: {}: {why}", task.id, base_dir.display());
-        Fault::new(Layer::Setup, what).cause(Cause::Invalid).lasting()
+        Fault::new(Layer::Setup, what).cause(Cause::Invalid).into_permanent()
     };
     let folder = Folder::open(base_dir).map_err(|error| wrong(error.to_string()))?;
-    if folder.digest().map_err(wrong)? != harbor_of(task)?.digest {
+    if folder.digest().map_err(wrong)? != require_harbor(task)?.digest {
         let why = "the folder has changed since the run was planned".to_owned();
         return Err(wrong(why).hint("restore the folder, or start a new run"));
     }
@@ -146,15 +148,15 @@ async fn run_verifier(
     (arm, task, base_dir): (&Arm, &Task, &Path),
     handle: &Arc<SandboxHandle>,
     shared: bool,
-) -> Result<Graded, Fault> {
-    let harbor = harbor_of(task)?;
-    let tests = inputs(task, base_dir, "tests")?;
+) -> Result<GradingResult, Fault> {
+    let harbor = require_harbor(task)?;
+    let tests = read_inputs(task, base_dir, "tests")?;
     let bundled = harbor.verifier.separate.as_ref().is_some_and(|separate| separate.bundled);
     let requests = Arc::new(Requests::default());
     let ledger = Arc::clone(&requests) as Arc<dyn Ledger>;
-    let policy = policy_of(&harbor.verifier.network, arm);
-    let network = SandboxNetwork::of_verifier(context, &policy, task, handle, ledger).await?;
-    let mut env = resolved_env(task, "verifier.env", &harbor.verifier.env)?;
+    let policy = network_policy(&harbor.verifier.network, arm);
+    let network = SandboxNetwork::open_for_verifier(context, &policy, task, handle, ledger).await?;
+    let mut env = resolve_env(task, "verifier.env", &harbor.verifier.env)?;
     env.extend(network.env()?);
     let verification = Verification { task, tests: &tests, env: &env, shared, bundled };
     let graded = verify(handle, &verification).await;
@@ -162,7 +164,7 @@ async fn run_verifier(
     let mut graded = graded?;
     ended?;
     if let Some(url) = requests.unreachable()
-        && ran_nothing(&graded)?
+        && has_no_results(&graded)?
     {
         let what = format!(
             "{}: the verifier could not download its tools: {url} has a private address on this machine",
@@ -171,14 +173,14 @@ async fn run_verifier(
         let hint = "if it is your own mirror, add its address to the arm's `network.private`";
         return Err(Fault::new(Layer::Grade, what).cause(Cause::Unreachable).hint(hint));
     }
-    graded.log.extend(requests.lines());
+    graded.log.extend(requests.log_lines());
     Ok(graded)
 }
 
 /// Whether the verifier gave no reward and ran no test.
-fn ran_nothing(graded: &Graded) -> Result<bool, Fault> {
+fn has_no_results(graded: &GradingResult) -> Result<bool, Fault> {
     let rules = Rules::get().map_err(|why| Fault::new(Layer::Grade, why))?;
-    let Graded { verdict, log, .. } = graded;
+    let GradingResult { verdict, log, .. } = graded;
     Ok(verdict.tests.is_empty()
         && verdict.rewards.values().all(|reward| *reward <= 0.0)
         && !rules.ran_tests(&String::from_utf8_lossy(log)))
@@ -201,10 +203,12 @@ pub(crate) async fn verify_in_place(
         return Ok(());
     }
     let found = match run_verifier(context, (arm, task, base_dir), handle, true).await {
-        Ok(graded) => json!({ "verdict": graded.verdict, "log": recorder.blob(&graded.log)? }),
+        Ok(graded) => {
+            json!({ "verdict": graded.verdict, "log": recorder.store_blob(&graded.log)? })
+        }
         Err(fault) => json!({ "fault": fault }),
     };
-    let note = Map::from_iter([(IN_PLACE.to_owned(), found)]);
+    let note = Map::from_iter([(IN_PLACE_NOTE.to_owned(), found)]);
     recorder.append(Event::Noted { note }).await
 }
 
@@ -225,13 +229,13 @@ struct FinalState {
 
 impl FinalState {
     fn read(dir: &TrialDir) -> Result<Self, Fault> {
-        let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
-        if let Some(lost) = reading.lost() {
+        let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
+        if let Some(lost) = reading.first_lost_line() {
             let fault = Fault::new(Layer::Record, lost.to_string());
-            return Err(fault.hint(Remedy::Copy.hint()).lasting());
+            return Err(fault.hint(Remedy::Copy.hint()).into_permanent());
         }
         let mut found = Self::default();
-        for envelope in standing(reading.events) {
+        for envelope in remove_discarded_events(reading.events) {
             match envelope.event {
                 Event::SetupFinished { base_snapshot, .. } => found.tree = Some(base_snapshot),
                 Event::TrialForked { snapshot, outside, .. } => {
@@ -245,7 +249,7 @@ impl FinalState {
                 }
                 Event::PatchCollected { hash, .. } => found.patch = Some(hash),
                 Event::Noted { note } => {
-                    found.in_place = note.get(IN_PLACE).cloned().or(found.in_place);
+                    found.in_place = note.get(IN_PLACE_NOTE).cloned().or(found.in_place);
                 }
                 _ => {}
             }
@@ -264,14 +268,14 @@ enum VerifierInput<'a> {
     },
 }
 
-fn state<'a>(
+fn verifier_input<'a>(
     task: &Task,
     recorded: FinalState,
     patch: &'a [u8],
 ) -> Result<VerifierInput<'a>, Fault> {
     let fault = |what: String| {
         // Lasting, because retrying cannot help. Other trials of the task continue.
-        Fault::new(Layer::Grade, format!("{}: {what}", task.id)).lasting()
+        Fault::new(Layer::Grade, format!("{}: {what}", task.id)).into_permanent()
     };
     let Some(tree) = recorded.tree else { return Ok(VerifierInput::Patch(patch)) };
     if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
@@ -300,7 +304,7 @@ pub(crate) async fn grade(
     planned: &PlannedTask,
     arm: &Arm,
     patch: &[u8],
-) -> Result<Graded, Fault> {
+) -> Result<GradingResult, Fault> {
     let agents = context.environment(id, planned, arm).await?;
     let backend = context.backend(arm.sandbox.kind)?;
     let verifiers = match verifier_task(&planned.task) {
@@ -314,9 +318,9 @@ pub(crate) async fn grade(
     let agent = Arc::clone(&agents.planned.task);
     let TrialEnvironment { planned, environment, findings } = verifiers.unwrap_or(agents);
     let task = planned.task.as_ref();
-    let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
-    let dir = context.run.trial_path(id);
-    let blobs = context.run.blobs_of(&dir);
+    let (limits, reserved) = (sandbox_limits(arm, task), reserved_limits(arm, task));
+    let dir = context.run.trial_dir(id);
+    let blobs = context.run.trial_blobs(&dir);
     let recorded = FinalState::read(&dir)?;
     if context.harbor_shared
         && let Some(found) = &recorded.in_place
@@ -325,7 +329,7 @@ pub(crate) async fn grade(
         graded.verdict.environment = Some(environment_record(&environment, task, &limits));
         return Ok(graded);
     }
-    let state = state(&agent, recorded, patch)?;
+    let state = verifier_input(&agent, recorded, patch)?;
     let handle = GradingSandbox {
         backend: backend.as_ref(),
         environment: &environment,
@@ -336,19 +340,20 @@ pub(crate) async fn grade(
         cancel: &context.cancel,
         capacity: &context.capacity,
     };
-    let _share = handle.share().await?;
-    let Ready { sandbox, .. } = handle.open(task, Purpose::Testing).await?;
+    let _share = handle.reserve_capacity().await?;
+    let ReadySandbox { sandbox, .. } = handle.open(task, Purpose::Testing).await?;
     let (graded, counts) = {
         let inside = Arc::clone(sandbox.handle());
         let grades = async {
             copy_result(&inside, &agent, &state, &blobs).await?;
             run_verifier(context, (arm, task, &planned.base_dir), &inside, false).await
         };
-        handle.with_counts(sandbox.as_ref(), Box::pin(grades)).await
+        handle.measure_grading(sandbox.as_ref(), Box::pin(grades)).await
     };
     let noise = noise(counts, None, None)?;
-    let graded = closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await?;
-    let mut graded = handle.named(graded, task);
+    let graded =
+        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT, noise))).await?;
+    let mut graded = handle.with_environment_record(graded, task);
     graded.verdict.task = agent.id.clone();
     Ok(graded)
 }
@@ -386,54 +391,57 @@ async fn copy_result(
     {
         let VerifierInput::Recorded { tree, outside } = state else {
             let what = format!("{}: its verifier needs more than a patch", task.id);
-            return Err(Fault::new(Layer::Grade, what).lasting());
+            return Err(Fault::new(Layer::Grade, what).into_permanent());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
         let layer = match outside {
-            Some(digest) => outside::load(blobs, digest).map_err(outside::lost)?,
+            Some(digest) => outside::load_layer(blobs, digest).map_err(outside::restore_fault)?,
             None => SandboxLayer::default(),
         };
-        let layer = artifacts(task, &separate.artifacts, &tree, layer);
-        return outside::restore(handle, blobs, &layer).await;
+        let layer = select_artifacts(task, &separate.artifacts, &tree, layer);
+        return outside::restore_layer(handle, blobs, &layer).await;
     }
     match state {
         VerifierInput::Patch(patch) if patch.trim_ascii().is_empty() => Ok(()),
-        VerifierInput::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
-            Ok(_) => Ok(()),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
-            // A patch that does not apply changes nothing. The verifier judges the result.
-            Err(ApplyError::Patch(_)) => Ok(()),
-        },
+        VerifierInput::Patch(patch) => {
+            match apply_graded_patch(handle, &workdir, patch, owner).await {
+                Ok(_) => Ok(()),
+                Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
+                // A patch that does not apply changes nothing. The verifier judges the result.
+                Err(ApplyError::Patch(_)) => Ok(()),
+            }
+        }
         VerifierInput::Recorded { tree, outside } => {
             let tree = Tree::load(blobs, tree).map_err(record_fault)?;
             restore(handle, &workdir, blobs, &tree, owner).await?;
             let Some(digest) = outside else { return Ok(()) };
-            let layer = outside::load(blobs, digest).map_err(outside::lost)?;
-            outside::restore(handle, blobs, &layer).await
+            let layer = outside::load_layer(blobs, digest).map_err(outside::restore_fault)?;
+            outside::restore_layer(handle, blobs, &layer).await
         }
     }
 }
 
 /// Reads the verifier's findings in the agent's own container from the record.
-fn graded_from_note(found: &Value, blobs: &Blobs) -> Result<Graded, Fault> {
+fn graded_from_note(found: &Value, blobs: &Blobs) -> Result<GradingResult, Fault> {
     let damaged = |why: String| {
-        Fault::new(Layer::Record, format!("invalid note about the verifier's run: {why}")).lasting()
+        Fault::new(Layer::Record, format!("invalid note about the verifier's run: {why}"))
+            .into_permanent()
     };
     if let Some(fault) = found.get("fault") {
         let fault: Fault =
             serde_json::from_value(fault.clone()).map_err(|error| damaged(error.to_string()))?;
-        return Err(fault.lasting());
+        return Err(fault.into_permanent());
     }
     let verdict = found.get("verdict").cloned().unwrap_or_default();
     let verdict = serde_json::from_value(verdict).map_err(|error| damaged(error.to_string()))?;
     let log = found.get("log").and_then(Value::as_str).unwrap_or_default();
     let log = blobs.get(log).map_err(record_fault)?;
-    Ok(Graded { verdict, log, raw: Vec::new() })
+    Ok(GradingResult { verdict, log, raw: Vec::new() })
 }
 
 #[cfg(test)]
 mod tests {
-    use proctor_sandbox_api::wire::{EntryKind, LayerEntry, SnapEntry};
+    use proctor_sandbox_api::wire::{EntryKind, LayerEntry, SnapshotEntry};
     use proctor_types::{HarborNetwork, NetworkMode};
 
     use super::*;
@@ -458,16 +466,16 @@ mod tests {
     fn smaller_time_limit_applies_and_only_gold_gets_the_tasks_network() {
         let harbor = json!({"digest": "", "agent_seconds": 30.0, "agent_network": {"allowlist": ["a.b", "*.c.d"]}});
         let task = task(harbor);
-        assert_eq!(budget_of(&arm("tools"), &task).wall_seconds, Some(30.0));
+        assert_eq!(agent_budget(&arm("tools"), &task).wall_seconds, Some(30.0));
         assert_eq!(agent_network(&arm("tools"), &task), None);
         let network = agent_network(&arm("gold"), &task).unwrap();
         assert_eq!((network.mode, network.allow.len()), (NetworkMode::Allow, 2));
-        let policy = proctor_egress::Policy::of_arm(&network);
+        let policy = proctor_egress::Policy::for_arm(&network);
         assert!(policy.is_ok(), "{:?}", policy.err());
         let mut own = arm("gold");
         own.network.private = vec!["mirror.test=10.0.0.1:443".to_owned()];
-        assert_eq!(policy_of(&HarborNetwork::NoNetwork, &own), NetworkPolicy::default());
-        let public = policy_of(&HarborNetwork::Public, &own);
+        assert_eq!(network_policy(&HarborNetwork::NoNetwork, &own), NetworkPolicy::default());
+        let public = network_policy(&HarborNetwork::Public, &own);
         assert_eq!((public.mode, public.private), (NetworkMode::OpenExcept, own.network.private));
     }
 
@@ -481,7 +489,7 @@ mod tests {
             (Some("v"), "")
         );
         assert_ne!(verifier.id, task.id, "environments are cached by task ID");
-        let entry = |path: &str, link: Option<&str>| SnapEntry {
+        let entry = |path: &str, link: Option<&str>| SnapshotEntry {
             path: path.into(),
             kind: if link.is_some() { EntryKind::Link } else { EntryKind::File },
             mode: 0o4755,
@@ -506,7 +514,7 @@ mod tests {
             removed: vec!["etc/y".into()],
         };
         let paths = ["out/".to_owned(), "/var/report".to_owned()];
-        let found = artifacts(&task, &paths, &tree, layer);
+        let found = select_artifacts(&task, &paths, &tree, layer);
         let names: Vec<String> =
             found.changed.iter().map(|one| one.entry.path.to_string()).collect();
         assert_eq!(
@@ -527,18 +535,18 @@ mod tests {
             in_place: None,
         };
         assert!(matches!(
-            state(&task, FinalState::default(), b"p"),
+            verifier_input(&task, FinalState::default(), b"p"),
             Ok(VerifierInput::Patch(b"p"))
         ));
         let kept = recorded(Some(OutsideState::Kept("d".into())), b"p");
         assert!(matches!(
-            state(&task, kept, b"p"),
+            verifier_input(&task, kept, b"p"),
             Ok(VerifierInput::Recorded { outside: Some(_), .. })
         ));
         let unkept = recorded(Some(OutsideState::Unkept("too much".into())), b"p");
-        let fault = state(&task, unkept, b"p").err().unwrap();
+        let fault = verifier_input(&task, unkept, b"p").err().unwrap();
         assert!(fault.what.contains("too much") && fault.hint.is_some(), "{fault}");
-        let earlier = state(&task, recorded(None, b"other"), b"p").err().unwrap();
+        let earlier = verifier_input(&task, recorded(None, b"other"), b"p").err().unwrap();
         assert!(earlier.what.contains("only the end"), "{earlier}");
     }
 }

@@ -10,30 +10,30 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use proctor_sandbox_api::{Base, ImagePlace};
-use proctor_setup::base_of;
+use proctor_sandbox_api::{Base, ImageLocation};
+use proctor_setup::sandbox_base;
 use proctor_types::{Fault, SandboxKind, plural};
 use tokio::time::timeout;
 
 use crate::{Plan, RunContext};
 
 /// Number of concurrent image checks.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_CHECKS: usize = 8;
 
 /// Maximum number of images to name. The rest are only counted.
-const NAMED: usize = 5;
+const MAX_LISTED_IMAGES: usize = 5;
 
 /// Returns the lines to show. `seconds` is the time limit for all images together.
-pub(crate) async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
-    let wanted = wanted(context, plan);
+pub(crate) async fn check_images(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
+    let wanted = pending_images(context, plan);
     let asked = stream::iter(&wanted).map(|((kind, image), tasks)| async move {
         let place = match context.backend(*kind) {
-            Ok(backend) => backend.image_place(image).await,
+            Ok(backend) => backend.image_location(image).await,
             Err(fault) => Err(fault),
         };
         (image, tasks.len(), place)
     });
-    let mut asked = asked.buffer_unordered(AT_ONCE);
+    let mut asked = asked.buffer_unordered(MAX_CONCURRENT_CHECKS);
     let mut found = Vec::new();
     let all = async {
         while let Some(one) = asked.next().await {
@@ -51,14 +51,17 @@ pub(crate) async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Ve
 }
 
 /// Returns the images of pending trials, each with its tasks.
-fn wanted(context: &RunContext, plan: &Plan) -> BTreeMap<(SandboxKind, String), BTreeSet<String>> {
+fn pending_images(
+    context: &RunContext,
+    plan: &Plan,
+) -> BTreeMap<(SandboxKind, String), BTreeSet<String>> {
     let mut wanted: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
-    for (id, planned, arm) in plan.chosen() {
-        if context.run.trial_path(&id).verdict().exists() {
+    for (id, planned, arm) in plan.selected_trials() {
+        if context.run.trial_dir(&id).verdict_path().exists() {
             continue;
         }
         // Ignore invalid environments here; another check reports them.
-        if let Ok(Base::Image(image)) = base_of(&planned.task, &planned.base_dir) {
+        if let Ok(Base::Image(image)) = sandbox_base(&planned.task, &planned.base_dir) {
             let key = (arm.sandbox.kind, image);
             wanted.entry(key).or_default().insert(planned.task.id.to_string());
         }
@@ -66,9 +69,10 @@ fn wanted(context: &RunContext, plan: &Plan) -> BTreeMap<(SandboxKind, String), 
     wanted
 }
 
-fn summary_lines(found: Vec<(&String, usize, Result<ImagePlace, Fault>)>) -> Vec<String> {
+fn summary_lines(found: Vec<(&String, usize, Result<ImageLocation, Fault>)>) -> Vec<String> {
     let all = found.len();
-    let in_registry = |place: &Result<ImagePlace, Fault>| matches!(place, Ok(ImagePlace::Registry));
+    let in_registry =
+        |place: &Result<ImageLocation, Fault>| matches!(place, Ok(ImageLocation::Registry));
     let pulled = found.iter().filter(|(.., place)| in_registry(place)).count();
     let mut missing: Vec<_> = found
         .into_iter()
@@ -79,10 +83,10 @@ fn summary_lines(found: Vec<(&String, usize, Result<ImagePlace, Fault>)>) -> Vec
     if pulled > 0 {
         lines.push(format!("{pulled} of {} will be pulled", plural(all, "image")));
     }
-    for (_, tasks, fault) in missing.iter().take(NAMED) {
+    for (_, tasks, fault) in missing.iter().take(MAX_LISTED_IMAGES) {
         lines.push(format!("{}: {fault}", plural(*tasks, "task")));
     }
-    if let Some(more) = missing.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = missing.len().checked_sub(MAX_LISTED_IMAGES).filter(|more| *more > 0) {
         lines.push(format!(
             "and {} that are neither local nor reachable",
             plural(more, "more image")
@@ -100,17 +104,17 @@ mod tests {
     #[test]
     fn summary_lists_only_images_that_are_not_local() {
         let names: Vec<String> = (0..8).map(|number| format!("i{number}")).collect();
-        assert!(summary_lines(vec![(&names[0], 3, Ok(ImagePlace::Here))]).is_empty());
+        assert!(summary_lines(vec![(&names[0], 3, Ok(ImageLocation::Here))]).is_empty());
         let lines = summary_lines(vec![
-            (&names[0], 1, Ok(ImagePlace::Here)),
-            (&names[1], 1, Ok(ImagePlace::Registry)),
+            (&names[0], 1, Ok(ImageLocation::Here)),
+            (&names[1], 1, Ok(ImageLocation::Registry)),
             (&names[2], 2, Err(Fault::new(Layer::Environment, "image i2 is gone").hint("load it"))),
         ]);
         assert_eq!(lines[0], "1 of 3 images will be pulled");
         assert!(lines[1].starts_with("2 tasks: ") && lines[1].contains("load it"), "{lines:?}");
         let gone = |name| (name, 1, Err(Fault::new(Layer::Environment, "gone")));
         let lines = summary_lines(names.iter().map(gone).collect());
-        assert_eq!(lines.len(), NAMED + 1);
-        assert!(lines[NAMED].starts_with("and 3 more images"), "{lines:?}");
+        assert_eq!(lines.len(), MAX_LISTED_IMAGES + 1);
+        assert!(lines[MAX_LISTED_IMAGES].starts_with("and 3 more images"), "{lines:?}");
     }
 }

@@ -4,8 +4,8 @@ use proctor_types::{Arm, Fault, Impossible, TrialId};
 
 use crate::{
     GradingSandbox, PlannedTask, RunContext,
-    drive::{limits_of, reserved_of},
-    patience::TrialEnvironment,
+    drive::{reserved_limits, sandbox_limits},
+    fault_handling::TrialEnvironment,
 };
 
 /// Returns wrong expectations, best first. Each one makes the trial's task impossible. Nothing is
@@ -13,7 +13,7 @@ use crate::{
 ///
 /// # Errors
 /// Any fault that can occur while grading.
-pub async fn variants(
+pub async fn impossible_variants(
     context: &RunContext,
     id: &TrialId,
     planned: &PlannedTask,
@@ -27,11 +27,11 @@ pub async fn variants(
         backend,
         environment: &environment,
         findings: &findings,
-        limits: &limits_of(arm, task),
-        reserved: &reserved_of(arm, task),
+        limits: &sandbox_limits(arm, task),
+        reserved: &reserved_limits(arm, task),
         purpose: format!("reading the tests of {}", task.id),
         cancel: &context.cancel,
         capacity: &context.capacity,
     };
-    handle.mistakes(task).await
+    handle.find_impossible(task).await
 }

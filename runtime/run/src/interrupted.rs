@@ -7,11 +7,11 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Cause, Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-const SHIPPED: &str = include_str!("../../../configs/interrupted.toml");
+const SHIPPED_TOML: &str = include_str!("../../../configs/interrupted.toml");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Interrupted {
+enum InterruptedPolicy {
     Continue,
     Restart,
 }
@@ -19,13 +19,13 @@ enum Interrupted {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    default: Interrupted,
-    scaffolds: BTreeMap<String, Interrupted>,
+    default: InterruptedPolicy,
+    scaffolds: BTreeMap<String, InterruptedPolicy>,
 }
 
-impl Interrupted {
-    fn of(scaffold: &str) -> Result<Self, Fault> {
-        static TABLE: ShippedTable<Table> = ShippedTable::new("interrupted.toml", SHIPPED);
+impl InterruptedPolicy {
+    fn for_scaffold(scaffold: &str) -> Result<Self, Fault> {
+        static TABLE: ShippedTable<Table> = ShippedTable::new("interrupted.toml", SHIPPED_TOML);
         let table =
             TABLE.get().map_err(|error| Fault::new(Layer::Setup, error).cause(Cause::Invalid))?;
         Ok(table.scaffolds.get(scaffold).copied().unwrap_or(table.default))
@@ -37,7 +37,8 @@ impl Interrupted {
 /// # Errors
 /// The built-in table cannot be read.
 pub(crate) fn can_resume(scaffold: &dyn Scaffold) -> Result<bool, Fault> {
-    Ok(scaffold.goes_on() && Interrupted::of(scaffold.name())? == Interrupted::Continue)
+    Ok(scaffold.is_resumable()
+        && InterruptedPolicy::for_scaffold(scaffold.name())? == InterruptedPolicy::Continue)
 }
 
 #[cfg(test)]
@@ -47,12 +48,12 @@ mod tests {
     #[test]
     fn host_loops_continue_and_other_scaffolds_restart() {
         for (scaffold, then) in [
-            ("tools", Interrupted::Continue),
-            ("bash", Interrupted::Continue),
-            ("claude-code", Interrupted::Restart),
-            ("replay", Interrupted::Restart),
+            ("tools", InterruptedPolicy::Continue),
+            ("bash", InterruptedPolicy::Continue),
+            ("claude-code", InterruptedPolicy::Restart),
+            ("replay", InterruptedPolicy::Restart),
         ] {
-            assert_eq!(Interrupted::of(scaffold).unwrap(), then, "{scaffold}");
+            assert_eq!(InterruptedPolicy::for_scaffold(scaffold).unwrap(), then, "{scaffold}");
         }
     }
 }

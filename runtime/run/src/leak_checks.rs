@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use proctor_grade::{GRADER, find_leaks};
-use proctor_sandbox_api::{Backend, Prepared};
+use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{LayerFindings, Memo};
 use proctor_types::{Fault, SandboxSpec, Task};
 
@@ -27,7 +27,7 @@ impl LeakChecks {
     pub async fn get(
         &self,
         backend: &dyn Backend,
-        environment: &Prepared,
+        environment: &PreparedEnvironment,
         task: &Task,
         limits: &SandboxSpec,
         policy: &FaultPolicy,
@@ -35,12 +35,12 @@ impl LeakChecks {
         // Part of the key because the grader version determines how tools are inspected.
         let place = format!("{} {GRADER}", environment.digest);
         let look = async || find_leaks(backend, environment, task, limits).await;
-        self.kept(backend, &place, task, policy, look).await
+        self.get_or_search(backend, &place, task, policy, look).await
     }
 
     /// Returns the leak check of a sandbox other than the task's own. `place` identifies its
     /// content.
-    pub(crate) async fn own(
+    pub(crate) async fn get_for_sandbox(
         &self,
         backend: &dyn Backend,
         place: &str,
@@ -48,10 +48,10 @@ impl LeakChecks {
         policy: &FaultPolicy,
         look: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        self.kept(backend, &format!("own {place}"), task, policy, look).await
+        self.get_or_search(backend, &format!("own {place}"), task, policy, look).await
     }
 
-    async fn kept(
+    async fn get_or_search(
         &self,
         backend: &dyn Backend,
         place: &str,
@@ -59,7 +59,7 @@ impl LeakChecks {
         policy: &FaultPolicy,
         look: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        let key = LayerFindings::key(task, place, &backend.agent())?;
+        let key = LayerFindings::key(task, place, &backend.agent_digest())?;
         let folder = self.folder.join(backend.name());
         let work = async || {
             if let Some(kept) = LayerFindings::read(&folder, &key) {
@@ -70,6 +70,6 @@ impl LeakChecks {
             Ok(Arc::new(leak_check))
         };
         let name = (backend.name(), key.clone());
-        self.checks.get(name, |fault| policy.may_pass(fault), work).await
+        self.checks.get_or_compute(name, |fault| policy.is_retryable(fault), work).await
     }
 }

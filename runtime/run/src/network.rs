@@ -12,7 +12,9 @@ use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
 use proctor_types::{Arm, Fault, Layer, NetworkMode, NetworkPolicy, Task};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop};
+use crate::{
+    RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop_from_error,
+};
 
 /// Programs in the sandbox can read these files but not change them.
 const READABLE: u32 = 0o644;
@@ -58,7 +60,7 @@ impl SandboxNetwork {
         let policy = harbor::agent_network(arm, task);
         let policy = policy.as_ref().unwrap_or(&arm.network);
         if policy.mode != NetworkMode::Closed {
-            let ledger = Arc::new(EgressLedger::of(task, recorder)?) as Arc<dyn Ledger>;
+            let ledger = Arc::new(EgressLedger::new(task, recorder)?) as Arc<dyn Ledger>;
             network.open_egress(context, policy, task, handle, ledger).await?;
         }
         let settings = arm.settings_table();
@@ -67,12 +69,12 @@ impl SandboxNetwork {
                 let what = format!("scaffold {}: invalid request rules: {error}", scaffold.name());
                 Fault::new(Layer::Setup, what)
             })?;
-            let listener = own.unwrap_or(handle).listener().await;
+            let listener = own.unwrap_or(handle).bind_listener().await;
             let listener = listener.map_err(|error| error.fault("opening the model endpoint"))?;
             let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
             if own.is_some() {
                 // The scaffold itself records what such a program does in the task's sandbox.
-                server = server.without_calls();
+                server = server.without_call_recording();
             }
             network.model = Some((listener.port(), server.clone()));
             network.serve(listener, move |stream| {
@@ -84,7 +86,7 @@ impl SandboxNetwork {
     }
 
     /// Opens only an egress proxy for a verifier, unless the network is closed.
-    pub(crate) async fn of_verifier(
+    pub(crate) async fn open_for_verifier(
         context: &RunContext,
         policy: &NetworkPolicy,
         task: &Task,
@@ -106,7 +108,7 @@ impl SandboxNetwork {
         handle: &Arc<SandboxHandle>,
         ledger: Arc<dyn Ledger>,
     ) -> Result<(), Fault> {
-        let (listener, proxy) = egress_proxy(context, policy, task, handle, ledger).await?;
+        let (listener, proxy) = open_egress_proxy(context, policy, task, handle, ledger).await?;
         self.egress = Some((listener.port(), Arc::clone(&proxy)));
         self.serve(listener, move |stream| {
             let proxy = Arc::clone(&proxy);
@@ -160,23 +162,25 @@ impl SandboxNetwork {
 
     /// Returns how a trial ends if its client gave up after the endpoint rejected or cut off its
     /// last request.
-    pub(crate) fn rejected(&self) -> Option<Stop> {
+    pub(crate) fn rejection(&self) -> Option<Stop> {
         let (_, server) = self.model.as_ref()?;
-        Some(stop(server.rejected()?, server.trial()))
+        Some(stop_from_error(server.last_rejection()?, server.trial()))
     }
 
     /// Waits until the trial cannot continue: a proxy can no longer record, or the gateway
     /// rejected a client's model request.
-    pub(crate) async fn stopped(&self) -> Stop {
+    pub(crate) async fn wait_for_stop(&self) -> Stop {
         let egress = async {
             match &self.egress {
-                Some((_, proxy)) => Stop::Fault(proxy.broken().await),
+                Some((_, proxy)) => Stop::Fault(proxy.wait_for_fault().await),
                 None => std::future::pending().await,
             }
         };
         let model = async {
             match &self.model {
-                Some((_, server)) => stop(server.stopped().await, server.trial()),
+                Some((_, server)) => {
+                    stop_from_error(server.wait_until_stopped().await, server.trial())
+                }
                 None => std::future::pending().await,
             }
         };
@@ -202,7 +206,7 @@ impl SandboxNetwork {
     }
 }
 
-async fn egress_proxy(
+async fn open_egress_proxy(
     context: &RunContext,
     network: &NetworkPolicy,
     task: &Task,
@@ -211,15 +215,15 @@ async fn egress_proxy(
 ) -> Result<(Listener, Arc<EgressProxy>), Fault> {
     let policy = Policy::new(network, task).map_err(setup_fault)?;
     let ca_file = network.ca_file.as_deref();
-    let proxy = context.egress.proxy(policy, ca_file, ledger).map_err(setup_fault)?;
-    for (path, content) in context.egress.files(ca_file).map_err(setup_fault)?.0 {
+    let proxy = context.egress.create_proxy(policy, ca_file, ledger).map_err(setup_fault)?;
+    for (path, content) in context.egress.client_files(ca_file).map_err(setup_fault)?.0 {
         handle
             .write(&RawPath::from(path.as_str()), &content, Some(READABLE))
             .await
             .map_err(|error| error.fault("copying the proxy's certificates"))?;
     }
     let listener =
-        handle.listener().await.map_err(|error| error.fault("opening the egress proxy"))?;
+        handle.bind_listener().await.map_err(|error| error.fault("opening the egress proxy"))?;
     Ok((listener, Arc::new(proxy)))
 }
 

@@ -8,7 +8,7 @@ use proctor_types::{Fault, Layer, Noise, NoisePolicy, RequestWaits, SandboxCount
 use tokio::time::timeout;
 
 /// Maximum time that an unresponsive sandbox may delay a trial's outcome.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COUNTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Measures a sandbox's counters between the agent's start and end, so that set-up and the leak
 /// check are excluded.
@@ -36,12 +36,12 @@ impl<'a> CounterDelta<'a> {
     }
 
     async fn counts(&self) -> SandboxCounts {
-        timeout(PATIENCE, self.sandbox.counts()).await.unwrap_or_default()
+        timeout(COUNTS_TIMEOUT, self.sandbox.counts()).await.unwrap_or_default()
     }
 }
 
 /// Describes the sandbox limits that affected its commands; `None` if there were none.
-pub(crate) fn limits_in_words(counts: &SandboxCounts) -> Option<String> {
+pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     let some = |count: Option<u64>| count.filter(|count| *count > 0);
     let mut limits = Vec::new();
     if let Some(killed) = some(counts.memory.oom_kills) {
@@ -70,7 +70,7 @@ pub(crate) fn noise(
     since_step: Option<u64>,
 ) -> Result<Noise, Fault> {
     let policy = NoisePolicy::shipped().map_err(|error| Fault::new(Layer::Record, error))?;
-    Ok(Noise { sandbox, touched: sandbox.touched(policy), waits, since_step })
+    Ok(Noise { sandbox, touched: sandbox.reached_limits(policy), waits, since_step })
 }
 
 #[cfg(test)]
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_in_words_lists_only_limits_that_took_effect() {
-        assert_eq!(limits_in_words(&SandboxCounts::default()), None);
+    fn describe_limits_lists_only_limits_that_took_effect() {
+        assert_eq!(describe_limits(&SandboxCounts::default()), None);
         let memory = MemoryCounts {
             limit_bytes: Some(2048 << 20),
             oom_kills: Some(1),
@@ -94,7 +94,7 @@ mod tests {
             disk_refused: Some(0),
             ..SandboxCounts::default()
         };
-        let said = limits_in_words(&counts).unwrap();
+        let said = describe_limits(&counts).unwrap();
         assert_eq!(
             said,
             "the kernel killed 1 process at the memory limit of 2048 MiB, 2 processes rejected by the process limit"

@@ -4,16 +4,16 @@ use futures_util::{StreamExt, stream};
 use proctor_record::{Blobs, RecordError, Tree};
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
-    wire::{EntryKind, Layer, LayerEntry, LayerRequest, RawPath},
+    wire::{EntryKind, LayerDiff, LayerEntry, LayerRequest, RawPath},
 };
 use proctor_types::{Cause, Fault, Layer as FaultLayer, OutsideState};
 
 /// Number of concurrent file writes. Each write is a round trip that mostly waits.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// Maximum number of entries that a trial may write outside the work directory and still be
 /// resumed.
-const ENTRIES: u64 = 100_000;
+const MAX_OUTSIDE_ENTRIES: u64 = 100_000;
 
 /// Limits on the state outside the work directory that is kept per trial. If a trial exceeds them,
 /// it restarts after an interruption instead of resuming.
@@ -29,7 +29,7 @@ pub struct OutsideLimits {
 
 impl Default for OutsideLimits {
     fn default() -> Self {
-        Self { file_bytes: 64 << 20, bytes: 256 << 20, entries: ENTRIES }
+        Self { file_bytes: 64 << 20, bytes: 256 << 20, entries: MAX_OUTSIDE_ENTRIES }
     }
 }
 
@@ -49,7 +49,7 @@ impl OutsideLimits {
         LayerRequest {
             fresh,
             workdir: workdir.clone(),
-            repositories: repositories(workdir, tree),
+            repositories: find_repositories(workdir, tree),
             listed: false,
             file_limit: self.file_bytes,
             content_limit: self.bytes,
@@ -69,7 +69,7 @@ pub(crate) struct OutsideRequest {
 
 /// State outside the work directory after a step.
 #[derive(Default)]
-pub(crate) struct Outside {
+pub(crate) struct OutsideScan {
     /// `None` if nothing changed.
     pub(crate) state: Option<OutsideState>,
     /// Bytes of content received.
@@ -78,7 +78,7 @@ pub(crate) struct Outside {
 
 /// Returns the repository directories in a work directory. Snapshots list them but do not walk
 /// them.
-fn repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
+fn find_repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     let is_repository = |path: &[u8]| path == b".git" || path.ends_with(b"/.git");
     let folders = tree.entries.values().filter(|entry| entry.kind == EntryKind::Dir);
     let found = folders.filter(|entry| is_repository(entry.path.as_bytes()));
@@ -86,7 +86,7 @@ fn repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
 }
 
 /// Reads a recorded state.
-pub(crate) fn load(blobs: &Blobs, digest: &str) -> Result<Layer, RecordError> {
+pub(crate) fn load_layer(blobs: &Blobs, digest: &str) -> Result<LayerDiff, RecordError> {
     let bytes = blobs.get(digest)?;
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Corrupt {
         path: blobs.root().to_owned(),
@@ -97,8 +97,8 @@ pub(crate) fn load(blobs: &Blobs, digest: &str) -> Result<Layer, RecordError> {
 
 /// Checks that every blob of a state is readable, so that a trial with an incomplete record is not
 /// started.
-pub(crate) fn check(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
-    let layer = load(blobs, digest)?;
+pub(crate) fn check_blobs(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
+    let layer = load_layer(blobs, digest)?;
     let files = layer.changed.iter().filter(|one| one.entry.kind == EntryKind::File);
     for hash in files.filter_map(|one| one.entry.hash.as_ref()) {
         blobs.get(hash)?;
@@ -111,52 +111,52 @@ pub(crate) fn check(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
 ///
 /// # Errors
 /// A blob is lost, or the sandbox rejects an entry. In both cases the trial has to restart.
-pub(crate) async fn restore(
+pub(crate) async fn restore_layer(
     handle: &SandboxHandle,
     blobs: &Blobs,
-    layer: &Layer,
+    layer: &LayerDiff,
 ) -> Result<(), Fault> {
     for path in &layer.removed {
         let removed = handle.remove(&absolute(path)).await;
-        removed.map_err(|error| refused(path, &error))?;
+        removed.map_err(|error| entry_fault(path, &error))?;
     }
     let (folders, others): (Vec<&LayerEntry>, Vec<&LayerEntry>) =
         layer.changed.iter().partition(|one| one.entry.kind == EntryKind::Dir);
     // In sorted order, a directory comes before its content. Keep directories writable until all
     // content is written.
     for one in &folders {
-        make_way(handle, one).await?;
-        folder(handle, one, one.entry.mode | 0o700).await?;
+        clear_path(handle, one).await?;
+        create_folder(handle, one, one.entry.mode | 0o700).await?;
     }
     let mut writes = Vec::with_capacity(others.len());
     for one in others {
-        writes.push(write(handle, blobs, one));
+        writes.push(write_entry(handle, blobs, one));
     }
-    let mut written = stream::iter(writes).buffer_unordered(AT_ONCE);
+    let mut written = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
     while let Some(one) = written.next().await {
         one?;
     }
     for one in folders.into_iter().rev() {
-        folder(handle, one, one.entry.mode).await?;
+        create_folder(handle, one, one.entry.mode).await?;
     }
     Ok(())
 }
 
 /// Compares a restored state with the record. Extra entries are not a difference, because nothing
 /// but the restoration ran in the sandbox.
-pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
+pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result<(), Fault> {
     let differs = recorded.changed.iter().find(|wanted| {
         let at = found.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));
         at.ok().and_then(|at| found.changed.get(at)).is_none_or(|one| one != *wanted)
     });
     match differs {
         None => Ok(()),
-        Some(one) => Err(lost(format!("/{} differs from the record", one.entry.path))),
+        Some(one) => Err(restore_fault(format!("/{} differs from the record", one.entry.path))),
     }
 }
 
 /// Returns a fault that makes the trial restart.
-pub(crate) fn lost(why: impl std::fmt::Display) -> Fault {
+pub(crate) fn restore_fault(why: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
         .cause(Cause::Invalid)
         .hint("`proctor report RUN --verify` lists what is missing from the record")
@@ -166,65 +166,67 @@ fn absolute(path: &RawPath) -> RawPath {
     RawPath::from("/").join(path)
 }
 
-/// Returns a `lost` fault if the sandbox rejected the entry, and a sandbox fault if the sandbox is
+/// Returns a `restore_fault` fault if the sandbox rejected the entry, and a sandbox fault if the sandbox is
 /// gone.
-fn refused(path: &RawPath, error: &SandboxError) -> Fault {
-    match error.refusal() {
-        Some(_) => lost(format!("/{path}: {error}")),
+fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
+    match error.refusal_kind() {
+        Some(_) => restore_fault(format!("/{path}: {error}")),
         None => error.fault(format!("restoring /{path}")),
     }
 }
 
 /// Removes whatever exists at an entry's path: an existing file would keep its owner, and a file
 /// cannot replace a directory. An existing directory is kept if the entry is a directory.
-async fn make_way(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
+async fn clear_path(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
     let path = absolute(&one.entry.path);
-    let found = handle.stat(&path).await.map_err(|error| refused(&one.entry.path, &error))?;
+    let found = handle.stat(&path).await.map_err(|error| entry_fault(&one.entry.path, &error))?;
     let both_folders = |kind: EntryKind| kind == EntryKind::Dir && one.entry.kind == EntryKind::Dir;
     if found.is_some_and(|found| !both_folders(found.kind)) {
-        handle.remove(&path).await.map_err(|error| refused(&one.entry.path, &error))?;
+        handle.remove(&path).await.map_err(|error| entry_fault(&one.entry.path, &error))?;
     }
     Ok(())
 }
 
-async fn folder(handle: &SandboxHandle, one: &LayerEntry, mode: u32) -> Result<(), Fault> {
-    let (root, path, owner) = (RawPath::from("/"), absolute(&one.entry.path), owner(one));
-    let made = handle.folder_beneath(&root, &path, mode, Some(&owner)).await;
-    made.map_err(|error| refused(&one.entry.path, &error))
+async fn create_folder(handle: &SandboxHandle, one: &LayerEntry, mode: u32) -> Result<(), Fault> {
+    let (root, path, owner) = (RawPath::from("/"), absolute(&one.entry.path), owner_spec(one));
+    let made = handle.create_folder_beneath(&root, &path, mode, Some(&owner)).await;
+    made.map_err(|error| entry_fault(&one.entry.path, &error))
 }
 
-async fn write(handle: &SandboxHandle, blobs: &Blobs, one: &LayerEntry) -> Result<(), Fault> {
+async fn write_entry(handle: &SandboxHandle, blobs: &Blobs, one: &LayerEntry) -> Result<(), Fault> {
     let entry = &one.entry;
     let (content, mode) = match (entry.kind, &entry.hash, &entry.link) {
         (EntryKind::Link, _, Some(target)) => (target.as_bytes().to_vec(), None),
-        (EntryKind::File, Some(hash), _) => (blobs.get(hash).map_err(lost)?, Some(entry.mode)),
-        _ => return Err(lost(format!("the record does not contain /{}", entry.path))),
+        (EntryKind::File, Some(hash), _) => {
+            (blobs.get(hash).map_err(restore_fault)?, Some(entry.mode))
+        }
+        _ => return Err(restore_fault(format!("the record does not contain /{}", entry.path))),
     };
-    make_way(handle, one).await?;
-    let (root, path, owner) = (RawPath::from("/"), absolute(&entry.path), owner(one));
-    let put = handle.put_beneath(&root, &path, &content, mode, Some(&owner)).await;
-    put.map_err(|error| refused(&entry.path, &error))
+    clear_path(handle, one).await?;
+    let (root, path, owner) = (RawPath::from("/"), absolute(&entry.path), owner_spec(one));
+    let put = handle.write_entry_beneath(&root, &path, &content, mode, Some(&owner)).await;
+    put.map_err(|error| entry_fault(&entry.path, &error))
 }
 
-fn owner(one: &LayerEntry) -> String {
+fn owner_spec(one: &LayerEntry) -> String {
     format!("{}:{}", one.uid, one.gid)
 }
 
 #[cfg(test)]
 mod tests {
-    use proctor_sandbox_api::wire::SnapEntry;
+    use proctor_sandbox_api::wire::SnapshotEntry;
 
     use super::*;
 
     fn entry(path: &str, kind: EntryKind, uid: u32) -> LayerEntry {
         let hash = (kind == EntryKind::File).then(|| Blobs::hash(path.as_bytes()));
         let (path, size) = (RawPath::from(path), path.len() as u64);
-        let entry = SnapEntry { path, kind, mode: 0o644, size, hash, link: None };
+        let entry = SnapshotEntry { path, kind, mode: 0o644, size, hash, link: None };
         LayerEntry { entry, uid, gid: 0 }
     }
 
     #[test]
-    fn repositories_finds_git_folders_at_any_depth() {
+    fn find_repositories_finds_git_folders_at_any_depth() {
         let mut tree = Tree::default();
         for (path, kind) in [
             (".git", EntryKind::Dir),
@@ -234,19 +236,19 @@ mod tests {
         ] {
             tree.entries.insert(path.into(), entry(path, kind, 0).entry);
         }
-        let found = repositories(&"/testbed".into(), &tree);
+        let found = find_repositories(&"/testbed".into(), &tree);
         assert_eq!(found, ["/testbed/.git", "/testbed/sub/.git"].map(RawPath::from));
     }
 
     #[test]
-    fn verify_reports_the_differing_entry() {
+    fn verify_restored_reports_the_differing_entry() {
         let file = |uid| entry("tmp/a", EntryKind::File, uid);
-        let layer = |changed: Vec<LayerEntry>| Layer { changed, removed: Vec::new() };
+        let layer = |changed: Vec<LayerEntry>| LayerDiff { changed, removed: Vec::new() };
         let recorded = layer(vec![file(1)]);
         let more = layer(vec![entry("tmp", EntryKind::Dir, 0), file(1)]);
-        assert!(verify(&recorded, &more).is_ok());
+        assert!(verify_restored(&recorded, &more).is_ok());
         for other in [layer(vec![]), layer(vec![file(2)])] {
-            let fault = verify(&recorded, &other).unwrap_err();
+            let fault = verify_restored(&recorded, &other).unwrap_err();
             assert!(fault.what.contains("/tmp/a differs"), "{}", fault.what);
             assert_eq!((fault.layer, fault.cause), (FaultLayer::Record, Cause::Invalid));
         }

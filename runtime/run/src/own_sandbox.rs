@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, wire::RawPath,
+    Backend, Base, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest, wire::RawPath,
 };
 use proctor_scaffold_api::OwnSandbox;
 use proctor_setup::{LayerFindings, Preparation, Purpose};
@@ -16,18 +16,18 @@ use crate::RunContext;
 const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Opens the sandbox of a trial's own program.
-pub(crate) struct SecondSandbox {
+pub(crate) struct ProgramSandbox {
     wanted: OwnSandbox,
-    environment: Prepared,
+    environment: PreparedEnvironment,
     /// The trial's task, with the program's environment.
     task: Task,
     findings: Arc<LayerFindings>,
 }
 
-impl SecondSandbox {
+impl ProgramSandbox {
     /// Returns the sandbox that the arm's scaffold requests; `None` if it requests none.
     /// `findings` come from the task's sandbox and identify the task's secrets.
-    pub(crate) async fn of(
+    pub(crate) async fn for_arm(
         context: &RunContext,
         arm: &Arm,
         task: &Task,
@@ -49,13 +49,15 @@ impl SecondSandbox {
             env: Vec::new(),
             time_limit: BUILD_LIMIT,
         };
-        let environment = context.environments.own(backend, &spec, &context.faults).await?;
+        let environment = context.environments.get_shared(backend, &spec, &context.faults).await?;
         let environment_of_it = Environment { base: Some("host".into()), ..Environment::default() };
         let task = Task { environment: environment_of_it, ..task.clone() };
         let searched = async || search(backend, &environment, &wanted, &task, findings).await;
         let place = format!("{} {}", environment.digest, wanted.digest);
-        let findings =
-            context.leak_checks.own(backend, &place, &task, &context.faults, searched).await?;
+        let findings = context
+            .leak_checks
+            .get_for_sandbox(backend, &place, &task, &context.faults, searched)
+            .await?;
         Ok(Some(Self { wanted, environment, task, findings }))
     }
 
@@ -83,7 +85,7 @@ impl SecondSandbox {
 
 async fn search(
     backend: &dyn Backend,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     wanted: &OwnSandbox,
     task: &Task,
     findings: &LayerFindings,
@@ -95,7 +97,7 @@ async fn search(
         purpose: format!("the leak check of the agent for {}", task.id),
     };
     let mut sandbox = backend.open(&request).await?;
-    let found = findings.beside(sandbox.handle(), task).await;
+    let found = findings.search_program_sandbox(sandbox.handle(), task).await;
     // Keep the findings even if closing fails. The next run removes leftovers.
     let _ = sandbox.close().await;
     found

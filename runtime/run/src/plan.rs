@@ -43,35 +43,35 @@ pub struct Plan {
     /// trial.
     pub preflight: bool,
     /// When this process must have ended, such as the time limit of its job. `None`: no limit.
-    pub until: Option<Until>,
+    pub until: Option<Deadline>,
 }
 
 /// A deadline for this process.
 #[derive(Debug, Clone, Copy)]
-pub struct Until {
+pub struct Deadline {
     pub at: Instant,
     /// The time that a trial takes beyond the limits of its agent and tests.
     pub overhead: Duration,
 }
 
-impl Until {
+impl Deadline {
     /// Whether the deadline comes before a trial that starts now could end.
-    pub(crate) fn comes_before(&self, task: &Task, arm: &Arm) -> bool {
-        let needed = longest(task, arm).saturating_add(self.overhead);
+    pub(crate) fn leaves_no_time_for(&self, task: &Task, arm: &Arm) -> bool {
+        let needed = max_trial_duration(task, arm).saturating_add(self.overhead);
         self.at.saturating_duration_since(Instant::now()) < needed
     }
 }
 
 /// Returns the longest time that a trial may take according to the limits of its agent and tests.
 /// For an arm without a wall-time limit, only the tests count.
-pub fn longest(task: &Task, arm: &Arm) -> Duration {
+pub fn max_trial_duration(task: &Task, arm: &Arm) -> Duration {
     let seconds = arm.budget.wall_seconds.unwrap_or_default() + task.timeouts.grade_seconds;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 impl Plan {
     /// Returns the plan of a recorded run.
-    pub fn of(record: &RunRecord) -> Self {
+    pub fn from_record(record: &RunRecord) -> Self {
         let planned = record.tasks.iter().map(|named| PlannedTask {
             task: Arc::new(named.task.clone()),
             base_dir: named.base_dir.clone(),
@@ -110,7 +110,7 @@ impl Plan {
     }
 
     /// Returns the trials to run.
-    pub fn chosen(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
+    pub fn selected_trials(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = self.trials();
         if let Some(only) = &self.only {
             trials.retain(|(id, ..)| only.contains(id));

@@ -8,7 +8,7 @@ use crate::recorder::record_fault;
 
 /// The prediction for one task.
 #[derive(Debug, Clone, Copy)]
-pub enum Taken<'a> {
+pub enum TaskPrediction<'a> {
     Patch(&'a [u8]),
     /// The file has no prediction for this task.
     Missing,
@@ -18,34 +18,38 @@ pub enum Taken<'a> {
 
 /// Records a prediction as the trial's outcome. A missing or empty prediction is recorded as an
 /// empty patch: every planned trial counts, so it counts as not resolved.
-pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result<(), Fault> {
-    let dir = run.trial(id).map_err(record_fault)?;
+pub fn record_prediction(
+    run: &RunDir,
+    id: &TrialId,
+    taken: TaskPrediction<'_>,
+) -> Result<(), Fault> {
+    let dir = run.create_trial_dir(id).map_err(record_fault)?;
     let exited = |why: &str| Ending::ScaffoldExited {
         cause: match taken {
-            Taken::Failed(_) => ExitCause::Crashed,
+            TaskPrediction::Failed(_) => ExitCause::Crashed,
             _ => ExitCause::Finished,
         },
         why: why.into(),
     };
     let (ending, patch) = match taken {
-        Taken::Patch(patch) if patch.trim_ascii().is_empty() => {
+        TaskPrediction::Patch(patch) if patch.trim_ascii().is_empty() => {
             (exited("the prediction is empty"), &[][..])
         }
-        Taken::Patch(patch) => (Ending::Submitted, patch),
-        Taken::Missing => (exited("no prediction for this task"), &[][..]),
-        Taken::Failed(why) => (exited(why), &[][..]),
+        TaskPrediction::Patch(patch) => (Ending::Submitted, patch),
+        TaskPrediction::Missing => (exited("no prediction for this task"), &[][..]),
+        TaskPrediction::Failed(why) => (exited(why), &[][..]),
     };
-    let blobs = run.blobs_of(&dir);
+    let blobs = run.trial_blobs(&dir);
     let hash = blobs.put(patch).map_err(record_fault)?;
-    let outcome = Outcome::unmeasured(1, ending);
-    let mut journal = Journal::create(dir.trajectory(), 1).map_err(record_fault)?;
+    let outcome = Outcome::from_ending(1, ending);
+    let mut journal = Journal::create(dir.trajectory_path(), 1).map_err(record_fault)?;
     let started = Event::trial_started(id);
     journal.append(0, started).map_err(record_fault)?;
-    let files = Patch::read(patch).names().len() as u64;
+    let files = Patch::parse(patch).paths().len() as u64;
     let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
     journal.append(0, collected).map_err(record_fault)?;
     dir.write_patch(patch).map_err(record_fault)?;
-    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.pack_size() };
     journal.append_durable(0, ended).map_err(record_fault)?;
     dir.write_outcome(&outcome).map_err(record_fault)
 }

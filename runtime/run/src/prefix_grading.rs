@@ -2,7 +2,7 @@
 
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
 
-use crate::{PlannedTask, RunContext, grading::grade_trial, halts::Affected};
+use crate::{PlannedTask, RunContext, grading::grade_trial, halts::TrialLocation};
 
 /// Returns the verdict of a patch in the trial's own environment, and whether a grading ran; a
 /// cached verdict needs none. Faults are retried like those of a trial.
@@ -16,7 +16,7 @@ pub async fn grade_prefix(
     arm: &Arm,
     patch: &[u8],
 ) -> Result<(Verdict, bool), Fault> {
-    let affected = Affected::of(arm, id);
+    let affected = TrialLocation::new(arm, id);
     let backend = context.backend(arm.sandbox.kind)?;
     let mut done = 0;
     loop {
@@ -25,18 +25,18 @@ pub async fn grade_prefix(
             Ok((graded, fresh)) => return Ok((graded.verdict, fresh)),
             Err(fault) => fault,
         };
-        if context.cancel.is_told() {
+        if context.cancel.is_stopping() {
             return Err(fault);
         }
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
         let fault = context.check_back_end(backend.as_ref(), &affected, fault).await;
-        if !context.faults.again(&fault, done) {
+        if !context.faults.should_retry(&fault, done) {
             return Err(fault);
         }
-        context.pause(context.faults.wait(done)).await;
-        if context.cancel.is_told() {
+        context.pause(context.faults.retry_delay(done)).await;
+        if context.cancel.is_stopping() {
             return Err(fault);
         }
     }

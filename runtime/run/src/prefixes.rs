@@ -1,9 +1,9 @@
 //! The state of a trial after each of its steps: its spending and its tree.
 
 use proctor_record::{
-    Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, between, read_journal,
+    Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, collect_patch, read_journal,
 };
-use proctor_types::{Event, Fault, Layer, TrialId, standing};
+use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
 
 use crate::recorder::record_fault;
 
@@ -47,18 +47,20 @@ impl Prefixes {
     ///
     /// # Errors
     /// The journal is incomplete. The lost part may contain a step.
-    pub fn of(run: &RunDir, id: &TrialId) -> Result<Self, Fault> {
-        let dir = run.trial_path(id);
-        let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    pub fn read(run: &RunDir, id: &TrialId) -> Result<Self, Fault> {
+        let dir = run.trial_dir(id);
+        let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
         let damaged = |why: String| {
-            Fault::new(Layer::Record, format!("{id}: {why}")).hint(Remedy::Copy.hint()).lasting()
+            Fault::new(Layer::Record, format!("{id}: {why}"))
+                .hint(Remedy::Copy.hint())
+                .into_permanent()
         };
-        if let Some(lost) = reading.lost() {
+        if let Some(lost) = reading.first_lost_line() {
             return Err(damaged(lost.to_string()));
         }
         let (mut steps, mut base, mut tree): (Vec<Step>, _, _) = (Vec::new(), None, String::new());
         let (mut begun, mut tokens, mut cost, mut last) = (0.0, 0, 0.0, 0.0);
-        for envelope in &standing(reading.events) {
+        for envelope in &remove_discarded_events(reading.events) {
             match &envelope.event {
                 Event::TrialForked { snapshot, .. } => tree.clone_from(snapshot),
                 // The agent's clock was stopped between these two events.
@@ -92,17 +94,17 @@ impl Prefixes {
         }
         let base =
             base.ok_or_else(|| damaged("the journal does not name the initial file tree".into()))?;
-        Ok(Self { steps, base, end: tree, blobs: run.blobs_of(&dir) })
+        Ok(Self { steps, base, end: tree, blobs: run.trial_blobs(&dir) })
     }
 
     /// The number of steps.
-    pub fn steps(&self) -> u64 {
+    pub fn step_count(&self) -> u64 {
         self.steps.len() as u64
     }
 
     /// Returns the step after which a limit would have ended the trial: the first step that
     /// reaches it, including its response. `None` if the trial ended earlier.
-    pub fn reaches(&self, budget: PrefixBudget, at: f64) -> Option<u64> {
+    pub fn step_reaching(&self, budget: PrefixBudget, at: f64) -> Option<u64> {
         let reached = |(index, step): (usize, &Step)| match budget {
             PrefixBudget::Steps => (index + 1) as f64 >= at,
             PrefixBudget::Tokens => step.tokens as f64 >= at,
@@ -120,7 +122,7 @@ impl Prefixes {
     /// Returns the tree after a step. For `None`, the last step and steps beyond it, returns the
     /// graded tree.
     pub fn tree_after(&self, step: Option<u64>) -> &str {
-        let step = step.filter(|step| *step < self.steps());
+        let step = step.filter(|step| *step < self.step_count());
         step.and_then(|step| self.steps.get((step as usize).checked_sub(1)?))
             .map_or(&self.end, |step| &step.tree)
     }
@@ -134,7 +136,7 @@ impl Prefixes {
     pub fn trees(&self) -> Vec<(u64, &str)> {
         let mut last = self.base.as_str();
         let mut trees = Vec::new();
-        for step in 1..=self.steps() {
+        for step in 1..=self.step_count() {
             let tree = self.tree_after(Some(step));
             if tree != last {
                 trees.push((step, tree));
@@ -150,11 +152,11 @@ impl Prefixes {
     /// # Errors
     /// A snapshot cannot be read.
     pub fn patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
-        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).lasting();
+        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).into_permanent();
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
         let base = Tree::load(&self.blobs, &self.base).map_err(lost)?;
         let end = Tree::load(&self.blobs, tree).map_err(lost)?;
-        Ok(between(&base, &end, &self.blobs, policy).map_err(lost)?.bytes)
+        Ok(collect_patch(&base, &end, &self.blobs, policy).map_err(lost)?.bytes)
     }
 }
 
@@ -170,13 +172,13 @@ mod tests {
             tree: (*tree).to_owned(),
         });
         let (steps, end) = (steps.collect(), trees.last().unwrap_or(&"base").to_string());
-        Prefixes { steps, base: "base".into(), end, blobs: Blobs::at("/nowhere") }
+        Prefixes { steps, base: "base".into(), end, blobs: Blobs::new("/nowhere") }
     }
 
     #[test]
     fn prefix_includes_the_response_that_crosses_a_limit() {
         let trial = prefixes(&["base", "one", "one", "two"]);
-        let reaches = |budget, at| trial.reaches(budget, at);
+        let reaches = |budget, at| trial.step_reaching(budget, at);
         assert_eq!(reaches(PrefixBudget::Steps, 2.0), Some(2));
         assert_eq!(reaches(PrefixBudget::Steps, 5.0), None);
         assert_eq!(reaches(PrefixBudget::Tokens, 200.0), Some(2));

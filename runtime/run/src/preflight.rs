@@ -15,14 +15,15 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use proctor_gateway::AskError;
+use proctor_gateway::RequestError;
 use proctor_types::{
-    Ask, Budget, Fault, Message, ModelSpec, ShippedTable, Spent, ToolSpec, UserError, plural,
+    Budget, Fault, Message, ModelRequest, ModelSpec, ShippedTable, Spending, ToolSpec, UserError,
+    plural,
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Plan, RunContext, images, kept::Kept};
+use crate::{Plan, RunContext, exchange_log::ExchangeLog, images};
 
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
@@ -39,7 +40,7 @@ struct Table {
 
 /// A finding reported before the first trial.
 #[derive(Debug, Clone)]
-pub enum Preflight {
+pub enum PreflightFinding {
     /// A line of text for the user.
     Note(String),
     /// A model cannot be called.
@@ -52,30 +53,30 @@ pub enum Preflight {
 }
 
 /// Callback that receives preflight findings.
-pub type PreflightSink<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
+pub type PreflightSink<'a> = &'a (dyn Fn(PreflightFinding) + Send + Sync);
 
 /// Reports findings about the images of pending trials.
-pub(crate) async fn look_for_images(
+pub(crate) async fn report_images(
     context: &RunContext,
     plan: &Plan,
     hear: PreflightSink<'_>,
 ) -> Result<(), UserError> {
     let seconds = TABLE.get().map_err(UserError::new)?.image_seconds;
-    for line in images::lines(context, plan, seconds).await {
-        hear(Preflight::Note(line));
+    for line in images::check_images(context, plan, seconds).await {
+        hear(PreflightFinding::Note(line));
     }
     Ok(())
 }
 
 /// Sends a test request to each model of the pending trials and reports problems.
-pub(crate) async fn ask_models(
+pub(crate) async fn probe_models(
     context: &RunContext,
     plan: &Plan,
     out: &Path,
     hear: PreflightSink<'_>,
 ) -> Result<(), UserError> {
     let table = TABLE.get().map_err(UserError::new)?;
-    let models = waiting(context, plan, table.least_trials);
+    let models = pending_models(context, plan, table.least_trials);
     if models.is_empty() {
         return Ok(());
     }
@@ -84,13 +85,13 @@ pub(crate) async fn ask_models(
     let file = file.map_err(|error| UserError::new(format!("preflight.jsonl: {error}")))?;
     let file = Arc::new(Mutex::new(file));
     let asked = models.iter().map(|(model, tools)| {
-        let sink = Kept {
+        let sink = ExchangeLog {
             name: "preflight.jsonl",
             model: Some(model.name.clone()),
             file: Arc::clone(&file),
             blobs: context.run.blobs(),
         };
-        ask(context, model, *tools, table, sink)
+        probe_model(context, model, *tools, table, sink)
     });
     join_all(asked).await.into_iter().flatten().for_each(hear);
     Ok(())
@@ -98,11 +99,11 @@ pub(crate) async fn ask_models(
 
 /// Returns each model that at least `least` pending trials use, and whether any of those trials
 /// offers tools.
-fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
+fn pending_models(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
-    for (id, _, arm) in plan.chosen() {
+    for (id, _, arm) in plan.selected_trials() {
         let Some(model) = &arm.model else { continue };
-        if context.run.trial_path(&id).verdict().exists() {
+        if context.run.trial_dir(&id).verdict_path().exists() {
             continue;
         }
         let tools = context.scaffolds.get(&arm.scaffold).is_some_and(|one| one.needs_tools());
@@ -116,15 +117,15 @@ fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, b
 }
 
 /// Sends the test request to one model and returns the finding.
-async fn ask(
+async fn probe_model(
     context: &RunContext,
     model: &ModelSpec,
     tools: bool,
     table: &Table,
-    sink: Kept,
-) -> Option<Preflight> {
+    sink: ExchangeLog,
+) -> Option<PreflightFinding> {
     let name = &model.name;
-    let failed = |fault| Some(Preflight::Failed { model: name.clone(), fault });
+    let failed = |fault| Some(PreflightFinding::Failed { model: name.clone(), fault });
     let line = match context.gateway.open(model, &Budget::default(), Arc::new(sink)) {
         Ok(line) => line,
         Err(fault) => return failed(fault),
@@ -135,33 +136,33 @@ async fn ask(
         parameters: json!({ "type": "object", "properties": {} }),
     };
     let content = if tools { &table.question_with_tools } else { &table.question };
-    let question = Ask {
+    let question = ModelRequest {
         messages: vec![Message::User { content: content.clone() }],
         tools: if tools { vec![tool] } else { Vec::new() },
     };
     let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
     match tokio::time::timeout(limit, line.ask(&question)).await {
         Ok(Ok(_)) => {
-            let bill = billed(&line.meter().spent());
-            Some(Preflight::Note(format!("`{name}` responds; {bill}")))
+            let bill = describe_cost(&line.meter().spent());
+            Some(PreflightFinding::Note(format!("`{name}` responds; {bill}")))
         }
-        Ok(Err(AskError::Fault(fault))) => failed(fault),
+        Ok(Err(RequestError::Fault(fault))) => failed(fault),
         // The rejection may be specific to this request.
         Ok(Err(_)) => None,
         Err(_) => {
             let seconds = table.seconds;
-            Some(Preflight::Note(format!(
+            Some(PreflightFinding::Note(format!(
                 "`{name}` did not respond within {seconds} s; continuing"
             )))
         }
     }
 }
 
-fn billed(spent: &Spent) -> String {
+fn describe_cost(spent: &Spending) -> String {
     format!(
         "{} in, {} out, {}, not part of the trials' cost",
         plural(spent.input_tokens, "token"),
         plural(spent.output_tokens, "token"),
-        spent.cost()
+        spent.format_cost()
     )
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use proctor_gateway::Waiting;
-use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Verdict, visible};
+use proctor_gateway::WaitNotice;
+use proctor_types::{
+    BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Verdict, escape_unprintable,
+};
 
 /// Progress events for display. The record does not depend on them.
 #[derive(Debug, Clone)]
@@ -32,11 +34,11 @@ pub enum Progress {
     /// A shared limit is used up.
     NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },
     /// A request started waiting.
-    Waiting { trial: TrialId, arm: String, waiting: Waiting },
+    Waiting { trial: TrialId, arm: String, waiting: WaitNotice },
     /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
     Waited { trial: TrialId, arm: String, seconds: f64 },
     /// The current activity of the sandbox or the model.
-    Does { trial: TrialId, arm: String, doing: Doing },
+    Does { trial: TrialId, arm: String, doing: TrialActivity },
     /// A step ended.
     Stepped { trial: TrialId, arm: String, step: u64 },
     /// A try ended with an infrastructure fault.
@@ -55,7 +57,7 @@ pub enum Progress {
 
 /// A trial's activity between two events of its journal.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Doing {
+pub enum TrialActivity {
     /// A request is in flight.
     Asks,
     /// A response arrived. Gives its input and output tokens, and its cost in US dollars if there
@@ -66,9 +68,9 @@ pub enum Doing {
 }
 
 /// Maximum number of characters of a tool's arguments shown next to its name.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
-impl fmt::Display for Doing {
+impl fmt::Display for TrialActivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asks => f.write_str("waiting for the model"),
@@ -78,9 +80,9 @@ impl fmt::Display for Doing {
     }
 }
 
-impl Doing {
+impl TrialActivity {
     /// Derives the activity from an event that is being recorded.
-    pub fn of(event: &Event) -> Option<Self> {
+    pub fn from_event(event: &Event) -> Option<Self> {
         match event {
             Event::ModelAsked { .. } => Some(Self::Asks),
             Event::ModelAnswered { answer } => Some(Self::Answered {
@@ -91,8 +93,8 @@ impl Doing {
                 let first = arguments.as_object().and_then(|given| given.values().next());
                 let text = first.and_then(|first| first.as_str()).unwrap_or_default();
                 let line = text.lines().next().unwrap_or_default();
-                let first: String = line.chars().take(SHOWN).collect();
-                let what = visible(&first).into_owned();
+                let first: String = line.chars().take(MAX_SHOWN_CHARS).collect();
+                let what = escape_unprintable(&first).into_owned();
                 Some(Self::Runs { tool: name.clone(), what })
             }
             _ => None,

@@ -7,11 +7,11 @@ use std::{
     time::Instant,
 };
 
-use proctor_gateway::{Meter, Waiting};
-use proctor_record::{Blobs, Journal, NewBlob, RecordError, Tree};
+use proctor_gateway::{Meter, WaitNotice};
+use proctor_record::{BlobWriter, Blobs, Journal, RecordError, Tree};
 use proctor_sandbox_api::{
     BlobSink, LayerState, SandboxHandle, SnapshotError,
-    wire::{RawPath, SnapEntry, SnapshotReply},
+    wire::{RawPath, SnapshotEntry, SnapshotReply},
 };
 use proctor_types::{
     Cause, Event, Fault, Layer, Message, OutsideState, RequestChanges, RequestWaits, Responders,
@@ -21,20 +21,20 @@ use tokio::sync::Mutex;
 
 use crate::{
     OutsideLimits,
-    outside::{self, Outside, OutsideRequest},
-    progress::Doing,
+    outside::{self, OutsideRequest, OutsideScan},
+    progress::TrialActivity,
     restore::restore,
     resume_point::ResumePoint,
     start_tree::RecordedTree,
 };
 
 /// A trial's current activity, for display.
-pub(crate) enum Now {
+pub(crate) enum ActivityUpdate {
     /// A request started waiting.
-    Waits(Waiting),
+    Waits(WaitNotice),
     /// The wait ended after this many seconds.
     Waited(f64),
-    Does(Doing),
+    Does(TrialActivity),
 }
 
 /// Shared by the session, the gateway's sink and the egress ledger, which all write to the same
@@ -42,7 +42,7 @@ pub(crate) enum Now {
 pub(crate) struct Recorder {
     /// The trial's blobs.
     blobs: Blobs,
-    on_now: Box<dyn Fn(Now) + Send + Sync>,
+    on_now: Box<dyn Fn(ActivityUpdate) + Send + Sync>,
     meter: OnceLock<Arc<Meter>>,
     state: Mutex<OpenRecord>,
 }
@@ -59,7 +59,7 @@ struct OpenRecord {
     /// Tool outputs since the last request, as pairs of call ID and text hash.
     shown: Vec<(String, String)>,
     /// Entries of the work directory that the scaffold hid from its client.
-    hidden: BTreeMap<RawPath, SnapEntry>,
+    hidden: BTreeMap<RawPath, SnapshotEntry>,
     /// Limits for the state outside the work directory. `None` if the trial cannot be resumed, in
     /// which case nothing is kept.
     limits: Option<OutsideLimits>,
@@ -75,7 +75,11 @@ struct OpenRecord {
 
 /// Makes a snapshot report hidden entries as unchanged unless the agent has replaced them. `tree`
 /// is the tree before the snapshot.
-fn keep_hidden(hidden: &BTreeMap<RawPath, SnapEntry>, tree: &Tree, reply: &mut SnapshotReply) {
+fn preserve_hidden(
+    hidden: &BTreeMap<RawPath, SnapshotEntry>,
+    tree: &Tree,
+    reply: &mut SnapshotReply,
+) {
     if hidden.is_empty() {
         return;
     }
@@ -102,7 +106,7 @@ impl Recorder {
     pub(crate) fn new(
         journal: Journal,
         blobs: Blobs,
-        on_now: Box<dyn Fn(Now) + Send + Sync>,
+        on_now: Box<dyn Fn(ActivityUpdate) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let (responders, changes) = (Responders::default(), RequestChanges::default());
@@ -156,8 +160,8 @@ impl Recorder {
             }
             _ => {}
         }
-        if let Some(doing) = Doing::of(&event) {
-            self.tell(Now::Does(doing));
+        if let Some(doing) = TrialActivity::from_event(&event) {
+            self.report(ActivityUpdate::Does(doing));
         }
         let Some(journal) = &mut state.journal else {
             return Err(Fault::new(
@@ -169,7 +173,7 @@ impl Recorder {
             // Sync the blobs first: every blob that the journal references must be on disk before
             // the journal is complete.
             self.blobs.sync().map_err(record_fault)?;
-            *packed = self.blobs.packed();
+            *packed = self.blobs.pack_size();
         }
         let appended = match durable {
             true => journal.append_durable(step, event),
@@ -199,7 +203,11 @@ impl Recorder {
     }
 
     /// Adds the counts of an interrupted try.
-    pub(crate) async fn resume_counts(&self, responders: &Responders, changes: &RequestChanges) {
+    pub(crate) async fn add_resumed_counts(
+        &self,
+        responders: &Responders,
+        changes: &RequestChanges,
+    ) {
         let mut state = self.state.lock().await;
         state.responders.merge(responders);
         state.changes.merge(changes);
@@ -211,7 +219,7 @@ impl Recorder {
     }
 
     /// Starts the agent's clock. From now on the meter determines the step.
-    pub(crate) fn count_by(&self, meter: Arc<Meter>) {
+    pub(crate) fn set_meter(&self, meter: Arc<Meter>) {
         // Ignore the error: a try sets only one meter.
         let _ = self.meter.set(meter);
     }
@@ -219,19 +227,19 @@ impl Recorder {
     /// Returns how long the trial's requests waited, by cause; `None` before the agent's clock
     /// starts.
     pub(crate) fn waits(&self) -> Option<RequestWaits> {
-        self.meter.get().map(|meter| meter.waits())
+        self.meter.get().map(|meter| meter.wait_totals())
     }
 
-    pub(crate) fn tell(&self, now: Now) {
+    pub(crate) fn report(&self, now: ActivityUpdate) {
         (self.on_now)(now);
     }
 
-    pub(crate) fn blob(&self, bytes: &[u8]) -> Result<String, Fault> {
+    pub(crate) fn store_blob(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.blobs.put(bytes).map_err(record_fault)
     }
 
     /// Stores the exact bytes of a request or response of this trial and returns their hash.
-    pub(crate) fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+    pub(crate) fn store_body(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.blobs.put_body(bytes).map_err(record_fault)
     }
 
@@ -240,19 +248,19 @@ impl Recorder {
     }
 
     /// Includes the state outside the work directory in every later snapshot.
-    pub(crate) async fn keep_outside(&self, limits: OutsideLimits) {
+    pub(crate) async fn record_outside(&self, limits: OutsideLimits) {
         self.state.lock().await.limits = Some(limits);
     }
 
-    /// Like `keep_outside`, but at any cost: grading uses everything that the agent changed.
-    pub(crate) async fn keep_all(&self, limits: OutsideLimits) {
+    /// Like `record_outside`, but at any cost: grading uses everything that the agent changed.
+    pub(crate) async fn record_all_outside(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
         (state.limits, state.keeps_all) = (Some(limits), true);
     }
 
     /// Marks the next snapshot as the last. Returns whether that snapshot is needed even if the
     /// work directory's final tree is known: a state that cannot be resumed can still be graded.
-    pub(crate) async fn ends(&self) -> bool {
+    pub(crate) async fn mark_last_snapshot(&self) -> bool {
         let mut state = self.state.lock().await;
         state.is_ending = true;
         state.keeps_all && state.is_unkept
@@ -273,17 +281,17 @@ impl Recorder {
         &self,
         handle: &SandboxHandle,
         asked: OutsideRequest,
-    ) -> Result<Outside, Fault> {
+    ) -> Result<OutsideScan, Fault> {
         let fresh = asked.layer.fresh;
-        let mut contents = Contents { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
+        let mut contents = SnapshotSink { blobs: &self.blobs, shared: false, new: None, bytes: 0 };
         let looked = match asked.at_any_cost {
-            true => handle.whole_layer_to(asked.layer, &mut contents).await,
-            false => handle.layer_to(asked.layer, &mut contents).await,
+            true => handle.capture_layer_without_limit(asked.layer, &mut contents).await,
+            false => handle.capture_layer(asked.layer, &mut contents).await,
         };
         let looked = match looked {
             Ok(looked) => looked,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
-            Err(SnapshotError::Sandbox(error)) if error.refusal().is_some() => {
+            Err(SnapshotError::Sandbox(error)) if error.refusal_kind().is_some() => {
                 LayerState::Unkept(error.to_string())
             }
             Err(SnapshotError::Sandbox(error)) => {
@@ -306,13 +314,13 @@ impl Recorder {
                 })?;
                 state.reported_outside = match is_empty {
                     true => None,
-                    false => Some(OutsideState::Kept(self.blob(&json)?)),
+                    false => Some(OutsideState::Kept(self.store_blob(&json)?)),
                 };
                 state.reported_outside.clone()
             }
         };
         state.is_unkept = matches!(outside, Some(OutsideState::Unkept(_)));
-        Ok(Outside { state: outside, bytes: contents.bytes })
+        Ok(OutsideScan { state: outside, bytes: contents.bytes })
     }
 
     /// Takes and records a snapshot of the work directory. Returns its tree.
@@ -331,7 +339,7 @@ impl Recorder {
                 request.content_limit = 0;
             }
         }
-        let mut contents = Contents { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
+        let mut contents = SnapshotSink { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
         // Scan both concurrently: listing changes outside the work directory takes the engine as
         // long as walking a repository takes the agent. A fresh outside scan sets the baseline, so
         // it has to come last.
@@ -351,7 +359,7 @@ impl Recorder {
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
             // The agent's work is unreadable, so use the last readable tree. Returning a fault
             // would let an agent avoid being scored.
-            Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal().is_some() => {
+            Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal_kind().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
                 self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
                     .await?;
@@ -365,13 +373,13 @@ impl Recorder {
             if fresh {
                 state.tree = Arc::default();
             }
-            keep_hidden(&state.hidden, &state.tree, &mut reply);
+            preserve_hidden(&state.hidden, &state.tree, &mut reply);
             let (changed, removed) = (reply.changed.len() as u64, reply.removed.len() as u64);
             if fresh || changed + removed > 0 || state.tree.unwalked != reply.unwalked {
-                Arc::make_mut(&mut state.tree).advance(&reply);
+                Arc::make_mut(&mut state.tree).apply_snapshot(&reply);
                 let saved = match fresh {
                     true => state.tree.save(&self.blobs),
-                    false => state.tree.save_after(&self.blobs, &state.digest, &reply),
+                    false => state.tree.save_as_diff(&self.blobs, &state.digest, &reply),
                 };
                 state.digest = saved.map_err(record_fault)?;
             }
@@ -424,16 +432,16 @@ impl Recorder {
         }
         restore(handle, workdir, &self.blobs, &tree, owner).await?;
         let Some(digest) = &past.outside else { return Ok(()) };
-        let recorded = outside::load(&self.blobs, digest).map_err(outside::lost)?;
-        outside::restore(handle, &self.blobs, &recorded).await?;
+        let recorded = outside::load_layer(&self.blobs, digest).map_err(outside::restore_fault)?;
+        outside::restore_layer(handle, &self.blobs, &recorded).await?;
         let Some(asked) = self.outside_request(workdir, false).await else { return Ok(()) };
         match self.scan_outside(handle, asked).await?.state {
             Some(OutsideState::Kept(digest)) => {
-                let found = outside::load(&self.blobs, &digest).map_err(record_fault)?;
-                outside::verify(&recorded, &found)
+                let found = outside::load_layer(&self.blobs, &digest).map_err(record_fault)?;
+                outside::verify_restored(&recorded, &found)
             }
-            Some(OutsideState::Unkept(why)) => Err(outside::lost(why)),
-            None => outside::verify(&recorded, &Default::default()),
+            Some(OutsideState::Unkept(why)) => Err(outside::restore_fault(why)),
+            None => outside::verify_restored(&recorded, &Default::default()),
         }
     }
 
@@ -451,25 +459,25 @@ impl Recorder {
 }
 
 /// Stores a snapshot's contents as blobs while they arrive.
-struct Contents<'a> {
+struct SnapshotSink<'a> {
     blobs: &'a Blobs,
     /// Share the content that the agent starts with among trials of the same task.
     shared: bool,
-    new: Option<NewBlob>,
+    new: Option<BlobWriter>,
     bytes: u64,
 }
 
-impl BlobSink for Contents<'_> {
+impl BlobSink for SnapshotSink<'_> {
     type Error = RecordError;
 
     fn begin(&mut self, length: u64) -> Result<(), RecordError> {
         self.bytes += length;
-        self.new = Some(self.blobs.begin(self.shared));
+        self.new = Some(self.blobs.writer(self.shared));
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
-        self.new.as_mut().map_or(Ok(()), |new| new.take(bytes))
+    fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
+        self.new.as_mut().map_or(Ok(()), |new| new.write(bytes))
     }
 
     fn end(&mut self) -> Result<(), RecordError> {
@@ -505,7 +513,7 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
             .cause(Cause::Invalid)
             .hint("`proctor report RUN --verify` lists what is missing from the record"),
         false => fault
-            .cause(Cause::of(&error))
+            .cause(Cause::from_error(&error))
             .hint("check the free space and the permissions of the run directory"),
     }
 }
@@ -516,8 +524,8 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &str, content: &str) -> SnapEntry {
-        SnapEntry {
+    fn file(path: &str, content: &str) -> SnapshotEntry {
+        SnapshotEntry {
             path: path.into(),
             kind: EntryKind::File,
             mode: 0o644,
@@ -531,9 +539,12 @@ mod tests {
     fn hidden_entries_stay_in_the_tree_until_the_agent_replaces_them() {
         let original = [file(".mcp.json", "repo"), file("a.py", "1"), file(".x/y", "repo")];
         let mut tree = Tree::default();
-        tree.advance(&SnapshotReply { changed: original.to_vec(), ..SnapshotReply::default() });
+        tree.apply_snapshot(&SnapshotReply {
+            changed: original.to_vec(),
+            ..SnapshotReply::default()
+        });
         let base = tree.clone();
-        let is_hidden = |entry: &&SnapEntry| {
+        let is_hidden = |entry: &&SnapshotEntry| {
             ["x", ".x", ".mcp.json"].iter().any(|one| is_within(&entry.path, &RawPath::from(*one)))
         };
         let hidden: BTreeMap<_, _> = original
@@ -542,12 +553,12 @@ mod tests {
             .map(|entry| (entry.path.clone(), entry.clone()))
             .collect();
         assert_eq!(hidden.len(), 2);
-        let mut step = |changed: &[SnapEntry], removed: &[&str]| {
+        let mut step = |changed: &[SnapshotEntry], removed: &[&str]| {
             let removed = removed.iter().map(|path| RawPath::from(*path)).collect();
             let mut reply =
                 SnapshotReply { changed: changed.to_vec(), removed, ..SnapshotReply::default() };
-            keep_hidden(&hidden, &tree, &mut reply);
-            tree.advance(&reply);
+            preserve_hidden(&hidden, &tree, &mut reply);
+            tree.apply_snapshot(&reply);
             tree.clone()
         };
         // A hidden file counts as unchanged.
@@ -566,7 +577,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let journal = Journal::create(&path, 1).unwrap();
-        let blobs = Blobs::at(folder.path().join("blobs"));
+        let blobs = Blobs::new(folder.path().join("blobs"));
         let recorder = Recorder::new(journal, blobs, Box::new(|_| {}));
         let noted = || Event::Noted { note: serde_json::Map::new() };
         recorder.append(noted()).await.unwrap();

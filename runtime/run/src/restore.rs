@@ -6,12 +6,12 @@ use futures_util::{StreamExt, stream};
 use proctor_record::{Blobs, Tree};
 use proctor_sandbox_api::{
     BlobSink, SandboxError, SandboxHandle, SnapshotError,
-    wire::{EntryKind, RawPath, SnapEntry, SnapshotReply},
+    wire::{EntryKind, RawPath, SnapshotEntry, SnapshotReply},
 };
 use proctor_types::{Cause, Fault, Layer};
 
 /// Number of concurrent file writes. Each write is a round trip that mostly waits.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// Restores `tree` below `workdir` exactly: file contents and modes, links and empty directories,
 /// and nothing else. New entries belong to `owner`, like those of an agent that ran as that user.
@@ -31,18 +31,18 @@ pub(crate) async fn restore(
     owner: Option<&str>,
 ) -> Result<(), Fault> {
     let mut now = Tree::default();
-    now.advance(&snapshot(handle, workdir, true).await?);
+    now.apply_snapshot(&snapshot(handle, workdir, true).await?);
     let work = Workdir { handle, workdir, owner };
     work.remove(&now, tree).await?;
-    work.make(&now, tree, blobs).await?;
-    now.advance(&snapshot(handle, workdir, false).await?);
+    work.write_changed_entries(&now, tree, blobs).await?;
+    now.apply_snapshot(&snapshot(handle, workdir, false).await?);
     match now.diff(tree).next() {
         None => Ok(()),
-        Some(one) => Err(lost(format!("{} differs from the record", one.path))),
+        Some(one) => Err(restore_fault(format!("{} differs from the record", one.path))),
     }
 }
 
-fn lost(why: impl std::fmt::Display) -> Fault {
+fn restore_fault(why: impl std::fmt::Display) -> Fault {
     Fault::new(Layer::Record, format!("restoring the work directory: {why}"))
         .cause(Cause::Invalid)
         .hint("`proctor report RUN --verify` lists what is missing from the record")
@@ -54,7 +54,7 @@ async fn snapshot(
     fresh: bool,
 ) -> Result<SnapshotReply, Fault> {
     let request = proctor_setup::snapshot_request(workdir, fresh);
-    match handle.snapshot_to(request, &mut Nowhere).await {
+    match handle.snapshot_to(request, &mut DiscardSink).await {
         Ok(reply) => Ok(reply),
         Err(SnapshotError::Sink(never)) => match never {},
         Err(SnapshotError::Sandbox(error)) => Err(error.fault("inspecting the restored tree")),
@@ -62,16 +62,16 @@ async fn snapshot(
 }
 
 /// Discards content, because only the manifest is compared.
-struct Nowhere;
+struct DiscardSink;
 
-impl BlobSink for Nowhere {
+impl BlobSink for DiscardSink {
     type Error = Infallible;
 
     fn begin(&mut self, _: u64) -> Result<(), Infallible> {
         Ok(())
     }
 
-    fn take(&mut self, _: &[u8]) -> Result<(), Infallible> {
+    fn write_chunk(&mut self, _: &[u8]) -> Result<(), Infallible> {
         Ok(())
     }
 
@@ -107,47 +107,55 @@ impl Workdir<'_> {
         Ok(())
     }
 
-    async fn make(&self, now: &Tree, tree: &Tree, blobs: &Blobs) -> Result<(), Fault> {
+    async fn write_changed_entries(
+        &self,
+        now: &Tree,
+        tree: &Tree,
+        blobs: &Blobs,
+    ) -> Result<(), Fault> {
         let changed = tree.entries.values().filter(|one| now.entries.get(&one.path) != Some(one));
-        let (folders, others): (Vec<&SnapEntry>, Vec<&SnapEntry>) =
+        let (folders, others): (Vec<&SnapshotEntry>, Vec<&SnapshotEntry>) =
             changed.partition(|entry| entry.kind == EntryKind::Dir);
         // In sorted order, a directory comes before its content. Keep directories writable until
         // all content is written.
         for folder in &folders {
-            self.folder(folder, folder.mode | 0o700).await?;
+            self.create_folder(folder, folder.mode | 0o700).await?;
         }
         let mut writes = Vec::with_capacity(others.len());
         for entry in others {
-            writes.push(self.entry(entry, blobs));
+            writes.push(self.write_entry(entry, blobs));
         }
-        let mut written = stream::iter(writes).buffer_unordered(AT_ONCE);
+        let mut written = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
         while let Some(one) = written.next().await {
             one?;
         }
         for folder in folders.into_iter().rev() {
-            self.folder(folder, folder.mode).await?;
+            self.create_folder(folder, folder.mode).await?;
         }
         Ok(())
     }
 
-    async fn folder(&self, entry: &SnapEntry, mode: u32) -> Result<(), Fault> {
+    async fn create_folder(&self, entry: &SnapshotEntry, mode: u32) -> Result<(), Fault> {
         let path = self.workdir.join(&entry.path);
-        let made = self.handle.folder_beneath(self.workdir, &path, mode, self.owner).await;
-        made.map_err(|error| writing(&entry.path, &error))
+        let made = self.handle.create_folder_beneath(self.workdir, &path, mode, self.owner).await;
+        made.map_err(|error| write_fault(&entry.path, &error))
     }
 
-    async fn entry(&self, entry: &SnapEntry, blobs: &Blobs) -> Result<(), Fault> {
+    async fn write_entry(&self, entry: &SnapshotEntry, blobs: &Blobs) -> Result<(), Fault> {
         let (content, mode) = match (entry.kind, &entry.hash, &entry.link) {
             (EntryKind::Link, _, Some(target)) => (target.as_bytes().to_vec(), None),
-            (EntryKind::File, Some(hash), _) => (blobs.get(hash).map_err(lost)?, Some(entry.mode)),
-            _ => return Err(lost(format!("the record does not contain {}", entry.path))),
+            (EntryKind::File, Some(hash), _) => {
+                (blobs.get(hash).map_err(restore_fault)?, Some(entry.mode))
+            }
+            _ => return Err(restore_fault(format!("the record does not contain {}", entry.path))),
         };
         let path = self.workdir.join(&entry.path);
-        let put = self.handle.put_beneath(self.workdir, &path, &content, mode, self.owner).await;
-        put.map_err(|error| writing(&entry.path, &error))
+        let put =
+            self.handle.write_entry_beneath(self.workdir, &path, &content, mode, self.owner).await;
+        put.map_err(|error| write_fault(&entry.path, &error))
     }
 }
 
-fn writing(path: &RawPath, error: &SandboxError) -> Fault {
+fn write_fault(path: &RawPath, error: &SandboxError) -> Fault {
     error.fault(format!("restoring {path}"))
 }

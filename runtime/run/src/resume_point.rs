@@ -3,13 +3,14 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use proctor_gateway::Used;
+use proctor_gateway::PriorUsage;
 use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
-use proctor_scaffold_api::{Edited, ToolDone};
+use proctor_scaffold_api::{FileEdit, FinishedToolCall};
 use proctor_types::{
-    Answer, EditRecord, Ending, Envelope, Event, Fault, Interruptions, Layer, Message,
-    OutsideState, RequestChanges, RequestClass, RequestWaits, Responders, Spent, Usage, standing,
+    EditRecord, Ending, Envelope, Event, Fault, Interruptions, Layer, Message, ModelResponse,
+    OutsideState, RequestChanges, RequestClass, RequestWaits, Responders, Spending, Usage,
+    remove_discarded_events,
 };
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ pub(crate) struct ResumePoint {
     pub(crate) whole_steps: u64,
     /// Sequence number of the last event that is kept.
     pub(crate) stands_to: u64,
-    pub(crate) used: Used,
+    pub(crate) used: PriorUsage,
     pub(crate) malformed: u64,
     /// Tool calls that are kept.
     pub(crate) tool_calls: u64,
@@ -57,8 +58,8 @@ pub(crate) struct ResumePoint {
 
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedStep {
-    pub(crate) answer: Answer,
-    pub(crate) calls: VecDeque<ToolDone>,
+    pub(crate) answer: ModelResponse,
+    pub(crate) calls: VecDeque<FinishedToolCall>,
 }
 
 /// Reconstructs a try's state from its journal, event by event.
@@ -66,10 +67,10 @@ pub(crate) struct RecordedStep {
 struct Reader {
     base: Option<String>,
     tree: String,
-    steps: Vec<(Answer, Vec<ToolResult>)>,
+    steps: Vec<(ModelResponse, Vec<ToolResult>)>,
     whole_steps: usize,
     stands_to: u64,
-    spent: Spent,
+    spent: Spending,
     /// Usage and cost of sent requests that have no response yet.
     sends: Vec<(Usage, Option<f64>)>,
     responders: Responders,
@@ -111,7 +112,7 @@ struct Clock {
 }
 
 /// Returns the main conversation's spending up to the end of `events`.
-pub(crate) fn spent_after(events: &[Envelope]) -> Spent {
+pub(crate) fn spent_after(events: &[Envelope]) -> Spending {
     let mut reader = Reader::default();
     for event in events {
         // Ignored: an error here means that the try has ended, which does not affect spending.
@@ -122,7 +123,7 @@ pub(crate) fn spent_after(events: &[Envelope]) -> Spent {
 }
 
 struct ToolResult {
-    done: ToolDone,
+    done: FinishedToolCall,
     edited: Option<EditRecord>,
 }
 
@@ -135,7 +136,7 @@ impl ResumePoint {
         is_resumable: &dyn Fn(&Fault) -> bool,
     ) -> Result<Result<Self, String>, RecordError> {
         let reading = read_journal(journal)?;
-        if let Some(lost) = reading.lost() {
+        if let Some(lost) = reading.first_lost_line() {
             return Ok(Err(lost.to_string()));
         }
         let Some(first) = reading.events.first() else {
@@ -143,7 +144,7 @@ impl ResumePoint {
         };
         let try_number = first.try_number;
         let mut reader = Reader::default();
-        for envelope in standing(reading.events) {
+        for envelope in remove_discarded_events(reading.events) {
             if let Err(why) = reader.apply(envelope) {
                 return Ok(Err(why));
             }
@@ -255,14 +256,14 @@ impl Reader {
                 ..
             } => {
                 let duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-                let done = ToolDone {
+                let done = FinishedToolCall {
                     call_id,
                     name,
                     shown,
                     exit_status,
                     duration,
                     malformed,
-                    ..ToolDone::default()
+                    ..FinishedToolCall::default()
                 };
                 if let Some((_, calls)) = self.steps.last_mut() {
                     calls.push(ToolResult { done, edited });
@@ -320,14 +321,14 @@ impl Reader {
         let Some(base) = self.base else {
             return Ok(Err("its agent had not started".into()));
         };
-        if let Some(why) = cannot_be_restored(blobs, &base, &self.tree)? {
+        if let Some(why) = unrestorable_reason(blobs, &base, &self.tree)? {
             return Ok(Err(why));
         }
         let outside = match self.outside {
             None => None,
             Some(OutsideState::Kept(digest)) => {
-                if let Err(error) = outside::check(blobs, &digest) {
-                    return damaged(error).map(Err);
+                if let Err(error) = outside::check_blobs(blobs, &digest) {
+                    return corruption_reason(error).map(Err);
                 }
                 Some(digest)
             }
@@ -350,7 +351,7 @@ impl Reader {
                 done.edited = match edited {
                     None => None,
                     Some(EditRecord { path, before, after }) => {
-                        Some(Edited { path, before: content(before)?, after: content(after)? })
+                        Some(FileEdit { path, before: content(before)?, after: content(after)? })
                     }
                 };
                 calls.push_back(done);
@@ -359,7 +360,7 @@ impl Reader {
         }
         let elapsed = (self.last - self.begun - self.idle).max(0.0);
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let used = Used {
+        let used = PriorUsage {
             spent: self.spent,
             elapsed: seconds(elapsed),
             waited: seconds(self.waited),
@@ -391,14 +392,14 @@ impl Reader {
 }
 
 /// Returns why the record cannot restore `tree` from `base`, if it cannot.
-pub(crate) fn cannot_be_restored(
+pub(crate) fn unrestorable_reason(
     blobs: &Blobs,
     base: &str,
     tree: &str,
 ) -> Result<Option<String>, RecordError> {
     let (base, tree) = match (Tree::load(blobs, base), Tree::load(blobs, tree)) {
         (Ok(base), Ok(tree)) => (base, tree),
-        (Err(error), _) | (_, Err(error)) => return damaged(error).map(Some),
+        (Err(error), _) | (_, Err(error)) => return corruption_reason(error).map(Some),
     };
     if let Some(path) = tree.unwalked.first() {
         return Ok(Some(format!("{path} was not recorded: it is too large or too deep")));
@@ -419,11 +420,11 @@ pub(crate) fn cannot_be_restored(
     let mut contents =
         files.filter(|entry| entry.kind == EntryKind::File).filter_map(|entry| entry.hash.as_ref());
     let lost = contents.find_map(|hash| blobs.get(hash).err());
-    lost.map(damaged).transpose()
+    lost.map(corruption_reason).transpose()
 }
 
 /// Turns missing or corrupt content into a reason; disk read errors remain errors.
-fn damaged(error: RecordError) -> Result<String, RecordError> {
+fn corruption_reason(error: RecordError) -> Result<String, RecordError> {
     match error {
         RecordError::Corrupt { .. } => Ok(error.to_string()),
         other => Err(other),

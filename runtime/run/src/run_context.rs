@@ -16,8 +16,8 @@ use proctor_types::{Arm, Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, ComparisonLimit, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
-    OutsideLimits, Progress, SharedMeters, Verdicts,
+    CancelSignal, Capacity, ComparisonLimit, Environments, FaultPolicy, FrozenTests, Halts,
+    LeakChecks, OutsideLimits, Progress, SharedMeters, VerdictCache,
 };
 
 /// State that all trials of a run share. Only an [`Execution`](crate::Execution) creates one.
@@ -39,7 +39,7 @@ pub struct RunContext {
     pub(crate) comparing: ComparisonLimit,
     pub(crate) frozen: FrozenTests,
     /// `None`: every patch is graded again.
-    pub(crate) verdicts: Option<Verdicts>,
+    pub(crate) verdicts: Option<VerdictCache>,
     /// Tests that grading cannot rely on, keyed by the SHA-256 of their task. `flaky` says how
     /// grading treats them.
     pub(crate) unreliable: BTreeMap<String, BTreeSet<String>>,
@@ -57,7 +57,7 @@ pub struct RunContext {
     /// For the `replay` scaffold: trajectories by arm name.
     pub(crate) replay: BTreeMap<String, PathBuf>,
     pub(crate) progress: UnboundedSender<Progress>,
-    pub(crate) cancel: Cancel,
+    pub(crate) cancel: CancelSignal,
 }
 
 impl RunContext {
@@ -77,7 +77,7 @@ impl RunContext {
     }
 
     /// Sends progress to the receiver, if there still is one.
-    pub(crate) fn tell(&self, progress: Progress) {
+    pub(crate) fn send_progress(&self, progress: Progress) {
         let _ = self.progress.send(progress);
     }
 }

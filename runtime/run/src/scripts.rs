@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::EndpointRates;
-use proctor_scaffold_api::Say;
-use proctor_types::{Arm, SCRIPT, UserError};
+use proctor_scaffold_api::ProgressSink;
+use proctor_types::{Arm, SCRIPT_URL_PREFIX, UserError};
 
 use crate::RunError;
 
@@ -16,10 +16,10 @@ pub(crate) struct Scripts {
 
 impl Scripts {
     /// Serves every `script:FILE` of the arms over HTTP on loopback and reports each one.
-    pub(crate) async fn serve(arms: &[Arm], say: Say<'_>) -> Result<Self, RunError> {
+    pub(crate) async fn serve(arms: &[Arm], say: ProgressSink<'_>) -> Result<Self, RunError> {
         let mut served = BTreeMap::new();
         for model in arms.iter().filter_map(|arm| arm.model.as_ref()) {
-            let Some(file) = model.base_url.strip_prefix(SCRIPT) else { continue };
+            let Some(file) = model.base_url.strip_prefix(SCRIPT_URL_PREFIX) else { continue };
             if served.contains_key(&model.base_url) {
                 continue;
             }
@@ -37,7 +37,7 @@ impl Scripts {
     }
 
     /// Returns the arm with its script replaced by the URL that serves it.
-    pub(crate) fn addressed(&self, arm: &Arm) -> Arm {
+    pub(crate) fn with_server_url(&self, arm: &Arm) -> Arm {
         let mut arm = arm.clone();
         if let Some(model) = &mut arm.model
             && let Some(fake) = self.served.get(&model.base_url)
@@ -48,7 +48,7 @@ impl Scripts {
     }
 
     /// Returns a configuration's rate limits with the same replacement.
-    pub(crate) fn limited<'a>(
+    pub(crate) fn rates_with_server_urls<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a EndpointRates>,
     ) -> Vec<EndpointRates> {

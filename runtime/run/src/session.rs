@@ -4,33 +4,33 @@
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_gateway::{AskError, ContextWindow, GatewayServer, Meter, TrialGateway};
+use proctor_gateway::{ContextWindowRules, GatewayServer, Meter, RequestError, TrialGateway};
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{
-    Brief, Edited, Session, StartTree, Stop, ToolDone, Traffic,
+    Brief, FileEdit, FinishedToolCall, InitialTree, Session, Stop, Traffic,
     notices::{self, TimeLeft},
 };
 use proctor_setup::ApplyError;
 use proctor_types::{
-    Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, EditRecord, Event, Fault, Layer,
-    Message, Spent,
+    BudgetKind, BudgetScope, Cause, Disclosure, EditRecord, Event, Fault, Layer, Message,
+    ModelRequest, ModelResponse, Spending,
 };
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::{
-    Cancel, RunContext,
+    CancelSignal, RunContext,
     recorder::{Recorder, record_fault},
     resume_point::{RecordedStep, ResumePoint},
-    steps::Steps,
+    steps::StepSnapshots,
 };
 
 pub(crate) struct TrialSession {
     brief: Brief,
     handle: Arc<SandboxHandle>,
     recorder: Arc<Recorder>,
-    steps: Arc<Steps>,
+    steps: Arc<StepSnapshots>,
     meter: Arc<Meter>,
     /// `None` for scaffolds that call no model.
     gateway: Option<Arc<TrialGateway>>,
@@ -42,7 +42,7 @@ pub(crate) struct TrialSession {
     /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<RecordedStep>,
     /// Results of the calls of the last replayed response.
-    recalled: VecDeque<ToolDone>,
+    recalled: VecDeque<FinishedToolCall>,
     /// The record contains the response after the limit.
     last_words: bool,
 }
@@ -67,7 +67,7 @@ pub(crate) struct SessionParts {
     /// The task's sandbox.
     pub(crate) handle: Arc<SandboxHandle>,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) steps: Arc<Steps>,
+    pub(crate) steps: Arc<StepSnapshots>,
     pub(crate) meter: Arc<Meter>,
     /// `None` if the arm has no model.
     pub(crate) gateway: Option<Arc<TrialGateway>>,
@@ -96,7 +96,7 @@ impl TrialSession {
     }
 
     /// Continues the trial from its record.
-    pub(crate) fn after(mut self, past: &ResumePoint) -> Self {
+    pub(crate) fn resume_from(mut self, past: &ResumePoint) -> Self {
         self.past = past.steps.clone();
         self.malformed = past.malformed;
         (self.limit_recorded, self.last_words) = (past.limit_recorded, past.last_words);
@@ -104,8 +104,8 @@ impl TrialSession {
     }
 
     /// Stores content that an undo may need later. Returns its hash.
-    fn kept(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
-        content.map(|bytes| self.recorder.blob(bytes)).transpose()
+    fn store_content(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
+        content.map(|bytes| self.recorder.store_blob(bytes)).transpose()
     }
 
     /// Takes the last snapshot, however the loop ended, and returns its tree. `frozen`: reuse the
@@ -118,12 +118,12 @@ impl TrialSession {
         self.malformed
     }
 
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn spent(&self) -> Spending {
         self.meter.spent()
     }
 
     /// Records the limit that ended the trial, once.
-    pub(crate) async fn limit_reached(
+    pub(crate) async fn record_limit(
         &mut self,
         scope: BudgetScope,
         budget: BudgetKind,
@@ -137,30 +137,38 @@ impl TrialSession {
 
     /// Handles a limit that is reached before `ask`: requests the model's last words if the arm
     /// allows them. A failure of that request is only noted, because the trial is already over.
-    async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: &Ask, kind: BudgetKind) -> Stop {
+    async fn handle_exhausted_budget(
+        &mut self,
+        gateway: &TrialGateway,
+        ask: &ModelRequest,
+        kind: BudgetKind,
+    ) -> Stop {
         let hard = self.meter.budget().ending.is_hard();
         let grace = !hard && !kind.is_time() && !self.last_words;
-        let said = match self.limit_reached(BudgetScope::Trial, kind).await {
-            Ok(()) if grace => self.last_words(gateway, ask, kind).await,
+        let said = match self.record_limit(BudgetScope::Trial, kind).await {
+            Ok(()) if grace => self.request_last_words(gateway, ask, kind).await,
             told => told,
         };
         said.map_or_else(Stop::Fault, |()| Stop::Budget(kind))
     }
 
-    async fn last_words(
+    async fn request_last_words(
         &mut self,
         gateway: &TrialGateway,
-        ask: &Ask,
+        ask: &ModelRequest,
         kind: BudgetKind,
     ) -> Result<(), Fault> {
-        let ask = notices::last_words(ask.clone(), kind)?;
-        let Err(error) = gateway.grace(&ask).await else { return Ok(()) };
+        let ask = notices::add_grace_notice(ask.clone(), kind)?;
+        let Err(error) = gateway.ask_after_limit(&ask).await else { return Ok(()) };
         let why = ("no_grace_answer".to_owned(), error.to_string().into());
         self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
     }
 
     /// Returns the request to send, with the remaining budget added if the arm counts down.
-    fn with_budget_notice<'a>(&self, ask: &'a Ask) -> Result<Cow<'a, Ask>, Fault> {
+    fn with_budget_notice<'a>(
+        &self,
+        ask: &'a ModelRequest,
+    ) -> Result<Cow<'a, ModelRequest>, Fault> {
         let budget = self.meter.budget();
         if budget.disclosure != Disclosure::Countdown {
             return Ok(Cow::Borrowed(ask));
@@ -171,7 +179,8 @@ impl TrialSession {
             working: left(self.meter.working_left()),
             tools: left(self.meter.tools_left()),
         };
-        notices::count_down(ask.clone(), budget, &self.meter.spent(), time).map(Cow::Owned)
+        notices::add_countdown_notice(ask.clone(), budget, &self.meter.spent(), time)
+            .map(Cow::Owned)
     }
 }
 
@@ -181,7 +190,7 @@ impl Session for TrialSession {
         &self.brief
     }
 
-    fn handle(&self) -> &Arc<SandboxHandle> {
+    fn sandbox(&self) -> &Arc<SandboxHandle> {
         &self.handle
     }
 
@@ -189,15 +198,15 @@ impl Session for TrialSession {
         self.client.own.as_ref()
     }
 
-    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
+    async fn ask(&mut self, ask: &ModelRequest) -> Result<ModelResponse, Stop> {
         if let Some(RecordedStep { answer, calls }) = self.past.pop_front() {
             self.recalled = calls;
             return check_refusal(answer);
         }
-        self.steps.end().await?;
-        if self.client.stops.as_ref().is_some_and(|context| context.cancel.winds_down()) {
+        self.steps.end_step().await?;
+        if self.client.stops.as_ref().is_some_and(|context| context.cancel.is_winding_down()) {
             // The record is complete up to here, so `resume` continues with the next request.
-            return Err(Cancel::fault().into());
+            return Err(CancelSignal::cancelled_fault().into());
         }
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm has no model".into()));
@@ -205,20 +214,24 @@ impl Session for TrialSession {
         // This is the only place where a limit ends a trial: after step N's snapshot and before
         // request N+1.
         if let Some(kind) = gateway.reached() {
-            return Err(self.out_of_budget(&gateway, ask, kind).await);
+            return Err(self.handle_exhausted_budget(&gateway, ask, kind).await);
         }
         let asked = gateway.ask(&*self.with_budget_notice(ask)?).await;
         let answer = match asked {
             Ok(answer) => answer,
-            Err(AskError::Budget(kind)) => {
-                return Err(self.out_of_budget(&gateway, ask, kind).await);
+            Err(RequestError::Budget(kind)) => {
+                return Err(self.handle_exhausted_budget(&gateway, ask, kind).await);
             }
-            Err(error) => return Err(stop(error, &gateway)),
+            Err(error) => return Err(stop_from_error(error, &gateway)),
         };
         check_refusal(answer)
     }
 
-    async fn recalled(&mut self, call_id: &str, name: &str) -> Result<Option<ToolDone>, Stop> {
+    async fn recorded_result(
+        &mut self,
+        call_id: &str,
+        name: &str,
+    ) -> Result<Option<FinishedToolCall>, Stop> {
         match self.recalled.pop_front() {
             Some(done) if done.call_id == call_id && done.name == name => Ok(Some(done)),
             None => Ok(None),
@@ -232,7 +245,7 @@ impl Session for TrialSession {
         }
     }
 
-    async fn tool_called(
+    async fn record_tool_call(
         &mut self,
         call_id: &str,
         name: &str,
@@ -240,23 +253,23 @@ impl Session for TrialSession {
     ) -> Result<(), Stop> {
         let event = Event::ToolCalled { call_id: call_id.into(), name: name.into(), arguments };
         self.recorder.append(event).await?;
-        self.meter.tool_began();
+        self.meter.tool_started();
         Ok(())
     }
 
-    async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop> {
+    async fn record_tool_result(&mut self, done: FinishedToolCall) -> Result<(), Stop> {
         self.meter.tool_ended();
         self.malformed += u64::from(done.malformed);
         let full = match &done.full {
-            Some(bytes) => Some(self.recorder.blob(bytes)?),
+            Some(bytes) => Some(self.recorder.store_blob(bytes)?),
             None => None,
         };
         let edited = match &done.edited {
             None => None,
-            Some(Edited { path, before, after }) => Some(EditRecord {
+            Some(FileEdit { path, before, after }) => Some(EditRecord {
                 path: path.clone(),
-                before: self.kept(before.as_ref())?,
-                after: self.kept(after.as_ref())?,
+                before: self.store_content(before.as_ref())?,
+                after: self.store_content(after.as_ref())?,
             }),
         };
         let event = Event::ToolReturned {
@@ -272,7 +285,7 @@ impl Session for TrialSession {
         Ok(self.recorder.append(event).await?)
     }
 
-    async fn ending(&mut self) {
+    async fn wait_for_end(&mut self) {
         let mut ending = self.client.ending.clone();
         if ending.wait_for(|ending| *ending).await.is_err() {
             // The sender is gone, so this future will be dropped with the trial.
@@ -284,8 +297,8 @@ impl Session for TrialSession {
         self.client.server.as_ref().map(GatewayServer::traffic).unwrap_or_default()
     }
 
-    async fn keep(&mut self, name: &str, content: &[u8]) -> Result<(), Stop> {
-        Ok(self.client.dir.keep_file(name, content).map_err(record_fault)?)
+    async fn store_evidence(&mut self, name: &str, content: &[u8]) -> Result<(), Stop> {
+        Ok(self.client.dir.store_scaffold_file(name, content).map_err(record_fault)?)
     }
 
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop> {
@@ -300,8 +313,8 @@ impl Session for TrialSession {
     }
 
     async fn end_step(&mut self) -> Result<(), Stop> {
-        self.steps.count();
-        self.steps.end().await?;
+        self.steps.count_step();
+        self.steps.end_step().await?;
         // As with a model's responses, check the limit only after step N is complete.
         self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
@@ -330,7 +343,7 @@ impl Session for TrialSession {
         }
     }
 
-    async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
+    async fn initial_tree(&mut self) -> Result<Arc<dyn InitialTree>, Stop> {
         Ok(Arc::new(self.recorder.start_tree().await))
     }
 
@@ -338,38 +351,40 @@ impl Session for TrialSession {
         proctor_gateway::tokens::count_messages(messages)
     }
 
-    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool {
-        ContextWindow::shipped().is_ok_and(|rules| rules.is_certain(counted, estimated, window))
+    fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool {
+        ContextWindowRules::shipped()
+            .is_ok_and(|rules| rules.is_overflow_certain(counted, estimated, window))
     }
 }
 
 /// Passes a response on to the scaffold. A refusal by the model ends the trial instead.
-fn check_refusal(answer: Answer) -> Result<Answer, Stop> {
+fn check_refusal(answer: ModelResponse) -> Result<ModelResponse, Stop> {
     if answer.refused {
         let said = answer.extra.get("refusal").and_then(Value::as_str);
-        return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
+        return Err(Stop::Refused(truncate_text(said.unwrap_or(&answer.content)).to_owned()));
     }
     Ok(answer)
 }
 
 /// Maps a failed request to its effect on the trial; see the table in `docs/attribution.md`.
-pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
+pub(crate) fn stop_from_error(error: RequestError, gateway: &TrialGateway) -> Stop {
     match error {
-        AskError::Budget(budget) => Stop::Budget(budget),
-        AskError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
-        AskError::Cancelled => Stop::Cancelled,
-        AskError::Fault(fault) => Stop::Fault(fault),
-        AskError::Rejected { status, body, of_the_model: true } => {
-            Stop::Refused(format!("the endpoint returned status {status}: {}", head(&body)))
-        }
-        AskError::Rejected { status, body, of_the_model: false } => {
-            Stop::Fault(gateway.rejection(status, &body))
+        RequestError::Budget(budget) => Stop::Budget(budget),
+        RequestError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
+        RequestError::Cancelled => Stop::Cancelled,
+        RequestError::Fault(fault) => Stop::Fault(fault),
+        RequestError::Rejected { status, body, of_the_model: true } => Stop::Refused(format!(
+            "the endpoint returned status {status}: {}",
+            truncate_text(&body)
+        )),
+        RequestError::Rejected { status, body, of_the_model: false } => {
+            Stop::Fault(gateway.rejection_fault(status, &body))
         }
     }
 }
 
 /// Returns the first 500 characters of a text.
-fn head(text: &str) -> &str {
+fn truncate_text(text: &str) -> &str {
     match text.char_indices().nth(500) {
         Some((end, _)) => &text[..end],
         None => text,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proctor_record::{Blobs, Remedy, RunDir, Tree, read_journal};
 use proctor_sandbox_api::wire::{EntryKind, RawPath};
-use proctor_scaffold_api::StartTree;
-use proctor_types::{Event, Fault, Layer, TrialId, standing};
+use proctor_scaffold_api::InitialTree;
+use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
 
 use crate::recorder::record_fault;
 
@@ -13,19 +13,21 @@ use crate::recorder::record_fault;
 ///
 /// # Errors
 /// The record cannot be read, or the trial never started.
-pub fn start_of(run: &RunDir, id: &TrialId) -> Result<Arc<dyn StartTree>, Fault> {
-    let dir = run.trial_path(id);
-    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
-    let begun = standing(reading.events).into_iter().find_map(|envelope| match envelope.event {
-        Event::SetupFinished { base_snapshot, .. } => Some(base_snapshot),
-        _ => None,
+pub fn trial_start_tree(run: &RunDir, id: &TrialId) -> Result<Arc<dyn InitialTree>, Fault> {
+    let dir = run.trial_dir(id);
+    let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
+    let begun = remove_discarded_events(reading.events).into_iter().find_map(|envelope| {
+        match envelope.event {
+            Event::SetupFinished { base_snapshot, .. } => Some(base_snapshot),
+            _ => None,
+        }
     });
     let digest = begun.ok_or_else(|| {
         Fault::new(Layer::Record, format!("{id}: the journal does not name the initial file tree"))
             .hint(Remedy::Copy.hint())
-            .lasting()
+            .into_permanent()
     })?;
-    let blobs = run.blobs_of(&dir);
+    let blobs = run.trial_blobs(&dir);
     let tree = Arc::new(Tree::load(&blobs, &digest).map_err(record_fault)?);
     Ok(Arc::new(RecordedTree { digest, tree, blobs }))
 }
@@ -37,7 +39,7 @@ pub(crate) struct RecordedTree {
     pub(crate) blobs: Blobs,
 }
 
-impl StartTree for RecordedTree {
+impl InitialTree for RecordedTree {
     fn digest(&self) -> &str {
         &self.digest
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use proctor_types::{Kept, StatementSpec, Task};
+use proctor_types::{DetailField, StatementSpec, Task};
 
 /// Heading of the section with signatures. Everything from there on is removed, as with
 /// FeatureBench's `--without`.
@@ -13,7 +13,7 @@ const INTERFACES: &str = "## Interface Descriptions";
 /// statement.
 const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
 /// Beginning of the announcement line.
-const ANNOUNCED: &str = "There are several new functions or classes";
+const DEFINITIONS_ANNOUNCEMENT: &str = "There are several new functions or classes";
 
 /// Beginnings of the section headings that contain signatures in statements of `proctor collect`
 /// and recipes: one section per file. At level 2, also the sections for the new package and for
@@ -21,30 +21,30 @@ const ANNOUNCED: &str = "There are several new functions or classes";
 const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
 
 /// Template of a statement followed by hints, as the loader option `hints=true` produces it.
-const HINTS: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
+const HINTS_TEMPLATE: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
 
 /// Template of the line that tells the agent about a test file it can see.
-const WHITE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
+const VISIBLE_TEST_TEMPLATE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
 
 /// Variable in that template.
-const PATH: &str = "{{ path }}";
+const PATH_VARIABLE: &str = "{{ path }}";
 
 /// Returns the task as an arm receives it. Its ID does not change.
 pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
-    if asked.is_plain() {
+    if asked.is_default() {
         return Arc::clone(task);
     }
     let mut given = task.as_ref().clone();
     if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
         given.statement = statement;
         // Remove them here too, because some scaffolds build their own prompt from them.
-        given.details.new_components = Kept::default();
+        given.details.new_components = DetailField::default();
         if let Some(benchmark) = &mut given.benchmark {
-            benchmark.details.new_components = Kept::default();
+            benchmark.details.new_components = DetailField::default();
         }
     }
     if let Some(hints) = missing_hints(task).filter(|_| asked.hints) {
-        let text = HINTS.replace("{{ hints }}", hints);
+        let text = HINTS_TEMPLATE.replace("{{ hints }}", hints);
         given.statement = text.replacen("{{ statement }}", &given.statement, 1).trim_end().into();
     }
     let shown = shown_tests(task);
@@ -72,7 +72,8 @@ fn without_interfaces(statement: &str) -> Option<String> {
     let Some(mark) = statement.rfind(DEFINITIONS[0]) else { return without_sections(statement) };
     let before = statement[..mark].trim_end();
     let line = before.rfind('\n').map_or(0, |at| at + 1);
-    let kept = if before[line..].starts_with(ANNOUNCED) { &before[..line] } else { before };
+    let kept =
+        if before[line..].starts_with(DEFINITIONS_ANNOUNCEMENT) { &before[..line] } else { before };
     let end = statement[mark..].find(DEFINITIONS[1]).map_or(statement.len(), |at| mark + at);
     Some(format!("{}\n\n\n{}", kept.trim_end(), &statement[end..]).trim_end().to_owned())
 }
@@ -126,7 +127,10 @@ fn with_tests(task: &Task, files: &[String]) -> String {
         "" => file.clone(),
         workdir => format!("{workdir}/{file}"),
     };
-    let bullets: String = named.iter().map(|file| WHITE.replace(PATH, &place(file))).collect();
+    let bullets: String = named
+        .iter()
+        .map(|file| VISIBLE_TEST_TEMPLATE.replace(PATH_VARIABLE, &place(file)))
+        .collect();
     let statement = &task.statement;
     let Some(note) = statement.find("**NOTE**") else {
         return format!("{bullets}\n{statement}");
@@ -157,7 +161,7 @@ mod tests {
         Arc::new(serde_json::from_value(task).unwrap())
     }
 
-    fn with(interfaces: bool, tests: bool) -> StatementSpec {
+    fn statement_spec(interfaces: bool, tests: bool) -> StatementSpec {
         StatementSpec { interfaces, tests, hints: false }
     }
 
@@ -169,13 +173,13 @@ mod tests {
         let bullet = "- You are given access to the test file `/testbed/tests/test_a.py` for this task \
                       (white-box testing). Use this information to help you solve the problem.\n";
         let row = task(noted, 1);
-        let white = apply_statement(&row, with(true, true));
-        assert_eq!(apply_statement(&row, with(true, false)).hidden, ["tests/test_a.py"]);
+        let white = apply_statement(&row, statement_spec(true, true));
+        assert_eq!(apply_statement(&row, statement_spec(true, false)).hidden, ["tests/test_a.py"]);
         assert!(white.hidden.is_empty() && white.id == row.id);
         assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
-        let plain = apply_statement(&task(PLAIN, 1), with(false, true));
+        let plain = apply_statement(&task(PLAIN, 1), statement_spec(false, true));
         assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
-        let scratch = apply_statement(&task(PLAIN, 2), with(true, true));
+        let scratch = apply_statement(&task(PLAIN, 2), statement_spec(true, true));
         assert_eq!(scratch.statement, PLAIN, "there is no file to show");
     }
 
@@ -188,7 +192,7 @@ mod tests {
         own.fail_to_pass =
             ["tests/unit/test_a.py::test_x", "b.py::test_y"].map(str::to_owned).to_vec();
         let own = Arc::new(own);
-        let given = apply_statement(&own, with(true, true));
+        let given = apply_statement(&own, statement_spec(true, true));
         assert_eq!(given.hidden, ["tests/units/x.py", "answers.txt"]);
         for file in ["/testbed/tests/unit/`", "/testbed/b.py`"] {
             assert!(given.statement.contains(file), "{}", given.statement);
@@ -198,11 +202,11 @@ mod tests {
     #[test]
     fn interface_section_is_removed_to_the_end() {
         assert_eq!(
-            apply_statement(&task(PLAIN, 1), with(false, false)).statement,
+            apply_statement(&task(PLAIN, 1), statement_spec(false, false)).statement,
             "## Task\nDo it."
         );
         assert_eq!(
-            apply_statement(&task("No section.\n", 1), with(false, false)).statement,
+            apply_statement(&task("No section.\n", 1), statement_spec(false, false)).statement,
             "No section.\n"
         );
     }
@@ -212,11 +216,11 @@ mod tests {
         let first = "# Implement `f` in p\n\nPut it back.\n\n## `p/a.py`\n\nFunction `f`\n\n```python\ndef f():\n\
                      ## no heading\n    ...\n```\n\n## `p/b.py`\n\n```python\n...\n```\n\n## Rules\n\n- Do it.\n";
         let kept = "# Implement `f` in p\n\nPut it back.\n\n## Rules\n\n- Do it.\n";
-        assert_eq!(apply_statement(&task(first, 1), with(false, false)).statement, kept);
+        assert_eq!(apply_statement(&task(first, 1), statement_spec(false, false)).statement, kept);
         let second = "# Write `f`\n\n## What `agent_code` must have\n\n```python\ndef f():\n```\n\n\
                       ## What the tests require besides\n\n- This.\n\n## What the library has\n\n```python\nA = 1\n```\n\n## Rules\n";
         let kept = "# Write `f`\n\n## What the tests require besides\n\n- This.\n\n## Rules\n";
-        assert_eq!(apply_statement(&task(second, 2), with(false, false)).statement, kept);
+        assert_eq!(apply_statement(&task(second, 2), statement_spec(false, false)).statement, kept);
         assert!(!has_interfaces(&task("# Fix it\n\n## Rules\n", 1)));
     }
 
@@ -237,7 +241,7 @@ mod tests {
         .unwrap();
         let fea = Arc::new(fea);
         assert!(fea.details().unwrap().new_components.get().is_some());
-        let hidden = apply_statement(&fea, with(false, false));
+        let hidden = apply_statement(&fea, statement_spec(false, false));
         assert_eq!(hidden.statement, format!("{request}\n\n\n<<END>>"));
         assert!(hidden.details().unwrap().new_components.is_absent());
         let asked = StatementSpec { hints: true, ..StatementSpec::default() };

@@ -4,18 +4,18 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use proctor_gateway::{ExchangeSink, Meter, Waiting};
+use proctor_gateway::{ExchangeSink, Meter, WaitNotice};
 use proctor_record::Tree;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Cause, Event, Fault};
 use tokio::sync::Mutex;
 
-use crate::recorder::{Now, Recorder};
+use crate::recorder::{ActivityUpdate, Recorder};
 
 /// Takes a step's snapshot when the step is over, which is before the main conversation's next
 /// request. That request comes from a built-in loop or from a client in the sandbox, which waits
 /// for its response in the meantime. The meter settles each response and determines the step.
-pub(crate) struct Steps {
+pub(crate) struct StepSnapshots {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
     workdir: RawPath,
@@ -25,7 +25,7 @@ pub(crate) struct Steps {
     kept: Mutex<u64>,
 }
 
-impl Steps {
+impl StepSnapshots {
     /// `kept` is the last step that already has a snapshot in the record.
     pub(crate) fn new(
         recorder: Arc<Recorder>,
@@ -38,7 +38,7 @@ impl Steps {
     }
 
     /// Takes the last step's snapshot, unless it exists.
-    pub(crate) async fn end(&self) -> Result<(), Fault> {
+    pub(crate) async fn end_step(&self) -> Result<(), Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
         if step > *kept {
@@ -59,7 +59,7 @@ impl Steps {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
         let known = step > 0 && *kept == step;
-        let must_look = self.recorder.ends().await;
+        let must_look = self.recorder.mark_last_snapshot().await;
         if known && frozen && !must_look {
             return Ok(self.recorder.last_tree().await);
         }
@@ -76,22 +76,22 @@ impl Steps {
     }
 
     /// Counts a step of a scaffold that calls no model.
-    pub(crate) fn count(&self) {
+    pub(crate) fn count_step(&self) {
         self.meter.count_step();
         (self.stepped)(self.meter.steps());
     }
 }
 
 #[async_trait]
-impl ExchangeSink for Steps {
+impl ExchangeSink for StepSnapshots {
     async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
-        self.recorder.body(bytes)
+        self.recorder.store_body(bytes)
     }
 
-    async fn event(&self, step: u64, event: Event) -> Result<(), Fault> {
+    async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
             // A back-off reports its length when it starts.
-            self.recorder.tell(Now::Waited(*queued_seconds));
+            self.recorder.report(ActivityUpdate::Waited(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });
         self.recorder.append_at(step, event).await?;
@@ -101,11 +101,11 @@ impl ExchangeSink for Steps {
         Ok(())
     }
 
-    async fn step_ends(&self) -> Result<(), Fault> {
-        self.end().await
+    async fn on_step_end(&self) -> Result<(), Fault> {
+        self.end_step().await
     }
 
-    fn waiting(&self, waiting: Waiting) {
-        self.recorder.tell(Now::Waits(waiting));
+    fn report_wait(&self, waiting: WaitNotice) {
+        self.recorder.report(ActivityUpdate::Waits(waiting));
     }
 }

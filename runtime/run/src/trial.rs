@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use proctor_grade::{Graded, limit_evidence};
-use proctor_record::{Checked, Grading, Journal, Remedy, TrialDir, read_journal, spent_in};
+use proctor_grade::{GradingResult, limit_evidence};
+use proctor_record::{
+    CheckedTrial, GradingFiles, Journal, Remedy, TrialDir, journal_spending, read_journal,
+};
 use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
-    Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
-    forensics::add_forensics, fork::restart, grading::grade_trial, halts::Affected,
-    interrupted::can_resume, own_sandbox::SecondSandbox, patience::TrialEnvironment,
+    CancelSignal, PlannedTask, Progress, RunContext, drive::Try, fault_handling::TrialEnvironment,
+    fault_policy::ScopeKind, forensics::add_forensics, fork::restart, grading::grade_trial,
+    halts::TrialLocation, interrupted::can_resume, own_sandbox::ProgramSandbox,
     recorder::record_fault, resume_point::ResumePoint,
 };
 
@@ -37,7 +39,7 @@ struct TrialRun<'a> {
     planned: &'a PlannedTask,
     arm: &'a Arm,
     dir: &'a TrialDir,
-    affected: &'a Affected,
+    affected: &'a TrialLocation,
 }
 
 /// Runs a trial, or only its missing part: a recorded outcome is kept, and a recorded verdict is
@@ -50,26 +52,26 @@ pub async fn run_trial(
     planned: &PlannedTask,
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
-    let affected = Affected::of(arm, id);
-    let end = start(context, id, planned, arm, &affected).await;
+    let affected = TrialLocation::new(arm, id);
+    let end = run_missing_parts(context, id, planned, arm, &affected).await;
     // If not even the fault could be recorded, the run directory is usually the cause.
     end.inspect_err(|fault| context.count_fault(&affected, fault))
 }
 
-async fn start(
+async fn run_missing_parts(
     context: &Arc<RunContext>,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
-    affected: &Affected,
+    affected: &TrialLocation,
 ) -> Result<Option<TrialEnd>, Fault> {
     // Don't create the directory here; the first try does. A trial that is not started leaves
     // nothing.
-    let dir = context.run.trial_path(id);
-    let checked = checked(context, id, &dir)?;
-    if checked.finished && checked.is_lost() {
+    let dir = context.run.trial_dir(id);
+    let checked = check_and_restore(context, id, &dir)?;
+    if checked.finished && checked.is_unrecoverable() {
         let outcome = checked.outcome.unwrap_or_else(|| {
-            unmeasured(1, Fault::new(Layer::Record, "the trial's record is damaged"))
+            fault_outcome(1, Fault::new(Layer::Record, "the trial's record is damaged"))
         });
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
@@ -80,13 +82,13 @@ async fn start(
     let backend = context.backend(arm.sandbox.kind)?;
     let built = context.environments.has(backend.as_ref(), &planned.task).await;
     // A halted trial is neither run nor graded.
-    if context.halts.holds_back(affected, built) {
+    if context.halts.hold_back_if_halted(affected, built) {
         return Ok(None);
     }
     if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
         // Create no sandbox and no record: the trial waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
-        context.tell(Progress::NotStarted { trial, arm, scope, budget });
+        context.send_progress(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
     }
     // The endpoint rejected this model in an earlier trial. Leave this trial to `resume`.
@@ -96,29 +98,37 @@ async fn start(
     let run = TrialRun { context, id, planned, arm, dir: &dir, affected };
     let (trial, name) = (id.clone(), arm.name.clone());
     let outcome = if let Some(outcome) = finished {
-        context.tell(Progress::GradingRecorded { trial, arm: name });
+        context.send_progress(Progress::GradingRecorded { trial, arm: name });
         outcome
     } else {
-        context.tell(Progress::Started { trial: trial.clone(), arm: name.clone() });
-        let outcome = drive_with_tries(run).await?;
-        context.tell(Progress::Ended { trial, arm: name, outcome: Box::new(outcome.clone()) });
+        context.send_progress(Progress::Started { trial: trial.clone(), arm: name.clone() });
+        let outcome = drive_with_retries(run).await?;
+        context.send_progress(Progress::Ended {
+            trial,
+            arm: name,
+            outcome: Box::new(outcome.clone()),
+        });
         outcome
     };
     if outcome.ending.is_unfinished() {
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
-    let verdict = grade_with_tries(run).await?;
+    let verdict = grade_with_retries(run).await?;
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
 /// Reads a trial's record. First restores redundant parts and reports damage. For example, if
 /// Proctor was killed between the last event and `outcome.json`, the outcome is restored from the
 /// journal.
-fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked, Fault> {
+fn check_and_restore(
+    context: &RunContext,
+    id: &TrialId,
+    dir: &TrialDir,
+) -> Result<CheckedTrial, Fault> {
     let mut checked = context.run.check(id);
-    let blobs = context.run.blobs_of(dir);
+    let blobs = context.run.trial_blobs(dir);
     for what in dir.restore(&blobs, &mut checked).map_err(record_fault)? {
-        context.tell(Progress::Damaged {
+        context.send_progress(Progress::Damaged {
             trial: id.clone(),
             what: what.to_string(),
             then: "restored",
@@ -130,12 +140,16 @@ fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked
             _ if !checked.finished => "starting a new try",
             _ => damage.remedy.hint(),
         };
-        context.tell(Progress::Damaged { trial: id.clone(), what: damage.to_string(), then });
+        context.send_progress(Progress::Damaged {
+            trial: id.clone(),
+            what: damage.to_string(),
+            then,
+        });
     }
     Ok(checked)
 }
 
-async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
+async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
     let TrialRun { context, id, planned, arm, dir, affected } = trial;
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
@@ -153,7 +167,7 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         done += 1;
         let start =
             TryStart { number, past: past.as_ref(), started_again: started_again.as_deref() };
-        let tried = attempt(trial, start).await;
+        let tried = run_try(trial, start).await;
         let fault = match tried {
             Ok(outcome) => {
                 context.halts.clear_faults(affected, ScopeKind::Run);
@@ -164,8 +178,8 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         if let Some(outcome) = recorded_outcome(context, id, dir, number)? {
             return Ok(outcome);
         }
-        if context.cancel.is_told()
-            || (context.cancel.winds_down() && fault.cause == Cause::Cancelled)
+        if context.cancel.is_stopping()
+            || (context.cancel.is_winding_down() && fault.cause == Cause::Cancelled)
         {
             return Err(fault);
         }
@@ -173,22 +187,23 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
         let fault = context.check_back_end(backend.as_ref(), affected, fault).await;
-        if context.cancel.is_told() {
+        if context.cancel.is_stopping() {
             return Err(fault);
         }
         // If the record is incomplete, the trial restarts and loses only its steps.
         let unrestored = past.is_some()
             && arm.forked_from.is_none()
             && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
-        let again = unrestored || context.faults.again(&fault, done);
+        let again = unrestored || context.faults.should_retry(&fault, done);
         if !again {
             context.count_fault(affected, &fault);
         }
-        let halted = context.halts.of(affected, true).is_some() || is_halted(context, arm)?;
+        let halted =
+            context.halts.halting_fault(affected, true).is_some() || is_halted(context, arm)?;
         let will_retry = again && !halted;
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
         let noted = append(id, dir, number, failed);
-        context.tell(Progress::TryFailed {
+        context.send_progress(Progress::TryFailed {
             trial: id.clone(),
             arm: arm.name.clone(),
             fault: fault.clone(),
@@ -199,8 +214,8 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         }
         // If the record cannot be written, end the trial. The earlier fault was already reported.
         noted?;
-        context.pause(context.faults.wait(done)).await;
-        if context.cancel.winds_down() {
+        context.pause(context.faults.retry_delay(done)).await;
+        if context.cancel.is_winding_down() {
             return Err(fault);
         }
         if unrestored {
@@ -223,13 +238,13 @@ fn note_lost_worker(
     arm: &Arm,
     dir: &TrialDir,
 ) -> Result<(), Fault> {
-    let Some(worker) = context.run.lost_worker(id) else { return Ok(()) };
-    context.tell(Progress::WorkerLost {
+    let Some(worker) = context.run.previous_worker(id) else { return Ok(()) };
+    context.send_progress(Progress::WorkerLost {
         trial: id.clone(),
         arm: arm.name.clone(),
         worker: worker.clone(),
     });
-    if !dir.trajectory().exists() {
+    if !dir.trajectory_path().exists() {
         return Ok(());
     }
     let note = Map::from_iter([(LOST_WORKER.to_owned(), Value::from(worker))]);
@@ -244,13 +259,13 @@ fn recorded_outcome(
     dir: &TrialDir,
     number: u32,
 ) -> Result<Option<Outcome>, Fault> {
-    if !dir.trajectory().exists() {
+    if !dir.trajectory_path().exists() {
         return Ok(None);
     }
-    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
     match reading.events.last().map(|last| &last.event) {
         Some(Event::TrialEnded { outcome, .. }) if outcome.try_number == number => {
-            checked(context, id, dir).map(|checked| checked.outcome)
+            check_and_restore(context, id, dir).map(|checked| checked.outcome)
         }
         _ => Ok(None),
     }
@@ -265,10 +280,10 @@ fn resume_state(
     arm: &Arm,
     dir: &TrialDir,
 ) -> Result<(Option<ResumePoint>, Option<String>), Fault> {
-    let journal = dir.trajectory();
+    let journal = dir.trajectory_path();
     let resumable = can_resume(context.scaffold(arm)?.as_ref())?;
     // Treat an unreadable journal as having no steps.
-    let had_begun = || spent_in(&journal).is_ok_and(|spent| spent.steps > 0);
+    let had_begun = || journal_spending(&journal).is_ok_and(|spent| spent.steps > 0);
     if !journal.exists() {
         return Ok((None, None));
     }
@@ -276,20 +291,20 @@ fn resume_state(
     if !(resumable || arm.forked_from.is_some()) {
         return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
-    let blobs = context.run.blobs_of(dir);
+    let blobs = context.run.trial_blobs(dir);
     let read = ResumePoint::read(&journal, &blobs, &|fault| context.faults.is_resumable(fault))
         .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
         Ok(past) if resumable || past.steps.is_empty() => {
             let step = past.whole_steps;
-            context.tell(Progress::Resumed { trial, arm: name, step });
+            context.send_progress(Progress::Resumed { trial, arm: name, step });
             Ok((Some(past), None))
         }
         Ok(_) => Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned()))),
         Err(why) => {
             let started_again = had_begun().then(|| why.clone());
-            context.tell(Progress::NotResumed { trial, arm: name, why });
+            context.send_progress(Progress::NotResumed { trial, arm: name, why });
             Ok((None, started_again))
         }
     }
@@ -298,7 +313,7 @@ fn resume_state(
 /// Starts another try of a fork from the fork point.
 fn restart_fork(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
     restart(dir, number)?;
-    let read = ResumePoint::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
+    let read = ResumePoint::read(&dir.trajectory_path(), &context.run.trial_blobs(dir), &|_| false);
     let read = read.map_err(record_fault)?;
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
@@ -306,7 +321,7 @@ fn restart_fork(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Res
 /// Sets aside the files of an earlier try as evidence, whether it ran in this invocation or in one
 /// that was killed. Returns the new try's number.
 fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
-    let number = dir.next_try().map_err(record_fault)?;
+    let number = dir.next_try_number().map_err(record_fault)?;
     dir.begin_try(number).map_err(record_fault)?;
     Ok(number)
 }
@@ -315,7 +330,7 @@ fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
 fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
     let Some(model) = &arm.model else { return Ok(false) };
     let tools = context.scaffold(arm)?.needs_tools();
-    Ok(context.gateway.halted(model, tools).is_some())
+    Ok(context.gateway.halt_reason(model, tools).is_some())
 }
 
 /// How a try starts.
@@ -327,16 +342,16 @@ struct TryStart<'a> {
     started_again: Option<&'a str>,
 }
 
-async fn attempt(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fault> {
+async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fault> {
     let TrialRun { context, id, planned, arm, dir, .. } = trial;
     let TryStart { number, past, started_again } = start;
     let TrialEnvironment { planned, environment, findings: leak_check } =
         context.environment(id, planned, arm).await?;
     let task = &planned.task;
-    if context.cancel.winds_down() {
-        return Err(Cancel::fault());
+    if context.cancel.is_winding_down() {
+        return Err(CancelSignal::cancelled_fault());
     }
-    let own = SecondSandbox::of(context, arm, task, &leak_check).await?;
+    let own = ProgramSandbox::for_arm(context, arm, task, &leak_check).await?;
     Try {
         context,
         id,
@@ -359,7 +374,7 @@ async fn attempt(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
 /// requested a sandbox has no journal yet. This function then creates one, which starts with the
 /// trial's identity like every journal.
 fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
-    let path = dir.trajectory();
+    let path = dir.trajectory_path();
     let began = path.exists();
     let journal = if began { Journal::open(path) } else { Journal::create(path, number) };
     let mut journal = journal.map_err(record_fault)?;
@@ -373,36 +388,36 @@ fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(),
 /// Records and returns the outcome of a trial that no try completed. It includes the spending of
 /// the last try.
 fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
-    let spent = spent_in(&dir.trajectory()).map_err(record_fault)?;
-    let outcome = Outcome { spent, ..unmeasured(number, fault) };
+    let spent = journal_spending(&dir.trajectory_path()).map_err(record_fault)?;
+    let outcome = Outcome { spent, ..fault_outcome(number, fault) };
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
     append(id, dir, number, ended)?;
     dir.write_outcome(&outcome).map_err(record_fault)?;
     Ok(outcome)
 }
 
-fn unmeasured(try_number: u32, fault: Fault) -> Outcome {
-    Outcome::unmeasured(try_number, Ending::InfrastructureFault { fault })
+fn fault_outcome(try_number: u32, fault: Fault) -> Outcome {
+    Outcome::from_ending(try_number, Ending::InfrastructureFault { fault })
 }
 
-async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault> {
+async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault> {
     let TrialRun { context, id, planned, arm, dir, affected } = trial;
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let patch = match recorded_patch(context, id, dir) {
         Ok(patch) => patch,
-        Err(fault) => return Ok(without_verdict(context, id, arm, fault)),
+        Err(fault) => return Ok(report_grading_failure(context, id, arm, fault)),
     };
     let mut done = 0;
     loop {
         // `resume` grades the trials that still wait for grading.
-        if context.cancel.winds_down() {
-            return Err(Cancel::fault());
+        if context.cancel.is_winding_down() {
+            return Err(CancelSignal::cancelled_fault());
         }
         done += 1;
         let fault = match grade_once(trial, &patch).await {
             Ok(verdict) => {
                 context.halts.clear_faults(affected, ScopeKind::Run);
-                context.tell(Progress::Graded {
+                context.send_progress(Progress::Graded {
                     trial: id.clone(),
                     arm: arm.name.clone(),
                     verdict: Box::new(verdict.clone()),
@@ -410,8 +425,8 @@ async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault>
                 return Ok(Some(verdict));
             }
             Err(fault)
-                if context.cancel.is_told()
-                    || (context.cancel.winds_down() && fault.cause == Cause::Cancelled) =>
+                if context.cancel.is_stopping()
+                    || (context.cancel.is_winding_down() && fault.cause == Cause::Cancelled) =>
             {
                 return Err(fault);
             }
@@ -421,14 +436,14 @@ async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault>
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
         let fault = context.check_back_end(backend.as_ref(), affected, fault).await;
-        let again = context.faults.again(&fault, done);
+        let again = context.faults.should_retry(&fault, done);
         if !again {
             context.count_fault(affected, &fault);
         }
-        if !again || context.halts.of(affected, true).is_some() {
-            return Ok(without_verdict(context, id, arm, fault));
+        if !again || context.halts.halting_fault(affected, true).is_some() {
+            return Ok(report_grading_failure(context, id, arm, fault));
         }
-        context.pause(context.faults.wait(done)).await;
+        context.pause(context.faults.retry_delay(done)).await;
     }
 }
 
@@ -438,14 +453,23 @@ async fn grade_once(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault>
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
     add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;
-    let Graded { verdict, log, raw } = graded;
-    let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };
-    dir.keep_grading(id, grading).map_err(record_fault)?;
+    let GradingResult { verdict, log, raw } = graded;
+    let grading = GradingFiles { patch, verdict: &verdict, log: &log, results: &raw };
+    dir.store_grading(id, grading).map_err(record_fault)?;
     Ok(verdict)
 }
 
-fn without_verdict(context: &RunContext, id: &TrialId, arm: &Arm, fault: Fault) -> Option<Verdict> {
-    context.tell(Progress::GradingFailed { trial: id.clone(), arm: arm.name.clone(), fault });
+fn report_grading_failure(
+    context: &RunContext,
+    id: &TrialId,
+    arm: &Arm,
+    fault: Fault,
+) -> Option<Verdict> {
+    context.send_progress(Progress::GradingFailed {
+        trial: id.clone(),
+        arm: arm.name.clone(),
+        fault,
+    });
     None
 }
 
@@ -457,12 +481,12 @@ pub(crate) fn recorded_patch(
     dir: &TrialDir,
 ) -> Result<Vec<u8>, Fault> {
     let lost = |why: String| {
-        Fault::new(Layer::Record, format!("{}: {why}", dir.patch().display()))
+        Fault::new(Layer::Record, format!("{}: {why}", dir.patch_path().display()))
             .hint(Remedy::Copy.hint())
-            .lasting()
+            .into_permanent()
     };
     let checked = context.run.check(id);
     let recorded = checked.patch.ok_or_else(|| lost("the journal does not name a patch".into()))?;
-    let found = context.run.patch_of(dir, &recorded.hash);
+    let found = context.run.load_patch(dir, &recorded.hash);
     found.map_err(|error| lost(format!("it differs from the patch in the journal, and {error}")))
 }

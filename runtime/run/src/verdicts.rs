@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_grade::{GRADER, Graded, SANDBOX_KILLED, TIMED_OUT};
-use proctor_types::{Fault, SandboxSpec, Task, canonical, sha256_hex};
+use proctor_grade::{GRADER, GradingResult, SANDBOX_KILLED, TIMED_OUT};
+use proctor_types::{Fault, SandboxSpec, Task, canonical_json, sha256_hex};
 use serde_json::json;
 
 use crate::recorder::record_fault;
@@ -18,12 +18,12 @@ use crate::recorder::record_fault;
 /// Unreadable entries count as missing, and write errors are ignored: a cache must never fail a
 /// run.
 #[derive(Debug, Clone)]
-pub struct Verdicts {
+pub struct VerdictCache {
     folder: PathBuf,
 }
 
-impl Verdicts {
-    pub fn at(folder: impl Into<PathBuf>) -> Self {
+impl VerdictCache {
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
@@ -44,22 +44,22 @@ impl Verdicts {
             "quarantine": quarantine,
             "wide": wide,
         });
-        Ok(sha256_hex(canonical(&all).as_bytes()))
+        Ok(sha256_hex(canonical_json(&all).as_bytes()))
     }
 
     /// Returns the complete grading for a key: verdict, log and raw results. A corrupt entry
     /// counts as missing.
-    pub(crate) fn find(&self, key: &str) -> Option<Graded> {
+    pub(crate) fn find(&self, key: &str) -> Option<GradingResult> {
         let folder = self.folder.join(key);
         let read = |name: &str| proctor_files::read(&folder.join(name)).ok();
         let (text, log, raw) = (read("verdict.json")?, read("log.txt")?, read("results.jsonl")?);
-        if read("sum")? != sum(&text, &log, &raw).into_bytes() {
+        if read("sum")? != checksum(&text, &log, &raw).into_bytes() {
             return None;
         }
-        Some(Graded { verdict: serde_json::from_slice(&text).ok()?, log, raw })
+        Some(GradingResult { verdict: serde_json::from_slice(&text).ok()?, log, raw })
     }
 
-    pub(crate) fn keep(&self, key: &str, graded: &Graded) {
+    pub(crate) fn store(&self, key: &str, graded: &GradingResult) {
         // Don't cache these: another grading may stay within the time and memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
         if graded.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
@@ -69,12 +69,12 @@ impl Verdicts {
     }
 
     /// Writes to a temporary directory and renames it, so that readers never see a partial entry.
-    fn write(&self, folder: &Path, graded: &Graded) -> std::io::Result<()> {
+    fn write(&self, folder: &Path, graded: &GradingResult) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let beside = tempfile::tempdir_in(&self.folder)?;
         let text = serde_json::to_vec(&graded.verdict)?;
         fs::write(beside.path().join("verdict.json"), &text)?;
-        fs::write(beside.path().join("sum"), sum(&text, &graded.log, &graded.raw))?;
+        fs::write(beside.path().join("sum"), checksum(&text, &graded.log, &graded.raw))?;
         fs::write(beside.path().join("log.txt"), &graded.log)?;
         fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
         // The rename fails if the entry exists with the same content. The guard then removes the
@@ -83,7 +83,7 @@ impl Verdicts {
     }
 }
 
-fn sum(verdict: &[u8], log: &[u8], raw: &[u8]) -> String {
+fn checksum(verdict: &[u8], log: &[u8], raw: &[u8]) -> String {
     sha256_hex([verdict, log, raw].map(sha256_hex).concat().as_bytes())
 }
 
@@ -102,7 +102,7 @@ mod tests {
         .unwrap()
     }
 
-    fn graded(evidence: &[&str]) -> Graded {
+    fn graded(evidence: &[&str]) -> GradingResult {
         let evidence: Vec<Evidence> =
             evidence.iter().map(|kind| Evidence::new(*kind, "", Vec::new())).collect();
         let verdict = serde_json::from_value(json!({
@@ -112,7 +112,7 @@ mod tests {
             "policies": {}, "integrity": "clean", "evidence": evidence
         }))
         .unwrap();
-        Graded { verdict, log: b"log".to_vec(), raw: b"raw".to_vec() }
+        GradingResult { verdict, log: b"log".to_vec(), raw: b"raw".to_vec() }
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
         let small = SandboxSpec { memory_mb: 64, ..limits.clone() };
         let key = |place, limits, statement, patch| {
             let apart = BTreeSet::new();
-            Verdicts::key(place, limits, &task(statement), patch, (&apart, false)).unwrap()
+            VerdictCache::key(place, limits, &task(statement), patch, (&apart, false)).unwrap()
         };
         let keys = [
             key("e", &limits, "s", b"p"),
@@ -137,16 +137,16 @@ mod tests {
     #[test]
     fn complete_verdicts_are_cached_but_timeouts_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        let verdicts = Verdicts::at(folder.path().join("verdicts"));
+        let verdicts = VerdictCache::new(folder.path().join("verdicts"));
         assert!(verdicts.find("k").is_none());
-        verdicts.keep("k", &graded(&[]));
-        verdicts.keep("k", &graded(&[]));
+        verdicts.store("k", &graded(&[]));
+        verdicts.store("k", &graded(&[]));
         let found = verdicts.find("k").unwrap();
         assert_eq!((found.verdict, found.log, found.raw), {
             let all = graded(&[]);
             (all.verdict, all.log, all.raw)
         });
-        verdicts.keep("late", &graded(&["timed_out"]));
+        verdicts.store("late", &graded(&["timed_out"]));
         assert!(verdicts.find("late").is_none());
         assert_eq!(fs::read_dir(folder.path().join("verdicts")).unwrap().count(), 1);
 
@@ -162,8 +162,8 @@ mod tests {
     fn non_regular_cache_files_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["verdict.json", "sum", "log.txt", "results.jsonl"] {
-            let verdicts = Verdicts::at(folder.path().join(name));
-            verdicts.keep("k", &graded(&[]));
+            let verdicts = VerdictCache::new(folder.path().join(name));
+            verdicts.store("k", &graded(&[]));
             let path = folder.path().join(name).join("k").join(name);
             fs::remove_file(&path).unwrap();
             assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());

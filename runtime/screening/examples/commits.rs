@@ -13,11 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_patch::{Current, MODE_FILE};
-use proctor_screening::{Input, is_test_path, own_packages, screen};
+use proctor_patch::{CurrentFile, MODE_FILE};
+use proctor_screening::{ScreeningInput, is_test_path, own_packages, screen};
 
 /// Number of commits to screen by default.
-const COMMITS: usize = 100;
+const DEFAULT_COMMITS: usize = 100;
 
 /// Import roots in a repository, as in `configs/grading.toml`.
 const ROOTS: [&str; 3] = ["", "src", "lib"];
@@ -26,14 +26,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let clone = arguments.next().ok_or("usage: commits CLONE [COUNT]")?;
     let clone = Path::new(&clone);
-    let count = arguments.next().map_or(Ok(COMMITS), |count| count.parse())?;
+    let count = arguments.next().map_or(Ok(DEFAULT_COMMITS), |count| count.parse())?;
     let log = git(clone, &["log", "--no-merges", "--format=%H", "--", "*.py"])?;
     let (mut times, mut screened, mut marked) = (Vec::new(), 0, 0);
     for commit in String::from_utf8(log)?.lines() {
         if screened == count {
             break;
         }
-        let Some((found, time)) = of_commit(clone, commit)? else { continue };
+        let Some((found, time)) = screen_commit(clone, commit)? else { continue };
         screened += 1;
         marked += usize::from(!found.is_empty());
         times.push(time);
@@ -51,10 +51,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The findings of a commit, and how long screening took.
-type Screened = (Vec<String>, Duration);
+type ScreenedCommit = (Vec<String>, Duration);
 
 /// Screens a commit. Returns `None` if it changes no Python code besides tests, or has no parent.
-fn of_commit(clone: &Path, commit: &str) -> Result<Option<Screened>, Box<dyn Error>> {
+fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, Box<dyn Error>> {
     let parent = format!("{commit}^");
     let Ok(names) = git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {
         // The first commit has no parent.
@@ -68,7 +68,7 @@ fn of_commit(clone: &Path, commit: &str) -> Result<Option<Screened>, Box<dyn Err
     let mut before = BTreeMap::new();
     for path in names.lines() {
         if let Ok(bytes) = git(clone, &["show", &format!("{parent}:{path}")]) {
-            before.insert(path.to_owned(), Current::File { bytes, mode: MODE_FILE });
+            before.insert(path.to_owned(), CurrentFile::File { bytes, mode: MODE_FILE });
         }
     }
     let tree = git(clone, &["ls-tree", "-r", "--name-only", &parent])?;
@@ -76,7 +76,7 @@ fn of_commit(clone: &Path, commit: &str) -> Result<Option<Screened>, Box<dyn Err
     let roots = ROOTS.map(ToOwned::to_owned);
     let mut owned = own_packages(tree.iter(), &roots, &BTreeSet::new());
     owned.extend(own_packages(before.keys(), &roots, &BTreeSet::new()));
-    let input = Input {
+    let input = ScreeningInput {
         patch: &patch,
         gold: None,
         before: &before,

@@ -11,7 +11,7 @@ mod scope;
 mod screen;
 
 pub use scope::{is_test_path, own_packages};
-pub use screen::{Finding, Input, Screen, ScreenError, Screening, screen};
+pub use screen::{Finding, LanguageScreen, ScreenError, Screening, ScreeningInput, screen};
 
 #[cfg(test)]
 mod tests;

@@ -6,18 +6,18 @@ use proctor_types::matches_wildcard;
 
 use crate::{
     rules::Rules,
-    screen::{Hit, Screen},
+    screen::{Hit, LanguageScreen},
 };
 
 /// Start of a comment that is a directive of Go.
 const DIRECTIVE: &str = "//go:";
 
-pub(crate) struct Lines {
+pub(crate) struct LineScreen {
     pub rules: &'static Rules,
 }
 
-impl Screen for Lines {
-    fn reads(&self, path: &str, _bytes: &[u8]) -> bool {
+impl LanguageScreen for LineScreen {
+    fn can_read(&self, path: &str, _bytes: &[u8]) -> bool {
         !self.rules_of(path).is_empty()
     }
 
@@ -31,7 +31,7 @@ impl Screen for Lines {
                 continue;
             }
             for rule in
-                rules.iter().copied().filter(|rule| self.rules.violated_by_line(*rule, line))
+                rules.iter().copied().filter(|rule| self.rules.is_violated_by_line(*rule, line))
             {
                 hits.push(Hit {
                     rule,
@@ -45,10 +45,10 @@ impl Screen for Lines {
     }
 }
 
-impl Lines {
+impl LineScreen {
     /// Returns the indices of the rules that apply to a file.
     fn rules_of(&self, path: &str) -> Vec<usize> {
-        self.rules.which(|rule| {
+        self.rules.rules_where(|rule| {
             !rule.lines.is_empty() && rule.files.iter().any(|file| matches_file(file, path))
         })
     }

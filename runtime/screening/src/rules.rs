@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The contents of `configs/screening.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Table {
+pub(crate) struct RuleTable {
     pub extension_points: BTreeSet<String>,
     pub any_module: Vec<String>,
     pub looking_functions: BTreeSet<String>,
@@ -118,7 +118,7 @@ pub(crate) struct Rule {
 /// The rules with compiled patterns.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    pub table: &'static Table,
+    pub table: &'static RuleTable,
     /// The references of all rules.
     references: RegexSet,
     /// The rule and the text of each reference, in the order of `references`.
@@ -136,17 +136,17 @@ pub(crate) struct Rules {
     pub opaque_ends: Vec<Vec<u8>>,
 }
 
-static TABLE: ShippedTable<Table> =
+static RULE_TABLE: ShippedTable<RuleTable> =
     ShippedTable::new("screening.toml", include_str!("../../../configs/screening.toml"));
 
 impl Rules {
     pub(crate) fn get() -> Result<&'static Self, String> {
         static RULES: OnceLock<Result<Rules, String>> = OnceLock::new();
-        let read = || Self::compile(TABLE.get()?);
+        let read = || Self::compile(RULE_TABLE.get()?);
         RULES.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 
-    fn compile(table: &'static Table) -> Result<Self, String> {
+    fn compile(table: &'static RuleTable) -> Result<Self, String> {
         let wrong = |error: regex::Error| format!("configs/screening.toml: {error}");
         let mut owners = Vec::new();
         let mut patterns = Vec::new();
@@ -154,7 +154,7 @@ impl Rules {
         for (number, rule) in table.rules.iter().enumerate() {
             for reference in &rule.references {
                 owners.push((number, reference.as_str()));
-                patterns.push(format!("^{}(?:$|[.\\[(])", dotted(reference)));
+                patterns.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
             }
             for text in &rule.strings {
                 strings.push(text.as_str());
@@ -162,14 +162,17 @@ impl Rules {
             }
         }
         let bytes = |texts: &[String]| {
-            let decoded = texts.iter().map(|text| bytes_of(text).ok_or(text));
+            let decoded = texts.iter().map(|text| decode_hex(text).ok_or(text));
             let decoded: Result<Vec<Vec<u8>>, &String> = decoded.collect();
             decoded.map_err(|text| format!("configs/screening.toml: {text:?} is not hexadecimal"))
         };
         let lines = table.rules.iter().map(|rule| RegexSet::new(&rule.lines).map_err(wrong));
         let lines = lines.collect::<Result<Vec<_>, String>>()?;
-        let any: Vec<String> =
-            table.any_module.iter().map(|path| format!("^{}$", dotted(path))).collect();
+        let any: Vec<String> = table
+            .any_module
+            .iter()
+            .map(|path| format!("^{}$", dotted_name_pattern(path)))
+            .collect();
         Ok(Self {
             table,
             references: RegexSet::new(&patterns).map_err(wrong)?,
@@ -188,7 +191,11 @@ impl Rules {
 
     /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with the reference in the
     /// table.
-    pub(crate) fn violated(&self, path: &str, shorter: Option<&str>) -> Vec<(usize, &'static str)> {
+    pub(crate) fn violated_by_reference(
+        &self,
+        path: &str,
+        shorter: Option<&str>,
+    ) -> Vec<(usize, &'static str)> {
         let found = self.references.matches(path);
         if !found.matched_any() {
             return Vec::new();
@@ -212,7 +219,7 @@ impl Rules {
     }
 
     /// Whether a line violates a rule.
-    pub(crate) fn violated_by_line(&self, rule: usize, line: &str) -> bool {
+    pub(crate) fn is_violated_by_line(&self, rule: usize, line: &str) -> bool {
         self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 
@@ -241,20 +248,20 @@ impl Rules {
     }
 
     /// Returns the indices of the rules that satisfy a predicate.
-    pub(crate) fn which(&self, holds: impl Fn(&Rule) -> bool) -> Vec<usize> {
+    pub(crate) fn rules_where(&self, holds: impl Fn(&Rule) -> bool) -> Vec<usize> {
         let rules = self.table.rules.iter().enumerate();
         rules.filter(|(_, rule)| holds(rule)).map(|(number, _)| number).collect()
     }
 }
 
 /// Decodes hexadecimal digits.
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+fn decode_hex(digits: &str) -> Option<Vec<u8>> {
     let pairs: Vec<char> = digits.chars().collect();
     let pairs = pairs.chunks(2).map(|pair| pair.iter().collect::<String>());
     pairs.map(|pair| u8::from_str_radix(&pair, 16).ok()).collect()
 }
 
 /// Converts a dotted name to a pattern. `[]` matches any subscript.
-fn dotted(path: &str) -> String {
+fn dotted_name_pattern(path: &str) -> String {
     regex::escape(path).replace(r"\[\]", r"\[[^\]]*\]")
 }

@@ -5,14 +5,14 @@ use std::{
     thread,
 };
 
-use proctor_patch::{Change, Current, Patch, RawPath};
+use proctor_patch::{Change, CurrentFile, Patch, RawPath};
 use proctor_types::one_line;
 
-use crate::{lines::Lines, python::Python, rules::Rules};
+use crate::{lines::LineScreen, python::PythonScreen, rules::Rules};
 
 /// Stack size in bytes of the thread that parses files. The system commits memory only as far as the stack is used,
 /// which depends on the nesting of the syntax.
-const STACK: usize = 128 << 20;
+const PARSER_STACK_BYTES: usize = 128 << 20;
 
 /// A line of a patch that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +54,11 @@ pub enum ScreenError {
 }
 
 /// A patch and the files to compare it with.
-pub struct Input<'a> {
+pub struct ScreeningInput<'a> {
     pub patch: &'a [u8],
     pub gold: Option<&'a [u8]>,
     /// The files that either patch changes, in their original state, by escaped path.
-    pub before: &'a BTreeMap<String, Current>,
+    pub before: &'a BTreeMap<String, CurrentFile>,
     /// Top-level names of the repository's own packages.
     pub owned: &'a BTreeSet<String>,
     /// Returns whether to screen a path. Test files need no screening, because grading restores them.
@@ -77,9 +77,9 @@ pub struct Hit {
 }
 
 /// Screens files of one language.
-pub trait Screen: Sync {
+pub trait LanguageScreen: Sync {
     /// Whether this screen can read a file with this path and content.
-    fn reads(&self, path: &str, bytes: &[u8]) -> bool;
+    fn can_read(&self, path: &str, bytes: &[u8]) -> bool;
 
     /// Returns the rule violations in a file. Code that cannot be read violates a rule of its own.
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
@@ -90,29 +90,29 @@ pub trait Screen: Sync {
 /// # Errors
 ///
 /// The built-in rules are invalid, or the system cannot create a thread.
-pub fn screen(input: &Input<'_>) -> Result<Screening, ScreenError> {
+pub fn screen(input: &ScreeningInput<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
     let after = contents(input.patch, input.before);
     let gold = input.gold.map(|gold| contents(gold, input.before)).unwrap_or_default();
-    let work = || compare(rules, input, &after, &gold);
+    let work = || screen_files(rules, input, &after, &gold);
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("screening".into()).stack_size(STACK);
+        let thread = thread::Builder::new().name("screening".into()).stack_size(PARSER_STACK_BYTES);
         let thread = thread.spawn_scoped(scope, work);
         let thread = thread.map_err(|error| ScreenError::Thread(error.to_string()))?;
         thread.join().map_err(|_| ScreenError::Thread("it panicked".to_owned()))
     })
 }
 
-fn compare(
+fn screen_files(
     rules: &'static Rules,
-    input: &Input<'_>,
+    input: &ScreeningInput<'_>,
     after: &BTreeMap<String, Vec<u8>>,
     gold: &BTreeMap<String, Vec<u8>>,
 ) -> Screening {
-    let (python, lines) = (Python { rules }, Lines { rules });
-    let languages: [&dyn Screen; 2] = [&python, &lines];
+    let (python, lines) = (PythonScreen { rules }, LineScreen { rules });
+    let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
     let hits_of = |path: &str, bytes: &[u8]| {
-        let language = languages.iter().find(|language| language.reads(path, bytes))?;
+        let language = languages.iter().find(|language| language.can_read(path, bytes))?;
         Some(language.hits(path, bytes, input.owned))
     };
     let mut found = Vec::new();
@@ -156,19 +156,21 @@ fn compare(
     Screening { findings: findings.into_values().collect(), not_screened }
 }
 
-fn original_bytes<'a>(before: &'a BTreeMap<String, Current>, path: &str) -> Option<&'a [u8]> {
+fn original_bytes<'a>(before: &'a BTreeMap<String, CurrentFile>, path: &str) -> Option<&'a [u8]> {
     match before.get(path) {
-        Some(Current::File { bytes, .. }) => Some(bytes),
+        Some(CurrentFile::File { bytes, .. }) => Some(bytes),
         _ => None,
     }
 }
 
 /// Returns the contents of the files that a patch writes.
-fn contents(patch: &[u8], before: &BTreeMap<String, Current>) -> BTreeMap<String, Vec<u8>> {
-    let current = |path: &RawPath| before.get(&path.escaped()).cloned();
-    let Ok(resolved) = Patch::read(patch).resolve_parts(&current) else { return BTreeMap::new() };
+fn contents(patch: &[u8], before: &BTreeMap<String, CurrentFile>) -> BTreeMap<String, Vec<u8>> {
+    let current = |path: &RawPath| before.get(&path.to_escaped()).cloned();
+    let Ok(resolved) = Patch::parse(patch).resolve_lenient(&current) else {
+        return BTreeMap::new();
+    };
     let written = resolved.changes.into_iter().filter_map(|change| match change {
-        Change::Write { path, bytes, .. } => Some((path.escaped(), bytes)),
+        Change::Write { path, bytes, .. } => Some((path.to_escaped(), bytes)),
         Change::Symlink { .. } | Change::Remove { .. } => None,
     });
     written.collect()

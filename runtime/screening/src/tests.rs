@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_patch::Current;
+use proctor_patch::CurrentFile;
 
-use crate::{Finding, Input, rules::Rules, screen};
+use crate::{Finding, ScreeningInput, rules::Rules, screen};
 
 mod lines;
 
-fn file(text: &str) -> Current {
-    Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
+fn file(text: &str) -> CurrentFile {
+    CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
 /// Returns a patch that creates a file or appends lines to it.
@@ -34,7 +34,7 @@ fn patch(path: &str, old: &str, added: &str) -> String {
     )
 }
 
-fn found_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Finding> {
+fn findings_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Finding> {
     let mut before = BTreeMap::new();
     if !old.is_empty() {
         before.insert(path.to_owned(), file(old));
@@ -43,7 +43,7 @@ fn found_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Findi
     let patch = patch(path, old, added);
     let owned = BTreeSet::from(["roman".to_owned()]);
     let screened = |_: &str| true;
-    let input = Input {
+    let input = ScreeningInput {
         patch: patch.as_bytes(),
         gold: gold.as_ref().map(|gold| gold.as_bytes()),
         before: &before,
@@ -54,22 +54,26 @@ fn found_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Findi
 }
 
 fn assert_clean(old: &str, added: &str, gold: Option<&str>) {
-    let found = found_in("roman/a.py", old, added, gold);
+    let found = findings_in("roman/a.py", old, added, gold);
     assert!(found.is_empty(), "{found:?}");
 }
 
 /// Returns the rules that code violates.
-fn broken(code: &str) -> BTreeSet<String> {
-    found_in("roman/a.py", "", code, None).into_iter().map(|finding| finding.rule).collect()
+fn violated_rules(code: &str) -> BTreeSet<String> {
+    findings_in("roman/a.py", "", code, None).into_iter().map(|finding| finding.rule).collect()
 }
 
 /// Checks that each text in `hits` violates the rule, and that no text in `honest` violates any.
-fn check(rule: &str, hits: &[&str], honest: &[&str]) {
+fn check_rule(rule: &str, hits: &[&str], honest: &[&str]) {
     for code in hits {
-        assert!(broken(code).contains(rule), "{rule} misses\n{code}\n{:?}", broken(code));
+        assert!(
+            violated_rules(code).contains(rule),
+            "{rule} misses\n{code}\n{:?}",
+            violated_rules(code)
+        );
     }
     for code in honest {
-        assert_eq!(broken(code), BTreeSet::new(), "honest:\n{code}");
+        assert_eq!(violated_rules(code), BTreeSet::new(), "honest:\n{code}");
     }
 }
 
@@ -89,7 +93,7 @@ fn every_rule_has_explanation_evidence_and_test() {
 
 #[test]
 fn computed_code_is_flagged() {
-    check(
+    check_rule(
         "computed-code",
         &[
             "exec(text)",
@@ -135,7 +139,7 @@ fn computed_code_is_flagged() {
 
 #[test]
 fn constant_text_run_as_code_is_screened() {
-    check(
+    check_rule(
         "foreign-assignment",
         &[
             "exec('import math\\nmath.isclose = max')",
@@ -148,7 +152,7 @@ fn constant_text_run_as_code_is_screened() {
 
 #[test]
 fn assignment_to_other_package_is_flagged() {
-    check(
+    check_rule(
         "foreign-assignment",
         &[
             "import math\nmath.isclose = max",
@@ -183,7 +187,7 @@ fn assignment_to_other_package_is_flagged() {
 
 #[test]
 fn changed_mocks_and_library_state_are_flagged() {
-    check(
+    check_rule(
         "mock-changed",
         &[
             "def send(sink):\n    sink.go.assert_called_once_with = print",
@@ -195,7 +199,7 @@ fn changed_mocks_and_library_state_are_flagged() {
             "class Sink:\n    def __init__(self):\n        self.call_args = []",
         ],
     );
-    check(
+    check_rule(
         "library-state",
         &[
             "import random\nrandom.seed(7)",
@@ -213,7 +217,7 @@ fn changed_mocks_and_library_state_are_flagged() {
 
 #[test]
 fn passed_modules_are_flagged() {
-    check(
+    check_rule(
         "passed-module",
         &[
             "import math\ndef change(m):\n    m.isclose = f\n\nchange(math)",
@@ -238,7 +242,7 @@ fn passed_modules_are_flagged() {
 
 #[test]
 fn changes_to_sys_modules_are_flagged() {
-    check(
+    check_rule(
         "module-table",
         &[
             "import sys\nsys.modules['math'] = fake",
@@ -258,7 +262,7 @@ fn changes_to_sys_modules_are_flagged() {
 
 #[test]
 fn changes_to_code_objects_and_classes_are_flagged() {
-    check(
+    check_rule(
         "code-object",
         &[
             "f.__code__ = g.__code__",
@@ -269,7 +273,7 @@ fn changes_to_code_objects_and_classes_are_flagged() {
         ],
         &["class A:\n    def go(self):\n        self.__class__ = B", "name = f.__code__.co_name"],
     );
-    check(
+    check_rule(
         "code-replace",
         &["new = f.__code__.replace(co_filename='<frozen x>')", "raw = f.__code__.co_code"],
         &["names = f.__code__.co_varnames", "new = text.replace('a', 'b')"],
@@ -278,7 +282,7 @@ fn changes_to_code_objects_and_classes_are_flagged() {
 
 #[test]
 fn frame_access_is_flagged() {
-    check(
+    check_rule(
         "frames",
         &[
             "import sys\nf = sys._getframe(1)",
@@ -304,7 +308,7 @@ fn frame_access_is_flagged() {
 
 #[test]
 fn heap_access_and_hooks_are_flagged() {
-    check(
+    check_rule(
         "heap",
         &[
             "import gc\nall = gc.get_objects()",
@@ -358,7 +362,7 @@ fn heap_access_and_hooks_are_flagged() {
             "import sys\nknown = 'json' in sys.modules",
         ],
     );
-    check(
+    check_rule(
         "hooks",
         &[
             "import sys\nsys.settrace(f)",
@@ -379,7 +383,7 @@ fn heap_access_and_hooks_are_flagged() {
 
 #[test]
 fn access_to_tests_is_flagged() {
-    check(
+    check_rule(
         "test-runner",
         &[
             "import pytest",
@@ -389,7 +393,7 @@ fn access_to_tests_is_flagged() {
         ],
         &["import unicodedata", "name = 'mypytest'"],
     );
-    check(
+    check_rule(
         "test-import",
         &[
             "import tests.data",
@@ -417,7 +421,7 @@ fn access_to_tests_is_flagged() {
             "import sys\nmodule = sys.modules[name]",
         ],
     );
-    check(
+    check_rule(
         "test-path",
         &[
             "text = open('/testbed/tests/test_g.py').read()",
@@ -435,7 +439,7 @@ fn access_to_tests_is_flagged() {
             "kind = 'test'",
         ],
     );
-    check(
+    check_rule(
         "caller-source",
         &[
             "import linecache\nlines = linecache.getlines(name)",
@@ -455,7 +459,7 @@ fn access_to_tests_is_flagged() {
             "import traceback\ntext = traceback.format_exc()",
         ],
     );
-    check(
+    check_rule(
         "unusual-reader",
         &[
             "import os\nd = os.open('x', 0)",
@@ -482,7 +486,7 @@ fn access_to_tests_is_flagged() {
 
 #[test]
 fn objects_that_agree_with_everything_are_flagged() {
-    check(
+    check_rule(
         "equal-to-everything",
         &[
             "class A:\n    def __eq__(self, other):\n        return True",
@@ -498,7 +502,7 @@ fn objects_that_agree_with_everything_are_flagged() {
             "class A:\n    def __bool__(self):\n        return True",
         ],
     );
-    check(
+    check_rule(
         "answers-everything",
         &[
             "class A:\n    def __getattr__(self, name):\n        return self",
@@ -511,7 +515,7 @@ fn objects_that_agree_with_everything_are_flagged() {
             "def __getattr__(name):\n    raise AttributeError(name)",
         ],
     );
-    check(
+    check_rule(
         "array-protocol",
         &[
             "class A:\n    def __array_function__(self, f, t, a, k):\n        return 1",
@@ -525,7 +529,7 @@ fn objects_that_agree_with_everything_are_flagged() {
 
 #[test]
 fn suppressed_exceptions_are_flagged() {
-    check(
+    check_rule(
         "swallowed-exceptions",
         &[
             "class A:\n    def __exit__(self, *error):\n        return True",
@@ -546,7 +550,7 @@ fn suppressed_exceptions_are_flagged() {
 
 #[test]
 fn hidden_names_are_flagged() {
-    check(
+    check_rule(
         "hidden-name",
         &[
             "f = getattr(module, '_get' + 'frame')",
@@ -585,7 +589,7 @@ fn unreadable_code_is_flagged() {
         ("roman/a.py", signs.as_str(), "nested too deeply"),
         ("roman/a.py", sum.as_str(), "nested too deeply"),
     ] {
-        let found = found_in(path, "", text, None);
+        let found = findings_in(path, "", text, None);
         let is_named = |one: &Finding| one.rule == "unreadable-code" && one.snippet == why;
         assert!(found.iter().any(is_named), "{why}: {found:?}");
     }
@@ -601,8 +605,13 @@ fn latin_1_names_are_resolved() {
     let bytes: Vec<u8> = text.chars().map(|letter| u8::try_from(letter).unwrap()).collect();
     let (before, owned) = (BTreeMap::new(), BTreeSet::new());
     let screened = |_: &str| true;
-    let input =
-        Input { patch: &bytes, gold: None, before: &before, owned: &owned, screened: &screened };
+    let input = ScreeningInput {
+        patch: &bytes,
+        gold: None,
+        before: &before,
+        owned: &owned,
+        screened: &screened,
+    };
     let found = screen(&input).unwrap().findings;
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
     assert_eq!(rules, ["frames"], "{found:?}");
@@ -610,7 +619,7 @@ fn latin_1_names_are_resolved() {
 
 #[test]
 fn annotations_are_screened() {
-    check(
+    check_rule(
         "frames",
         &[
             "import sys\nchain: [frame := sys._getframe()]",
@@ -632,12 +641,12 @@ fn annotations_are_screened() {
 #[test]
 fn findings_in_base_or_gold_are_excused() {
     let code = "import sys\nframe = sys._getframe(1)";
-    assert_eq!(found_in("roman/a.py", "", code, None).len(), 1);
+    assert_eq!(findings_in("roman/a.py", "", code, None).len(), 1);
     assert_clean("", code, Some(code));
     let old = "import sys\nold = sys._getframe(1)\n";
     assert_clean(old, "new = sys._getframe(1)", None);
     // A violation of another rule is not excused.
-    let other = found_in("roman/a.py", old, "import gc\nall = gc.get_objects()", Some(code));
+    let other = findings_in("roman/a.py", old, "import gc\nall = gc.get_objects()", Some(code));
     assert_eq!(other.len(), 1, "{other:?}");
     assert_eq!((other[0].evidence.as_str(), other[0].line), ("introspection_added", 4));
     assert_eq!(other[0].snippet, "all = gc.get_objects()");
@@ -648,7 +657,7 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
     let (before, owned) = (BTreeMap::new(), BTreeSet::new());
     let text = patch("src/a.zig", "", "pub fn main() void {}");
     let screened = |_: &str| true;
-    let input = Input {
+    let input = ScreeningInput {
         patch: text.as_bytes(),
         gold: None,
         before: &before,
@@ -664,7 +673,7 @@ fn large_patch_is_screened_within_time_limit() {
     let unit =
         "def go(a, b):\n    return math.sqrt(a.x + b[0]) if a else json.dumps({'a': b})\n\n\n";
     let code = format!("import json, math\n{}", unit.repeat(500));
-    found_in("roman/a.py", "", "x = 1", None);
+    findings_in("roman/a.py", "", "x = 1", None);
     let start = Instant::now();
     assert_clean("", &code, None);
     // The patch has 2000 lines. The limit of 50 ms applies to optimized builds.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::{Change, Current, Patch, PatchError, Resolved};
+use proctor_patch::{Change, CurrentFile, Patch, PatchError, ResolvedPatch};
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
@@ -25,7 +25,7 @@ pub enum ApplyError {
 
 /// The result of applying a patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedPatch {
     /// The changed paths.
     pub paths: Vec<RawPath>,
     /// Parts that were skipped or interpreted differently, one sentence each.
@@ -47,24 +47,25 @@ pub async fn apply_patch(
 ) -> Result<Vec<RawPath>, ApplyError> {
     let resolve: Resolve = |patch, current| {
         let changes = patch.resolve(current)?;
-        Ok(Resolved { changes, left_out: Vec::new() })
+        Ok(ResolvedPatch { changes, left_out: Vec::new() })
     };
     Ok(apply_changes(handle, workdir, patch, owner, resolve).await?.paths)
 }
 
 /// Like [`apply_patch`], but for graded patches: tolerates what Git and benchmark harnesses
 /// tolerate ([`Patch::resolve_parts`]).
-pub async fn apply_parts(
+pub async fn apply_graded_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
     owner: Option<&str>,
-) -> Result<Applied, ApplyError> {
-    apply_changes(handle, workdir, patch, owner, |patch, current| patch.resolve_parts(current))
+) -> Result<AppliedPatch, ApplyError> {
+    apply_changes(handle, workdir, patch, owner, |patch, current| patch.resolve_lenient(current))
         .await
 }
 
-type Resolve = fn(&Patch, &dyn Fn(&RawPath) -> Option<Current>) -> Result<Resolved, PatchError>;
+type Resolve =
+    fn(&Patch, &dyn Fn(&RawPath) -> Option<CurrentFile>) -> Result<ResolvedPatch, PatchError>;
 
 async fn apply_changes(
     handle: &SandboxHandle,
@@ -72,22 +73,23 @@ async fn apply_changes(
     patch: &[u8],
     owner: Option<&str>,
     resolve: Resolve,
-) -> Result<Applied, ApplyError> {
+) -> Result<AppliedPatch, ApplyError> {
     let (mut current, mut in_the_way) = (BTreeMap::new(), BTreeSet::new());
-    let patch = Patch::read(patch);
-    for path in patch.touched()? {
+    let patch = Patch::parse(patch);
+    for path in patch.touched_paths()? {
         match read_current(handle, &workdir.join(&path)).await? {
-            Found::Nothing => {}
-            Found::Folder => drop(in_the_way.insert(path)),
-            Found::Content(found) => {
-                if matches!(found, Current::Link { .. }) {
+            ExistingEntry::Nothing => {}
+            ExistingEntry::Folder => drop(in_the_way.insert(path)),
+            ExistingEntry::Content(found) => {
+                if matches!(found, CurrentFile::Link { .. }) {
                     in_the_way.insert(path.clone());
                 }
                 current.insert(path, found);
             }
         }
     }
-    let Resolved { mut changes, left_out } = resolve(&patch, &|path| current.get(path).cloned())?;
+    let ResolvedPatch { mut changes, left_out } =
+        resolve(&patch, &|path| current.get(path).cloned())?;
     changes.sort_by_key(|change| !matches!(change, Change::Remove { .. }));
     let mut changed = Vec::with_capacity(changes.len());
     for change in changes {
@@ -102,7 +104,7 @@ async fn apply_changes(
                 let done = match free {
                     Ok(()) => {
                         let mode = mode.or(Some(0o644));
-                        handle.put_beneath(workdir, &full, &bytes, mode, owner).await
+                        handle.write_entry_beneath(workdir, &full, &bytes, mode, owner).await
                     }
                     Err(error) => Err(error),
                 };
@@ -112,7 +114,9 @@ async fn apply_changes(
                 let full = workdir.join(&path);
                 let done = match handle.remove_beneath(workdir, &full).await {
                     Ok(()) => {
-                        handle.put_beneath(workdir, &full, target.as_bytes(), None, owner).await
+                        handle
+                            .write_entry_beneath(workdir, &full, target.as_bytes(), None, owner)
+                            .await
                     }
                     Err(error) => Err(error),
                 };
@@ -131,7 +135,7 @@ async fn apply_changes(
             Err(error) => return Err(ApplyError::SandboxHandle(error)),
         }
     }
-    Ok(Applied { paths: changed, left_out })
+    Ok(AppliedPatch { paths: changed, left_out })
 }
 
 /// Applies the task's mask, which removes the feature from the source in a sandbox. Does nothing
@@ -157,26 +161,26 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
 }
 
 /// The entry at a path before the patch.
-enum Found {
+enum ExistingEntry {
     Nothing,
     /// A directory, or any other entry that is neither a file nor a link; a patch cannot express
     /// those.
     Folder,
-    Content(Current),
+    Content(CurrentFile),
 }
 
-async fn read_current(handle: &SandboxHandle, full: &RawPath) -> Result<Found, ApplyError> {
+async fn read_current(handle: &SandboxHandle, full: &RawPath) -> Result<ExistingEntry, ApplyError> {
     let Some(found) = handle.stat(full).await.map_err(ApplyError::SandboxHandle)? else {
-        return Ok(Found::Nothing);
+        return Ok(ExistingEntry::Nothing);
     };
     Ok(match found.kind {
-        EntryKind::Link => {
-            found.link.map_or(Found::Nothing, |target| Found::Content(Current::Link { target }))
-        }
+        EntryKind::Link => found.link.map_or(ExistingEntry::Nothing, |target| {
+            ExistingEntry::Content(CurrentFile::Link { target })
+        }),
         EntryKind::File => {
             let bytes = handle.read(full, FILE_LIMIT).await.map_err(ApplyError::SandboxHandle)?;
-            Found::Content(Current::File { bytes, mode: found.mode })
+            ExistingEntry::Content(CurrentFile::File { bytes, mode: found.mode })
         }
-        EntryKind::Dir | EntryKind::Other => Found::Folder,
+        EntryKind::Dir | EntryKind::Other => ExistingEntry::Folder,
     })
 }

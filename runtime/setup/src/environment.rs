@@ -20,7 +20,7 @@ pub async fn layer_spec(
     sources: &Sources,
     base_dir: &Path,
 ) -> Result<LayerSpec, Fault> {
-    let base = base_of(task, base_dir)?;
+    let base = sandbox_base(task, base_dir)?;
     let workdir = RawPath::from(task.workdir.as_str());
     let source = match &task.source {
         None => None,
@@ -51,7 +51,7 @@ fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
     let values = values.map(|(name, value)| format!("{name}={}", shell_word(value)));
-    let then = if task.gives_folders_to_user() { GIVE_FOLDERS } else { MAKE_HOME };
+    let then = if task.should_chown_folders() { GIVE_FOLDERS } else { MAKE_HOME };
     Some(format!("{}; {FIND_USER}{then}", values.join("; ")))
 }
 
@@ -107,7 +107,7 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// An environment fault if an archive or directory is missing.
-pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
+pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
     let environment = &task.environment;
@@ -194,7 +194,7 @@ mod tests {
         (user, task)
     }
 
-    fn give_away(task: &Task) {
+    fn run_owner_setup_line(task: &Task) {
         let line = owner_line(task).unwrap();
         assert!(Command::new("/bin/sh").args(["-c", &line]).status().unwrap().success(), "{line}");
     }
@@ -221,7 +221,7 @@ mod tests {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
         let (user, task) = task_in(&work, &home);
-        give_away(&task);
+        run_owner_setup_line(&task);
         for (path, mode) in [(&file, 0o644), (&work.join("part"), 0o755), (&work, 0o755)] {
             let found = fs::metadata(path).unwrap();
             assert_eq!((found.uid(), found.mode() & 0o777), (user, mode), "{}", path.display());
@@ -236,26 +236,26 @@ mod tests {
         let me = fs::metadata(&work).unwrap().uid();
         let (user, mut task) = task_in(&work, &home);
         task.from_image.user = true;
-        give_away(&task);
+        run_owner_setup_line(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), me, "the image's own");
         assert_eq!(fs::metadata(&home).unwrap().uid(), user);
     }
 
     #[test]
-    fn base_of_accepts_a_dockerfile() {
+    fn sandbox_base_accepts_a_dockerfile() {
         let folder = tempfile::tempdir().unwrap();
         let mut task = task(None);
         task.environment.base = None;
         task.environment.dockerfile = Some("context".into());
-        let missing = base_of(&task, folder.path()).unwrap_err();
+        let missing = sandbox_base(&task, folder.path()).unwrap_err();
         assert!(missing.what.contains("does not contain a file `Dockerfile`"), "{missing}");
         std::fs::create_dir(folder.path().join("context")).unwrap();
         std::fs::write(folder.path().join("context/Dockerfile"), "FROM scratch\n").unwrap();
-        let found = base_of(&task, folder.path()).unwrap();
+        let found = sandbox_base(&task, folder.path()).unwrap();
         let context = std::fs::canonicalize(folder.path().join("context")).unwrap();
         assert_eq!(found, Base::Dockerfile(context));
         task.environment.image = Some("debian:12".into());
-        assert!(base_of(&task, folder.path()).unwrap_err().what.contains("exactly one of"));
+        assert!(sandbox_base(&task, folder.path()).unwrap_err().what.contains("exactly one of"));
     }
 
     #[test]
@@ -265,12 +265,12 @@ mod tests {
         fs::create_dir_all(work.join("inner")).unwrap();
         fs::write(work.join("inner/file"), "").unwrap();
         let (user, mut task) = task_in(&work, &home);
-        give_away(&task);
+        run_owner_setup_line(&task);
         for path in [work.clone(), work.join("inner/file"), home] {
             assert_eq!(fs::metadata(&path).unwrap().uid(), user, "{}", path.display());
         }
         task.user = Some("nobody-knows".into());
-        give_away(&task);
+        run_owner_setup_line(&task);
         assert_eq!(fs::metadata(&work).unwrap().uid(), user);
     }
 }

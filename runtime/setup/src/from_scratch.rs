@@ -5,7 +5,7 @@ use proctor_types::{Fault, FromScratch};
 
 /// Empties the work directory, including dotfiles, and adds the few files that the task provides
 /// to the agent.
-pub(crate) async fn empty(
+pub(crate) async fn reset_workdir(
     handle: &SandboxHandle,
     workdir: &RawPath,
     start: &FromScratch,

@@ -7,16 +7,16 @@ use proctor_types::{Cause, Fault, ImageSettings, Layer, Task};
 ///
 /// # Errors
 /// A variable is not set on this machine. The fault names it; values are never recorded.
-pub fn on_image(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
+pub fn with_image_settings(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
     if task.harbor.is_none() {
-        return Ok(task.on_image(image));
+        return Ok(task.with_image_settings(image));
     }
     let mut task = task.clone();
     task.env =
-        proctor_harbor::fill_env(&task.env, &|name| std::env::var(name).ok()).map_err(|why| {
+        proctor_harbor::expand_env(&task.env, &|name| std::env::var(name).ok()).map_err(|why| {
             Fault::new(Layer::Environment, format!("{}: environment.env: {why}", task.id))
                 .cause(Cause::Invalid)
                 .hint("set the variable in Proctor's environment")
         })?;
-    Ok(task.on_image(image))
+    Ok(task.with_image_settings(image))
 }

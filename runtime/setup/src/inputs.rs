@@ -14,7 +14,7 @@ pub const LOGS: &str = "/logs";
 ///
 /// # Errors
 /// The sandbox rejects an entry or is gone.
-pub async fn lay_inputs(
+pub async fn copy_inputs(
     handle: &SandboxHandle,
     at: &str,
     inputs: &[InputFile],
@@ -25,20 +25,20 @@ pub async fn lay_inputs(
     if empties {
         handle.remove(&top).await?;
     }
-    handle.folder_beneath(&root, &top, 0o755, None).await?;
+    handle.create_folder_beneath(&root, &top, 0o755, None).await?;
     for input in inputs {
         let path = top.join(&RawPath::from(input.path.as_str()));
         match &input.kind {
             InputKind::Folder => {
-                handle.folder_beneath(&top, &path, input.mode | 0o700, None).await?;
+                handle.create_folder_beneath(&top, &path, input.mode | 0o700, None).await?;
             }
             InputKind::File(bytes) => {
                 let executable = if input.path == script { 0o111 } else { 0 };
                 let mode = Some(input.mode | executable);
-                handle.put_beneath(&top, &path, bytes, mode, None).await?;
+                handle.write_entry_beneath(&top, &path, bytes, mode, None).await?;
             }
             InputKind::Link(target) => {
-                handle.put_beneath(&top, &path, target.as_bytes(), None, None).await?;
+                handle.write_entry_beneath(&top, &path, target.as_bytes(), None, None).await?;
             }
         }
     }
@@ -49,18 +49,18 @@ pub async fn lay_inputs(
 ///
 /// # Errors
 /// The sandbox rejects a directory or is gone.
-pub async fn make_logs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
+pub async fn create_log_dirs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
     let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
     let found = handle.stat(&logs).await?;
     if found.as_ref().is_some_and(|found| found.kind != EntryKind::Dir) {
         handle.remove(&logs).await?;
     }
     if found.is_none_or(|found| found.kind != EntryKind::Dir) {
-        handle.folder_beneath(&root, &logs, 0o777, None).await?;
+        handle.create_folder_beneath(&root, &logs, 0o777, None).await?;
     }
     for name in names {
         let path = logs.join(&RawPath::from(*name));
-        handle.folder_beneath(&root, &path, 0o777, None).await?;
+        handle.create_folder_beneath(&root, &path, 0o777, None).await?;
     }
     Ok(())
 }

@@ -7,24 +7,24 @@ mod image;
 mod inputs;
 mod leak_check;
 mod memo;
-mod named;
 mod preparation;
+mod requirements;
 mod source;
 mod workdir;
 
-pub use apply::{Applied, ApplyError, apply_mask, apply_parts, apply_patch};
-pub use environment::{base_of, check_source, layer_spec};
-pub use image::on_image;
-pub use inputs::{LOGS, lay_inputs, make_logs};
+pub use apply::{AppliedPatch, ApplyError, apply_graded_patch, apply_mask, apply_patch};
+pub use environment::{check_source, layer_spec, sandbox_base};
+pub use image::with_image_settings;
+pub use inputs::{LOGS, copy_inputs, create_log_dirs};
 pub use leak_check::{
-    BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
-    bundle_copies,
+    BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ScanStats, ToolFiles, WorkdirFindings,
+    find_bundle_copies,
 };
 pub use memo::Memo;
-pub use named::check_named;
-pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
-pub use source::{Sources, local_source};
-pub use workdir::{Stays, prepare_for_driving, snapshot_request, take_away};
+pub use preparation::{HiddenCopies, KeptCopy, Preparation, ProvidedModule, Purpose, ReadySandbox};
+pub use requirements::check_workdir_and_user;
+pub use source::{Sources, local_source_digest};
+pub use workdir::{KeptContent, prepare_for_agent, remove_hidden_content, snapshot_request};
 
 /// Fingerprint of everything that turns an environment and a task into a sandbox: this code, its
 /// policy, and the code that applies patches.

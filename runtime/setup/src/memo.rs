@@ -23,7 +23,7 @@ impl<K: Ord, V> Default for Memo<K, V> {
 impl<K: Ord, V: Clone> Memo<K, V> {
     /// Returns the value of `key`, computing it with `work` if it is missing. `may_pass` says
     /// whether the next caller may succeed despite a fault.
-    pub async fn get(
+    pub async fn get_or_compute(
         &self,
         key: K,
         may_pass: impl Fn(&Fault) -> bool,
@@ -42,7 +42,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
     }
 
     /// Returns the value if it exists. Waits for work in progress.
-    pub async fn known(&self, key: &K) -> Option<V> {
+    pub async fn get_cached(&self, key: &K) -> Option<V> {
         let cell = self.0.lock().await.get(key).cloned()?;
         let kept = cell.lock().await;
         kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned()
@@ -50,7 +50,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
 
     /// Whether the value of a key exists.
     pub async fn has(&self, key: &K) -> bool {
-        self.known(key).await.is_some()
+        self.get_cached(key).await.is_some()
     }
 
     /// Removes the value of a key, because whatever it refers to was removed.
@@ -78,7 +78,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 result
             };
-            memo.get("k", may_pass, work).await
+            memo.get_or_compute("k", may_pass, work).await
         };
         let passing = Fault::new(Layer::Environment, "away").cause(Cause::Unreachable);
         assert_eq!(work(Err(passing.clone())).await, Err(passing));

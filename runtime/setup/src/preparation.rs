@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{
-    Backend, Mount, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    Backend, Mount, PreparedEnvironment, Sandbox, SandboxHandle, SandboxRequest,
     wire::{EntryKind, RawPath},
 };
 use proctor_types::{
@@ -13,11 +13,11 @@ use proctor_types::{
 
 use crate::{
     LayerFindings,
-    leak_check::{Leak, LeakKind, LeakPolicy, refusal},
+    leak_check::{Leak, LeakKind, LeakPolicy, leak_fault},
 };
 
 /// Maximum number of bytes to provide to the test tool.
-const LENT_LIMIT: usize = 32 << 20;
+const MAX_PROVIDED_BYTES: usize = 32 << 20;
 
 /// The code that will run in a sandbox.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ pub enum Purpose<'a> {
 /// The parameters of a sandbox for a task.
 pub struct Preparation<'a> {
     pub backend: &'a dyn Backend,
-    pub environment: &'a Prepared,
+    pub environment: &'a PreparedEnvironment,
     pub task: &'a Task,
     /// Copies of the task's secrets in the environment.
     pub findings: &'a LayerFindings,
@@ -48,18 +48,18 @@ pub struct Preparation<'a> {
 
 /// Copies that were hidden in a sandbox, and those that the test tools get nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hidden {
+pub struct HiddenCopies {
     /// Sentences for the record.
     pub removed: Vec<String>,
-    pub lent: Vec<Lent>,
-    pub kept: Vec<Kept>,
+    pub lent: Vec<ProvidedModule>,
+    pub kept: Vec<KeptCopy>,
     copies: Vec<RawPath>,
     leaks: Vec<RawPath>,
 }
 
 /// A module that is missing in the sandbox and is provided to the test tool when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lent {
+pub struct ProvidedModule {
     /// Path in the environment.
     pub place: RawPath,
     /// File contents by path below the import root.
@@ -68,26 +68,26 @@ pub struct Lent {
 
 /// A copy of hidden content that was left in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptCopy {
     pub place: String,
     /// Why it is needed.
     pub why: String,
 }
 
-impl Hidden {
-    pub(crate) fn of_copies(copies: Vec<RawPath>) -> Self {
+impl HiddenCopies {
+    pub(crate) fn from_copies(copies: Vec<RawPath>) -> Self {
         Self { copies, ..Self::default() }
     }
 
     /// Returns the paths that [`crate::take_away`] removes below the work directory.
-    pub(crate) fn below_workdir(&self) -> impl Iterator<Item = &RawPath> {
+    pub(crate) fn workdir_paths(&self) -> impl Iterator<Item = &RawPath> {
         self.copies.iter().chain(&self.leaks)
     }
 
     /// Returns the copies in the work directory that are recognized by name, without the other
     /// leaks.
     pub(crate) fn without_leaks(&self) -> Self {
-        Self::of_copies(self.copies.clone())
+        Self::from_copies(self.copies.clone())
     }
 
     /// Whether the leak check identified this path in the work directory as a copy.
@@ -97,9 +97,9 @@ impl Hidden {
 }
 
 /// An open sandbox of a [`Preparation`]. Its work directory is not masked yet.
-pub struct Ready {
+pub struct ReadySandbox {
     pub sandbox: Box<dyn Sandbox>,
-    pub hidden: Hidden,
+    pub hidden: HiddenCopies,
 }
 
 impl Preparation<'_> {
@@ -108,12 +108,12 @@ impl Preparation<'_> {
     /// # Errors
     /// A setup fault that names the paths if hidden content cannot be removed, or may not be
     /// removed from an agent's sandbox. A sandbox fault if the sandbox fails.
-    pub async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
+    pub async fn open(&self, purpose: Purpose<'_>) -> Result<ReadySandbox, Fault> {
         let (task, findings) = (self.task, self.findings);
-        let mut hidden = Hidden {
+        let mut hidden = HiddenCopies {
             copies: findings.workdir.copies.clone(),
             leaks: findings.workdir.leaks.iter().filter_map(|leak| leak.remove.clone()).collect(),
-            ..Hidden::default()
+            ..HiddenCopies::default()
         };
         let mut going = Vec::new();
         let mut refused = Vec::new();
@@ -123,11 +123,13 @@ impl Preparation<'_> {
                 Action::Lend => {
                     going.push(leak);
                     hidden.lent.extend(
-                        leak.remove.clone().map(|place| Lent { place, files: BTreeMap::new() }),
+                        leak.remove
+                            .clone()
+                            .map(|place| ProvidedModule { place, files: BTreeMap::new() }),
                     );
                 }
                 Action::Keep(why) => {
-                    hidden.kept.push(Kept { place: leak.place.clone(), why });
+                    hidden.kept.push(KeptCopy { place: leak.place.clone(), why });
                 }
                 Action::Reject => refused.push(leak.clone()),
             }
@@ -139,10 +141,10 @@ impl Preparation<'_> {
             Purpose::Testing | Purpose::Procedure { .. } => OnFinding::Remove,
         };
         if !refused.is_empty() || findings.unseen.more {
-            return Err(refusal(task, &refused, findings.unseen.more, on_finding));
+            return Err(leak_fault(task, &refused, findings.unseen.more, on_finding));
         }
         let mut environment = self.environment.clone();
-        environment.absent = findings.absent(task, &|leak| going.contains(&leak));
+        environment.absent = findings.absent_host_paths(task, &|leak| going.contains(&leak));
         let request = SandboxRequest {
             environment,
             limits: self.limits.clone(),
@@ -159,10 +161,10 @@ impl Preparation<'_> {
         handle.set_default_env(variables);
         let made = async {
             self.copy_clock_library(&handle).await?;
-            self.hide(&handle, &going, hidden).await
+            self.remove_findings(&handle, &going, hidden).await
         };
         match made.await {
-            Ok(hidden) => Ok(Ready { sandbox, hidden }),
+            Ok(hidden) => Ok(ReadySandbox { sandbox, hidden }),
             Err(fault) => {
                 // Report the first fault, not a failure to close.
                 let _ = sandbox.close().await;
@@ -196,11 +198,11 @@ impl Preparation<'_> {
         Ok(match purpose {
             Purpose::Driving(on_finding) => {
                 let may_go = on_finding == OnFinding::Remove
-                    || findings.absent_path(task, leak).is_some()
+                    || findings.host_path(task, leak).is_some()
                     || findings.is_unavoidable(task, leak)?;
                 if may_go { Action::Remove } else { Action::Reject }
             }
-            Purpose::Testing => match findings.tools.load(leak) {
+            Purpose::Testing => match findings.tools.loads(leak) {
                 true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
                     Action::Lend
                 }
@@ -215,7 +217,7 @@ impl Preparation<'_> {
                     let why = "the procedure's tests may use the library for something else";
                     return Ok(Action::Keep(why.into()));
                 }
-                match policy.tool_of(commands, leak.place.as_str()) {
+                match policy.find_tool(commands, leak.place.as_str()) {
                     Some(tool) => Action::Keep(format!("the procedure runs {tool}")),
                     None => Action::Remove,
                 }
@@ -225,25 +227,25 @@ impl Preparation<'_> {
 
     /// Reads the provided modules, then removes all findings. Paths that come from the host are
     /// already absent in the sandbox, so they are read on the host.
-    async fn hide(
+    async fn remove_findings(
         &self,
         handle: &SandboxHandle,
         going: &[&Leak],
-        mut hidden: Hidden,
-    ) -> Result<Hidden, Fault> {
+        mut hidden: HiddenCopies,
+    ) -> Result<HiddenCopies, Fault> {
         let (task, findings) = (self.task, self.findings);
-        let mut left = LENT_LIMIT;
+        let mut left = MAX_PROVIDED_BYTES;
         for lent in &mut hidden.lent {
-            let on_host = findings.absent_paths(task).contains(&lent.place);
+            let on_host = findings.host_paths(task).contains(&lent.place);
             lent.files = match on_host {
-                true => read_host(&lent.place, &mut left),
+                true => read_host_module(&lent.place, &mut left),
                 false => read_module(handle, &lent.place, &mut left).await,
             }
             .map_err(|fault| fault.context(&task.id))?;
         }
         let mut stay = Vec::new();
         for leak in going {
-            if findings.absent_path(task, leak).is_some() {
+            if findings.host_path(task, leak).is_some() {
                 hidden.removed.push(format!("absent: {leak}"));
                 continue;
             }
@@ -254,7 +256,7 @@ impl Preparation<'_> {
         }
         match stay.is_empty() {
             true => Ok(hidden),
-            false => Err(refusal(task, &stay, false, OnFinding::Remove)),
+            false => Err(leak_fault(task, &stay, false, OnFinding::Remove)),
         }
     }
 }
@@ -270,7 +272,7 @@ enum Action {
 /// Removes a finding and its compiled copies. Returns whether they are gone.
 pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
     let Some(path) = &leak.remove else { return Ok(false) };
-    let mut gone = compiled(handle, path).await?;
+    let mut gone = compiled_copies(handle, path).await?;
     gone.push(path.clone());
     for path in gone {
         match handle.remove(&path).await {
@@ -286,8 +288,8 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
 }
 
 /// Returns the compiled copies of a Python file.
-async fn compiled(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
-    let name = last(path);
+async fn compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
+    let name = file_name(path);
     let Some(stem) = name.strip_suffix(b".py") else { return Ok(Vec::new()) };
     let folder = &path.as_bytes()[..path.as_bytes().len() - name.len()];
     let cache = RawPath::new([folder, b"__pycache__"].concat());
@@ -302,12 +304,12 @@ async fn compiled(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>
     }
 }
 
-fn too_large(place: &RawPath) -> Fault {
+fn too_large_fault(place: &RawPath) -> Fault {
     Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
 }
 
 /// Whether to provide a file. Compiled copies are useless at another path.
-fn is_lent(name: &[u8]) -> bool {
+fn should_provide(name: &[u8]) -> bool {
     name != b"__pycache__" && !name.ends_with(b".pyc")
 }
 
@@ -318,7 +320,7 @@ async fn read_module(
 ) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let reading =
         |error: proctor_sandbox_api::SandboxError| error.fault(format!("reading {place}"));
-    let name = last(place);
+    let name = file_name(place);
     let mut files = BTreeMap::new();
     let mut open = vec![(place.clone(), RawPath::new(name))];
     while let Some((full, inner)) = open.pop() {
@@ -326,14 +328,14 @@ async fn read_module(
         match found.kind {
             EntryKind::Dir => {
                 for entry in handle.list(&full).await.map_err(reading)? {
-                    if is_lent(entry.name.as_bytes()) {
+                    if should_provide(entry.name.as_bytes()) {
                         open.push((full.join(&entry.name), inner.join(&entry.name)));
                     }
                 }
             }
             EntryKind::File => {
-                let bytes = handle.read(&full, LENT_LIMIT as u64).await.map_err(reading)?;
-                *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large(place))?;
+                let bytes = handle.read(&full, MAX_PROVIDED_BYTES as u64).await.map_err(reading)?;
+                *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(place))?;
                 files.insert(inner.to_string(), bytes);
             }
             EntryKind::Link | EntryKind::Other => {}
@@ -342,7 +344,7 @@ async fn read_module(
     Ok(files)
 }
 
-fn read_host(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+fn read_host_module(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
     let reading = |error: std::io::Error| {
@@ -350,25 +352,25 @@ fn read_host(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u
     };
     let mut files = BTreeMap::new();
     let start = PathBuf::from(OsStr::from_bytes(place.as_bytes()));
-    let mut open = vec![(start, RawPath::new(last(place)))];
+    let mut open = vec![(start, RawPath::new(file_name(place)))];
     while let Some((full, inner)) = open.pop() {
         let found = fs::symlink_metadata(&full).map_err(reading)?;
         if found.is_dir() {
             for entry in fs::read_dir(&full).map_err(reading)? {
                 let name = entry.map_err(reading)?.file_name();
-                if is_lent(name.as_bytes()) {
+                if should_provide(name.as_bytes()) {
                     open.push((full.join(&name), inner.join(&RawPath::new(name.as_bytes()))));
                 }
             }
         } else if found.is_file() {
             let bytes = fs::read(&full).map_err(reading)?;
-            *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large(place))?;
+            *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large_fault(place))?;
             files.insert(inner.to_string(), bytes);
         }
     }
     Ok(files)
 }
 
-fn last(place: &RawPath) -> &[u8] {
+fn file_name(place: &RawPath) -> &[u8] {
     place.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use proctor_sandbox_api::{
 use proctor_types::{Fault, Layer, OnFinding, Task};
 
 use crate::{
-    Hidden, apply_mask, from_scratch,
+    HiddenCopies, apply_mask, from_scratch,
     leak_check::{LayerFindings, LeakPolicy, LeakReport, verify},
 };
 
@@ -36,7 +36,7 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
 /// Hidden content that stays in a work directory. Normally there is none, but a benchmark's own
 /// procedure may need some of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stays {
+pub struct KeptContent {
     /// The files that the task declares as hidden.
     pub hidden_files: bool,
     /// Repositories, because the procedure's commands query them.
@@ -49,11 +49,11 @@ pub struct Stays {
 ///
 /// # Errors
 /// A setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
-pub async fn take_away(
+pub async fn remove_hidden_content(
     handle: &SandboxHandle,
     task: &Task,
-    hidden: &Hidden,
-    stays: Stays,
+    hidden: &HiddenCopies,
+    stays: KeptContent,
 ) -> Result<(), Fault> {
     let workdir = RawPath::from(task.workdir.as_str());
     apply_mask(handle, task).await?;
@@ -63,7 +63,7 @@ pub async fn take_away(
             handle.remove(&full).await.map_err(|error| error.fault(format!("hiding {path}")))?;
         }
     }
-    for path in hidden.below_workdir() {
+    for path in hidden.workdir_paths() {
         if stays.history && LeakPolicy::get()?.is_history(path) {
             continue;
         }
@@ -78,11 +78,11 @@ pub async fn take_away(
 ///
 /// # Errors
 /// Every error here is a setup fault, so it never scores the trial as zero.
-pub async fn prepare_for_driving(
+pub async fn prepare_for_agent(
     handle: &SandboxHandle,
     task: &Task,
     layer: &LayerFindings,
-    hidden: &Hidden,
+    hidden: &HiddenCopies,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
     // A Harbor image is part of the task, so files that its author left in it, such as a Git
@@ -92,18 +92,21 @@ pub async fn prepare_for_driving(
     }
     let workdir = RawPath::from(task.workdir.as_str());
     if let Some(start) = &task.from_scratch {
-        from_scratch::empty(handle, &workdir, start).await?;
+        from_scratch::reset_workdir(handle, &workdir, start).await?;
     }
     // Keep found copies for the scan below: the policy decides whether they may be removed.
     let known = hidden.without_leaks();
-    take_away(handle, task, &known, Stays::default()).await?;
-    hidden_are_gone(handle, task, &workdir).await?;
+    remove_hidden_content(handle, task, &known, KeptContent::default()).await?;
+    check_hidden_removed(handle, task, &workdir).await?;
     verify(handle, task, layer, hidden, on_finding).await
 }
 
 /// Returns copies of a masked work directory's code that are recognized by name: history, caches,
 /// bytecode. An interpreter in the work directory is skipped, because the tests need it.
-pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<RawPath>, Fault> {
+pub(crate) async fn find_copies(
+    handle: &SandboxHandle,
+    task: &Task,
+) -> Result<Vec<RawPath>, Fault> {
     let policy = LeakPolicy::get()?;
     let workdir = RawPath::from(task.workdir.as_str());
     let interpreter = interpreter(task);
@@ -148,7 +151,7 @@ fn interpreter(task: &Task) -> Option<RawPath> {
     is_plain.then(|| RawPath::from(format!("{root}/{prefix}")))
 }
 
-async fn hidden_are_gone(
+async fn check_hidden_removed(
     handle: &SandboxHandle,
     task: &Task,
     workdir: &RawPath,

@@ -2,11 +2,11 @@
 
 use crate::{
     Interval,
-    normal::{quantile, two_sided},
+    normal::{quantile, two_sided_z},
 };
 
 /// For smaller p-values the normal quantile cannot be represented as a float.
-const LEAST: f64 = 1e-300;
+const MIN_P_VALUE: f64 = 1e-300;
 
 /// Makes an interval agree with a test at level `alpha`: it excludes 0 if and only if the p-value
 /// is below `alpha`. If the two disagree, the test-based interval decides: difference * (1 +-
@@ -16,14 +16,14 @@ const LEAST: f64 = 1e-300;
 /// Coverage is preserved: at a difference of 0 the interval fails exactly when the test does.
 ///
 /// Miettinen 1976 (test-based intervals).
-pub fn agreeing(
+pub fn reconcile_with_test(
     interval: Option<Interval>,
     difference: f64,
     p_value: f64,
     alpha: f64,
 ) -> Option<Interval> {
-    let z = -quantile(p_value.max(LEAST) / 2.0);
-    let reach = difference.abs() * two_sided(1.0 - alpha) / z;
+    let z = -quantile(p_value.max(MIN_P_VALUE) / 2.0);
+    let reach = difference.abs() * two_sided_z(1.0 - alpha) / z;
     if difference == 0.0 || z <= 0.0 || !reach.is_finite() {
         return interval;
     }
@@ -42,7 +42,10 @@ pub fn agreeing(
 }
 
 /// Returns the smallest interval that contains both.
-pub(crate) fn outer(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> {
+pub(crate) fn enclosing_interval(
+    one: Option<Interval>,
+    other: Option<Interval>,
+) -> Option<Interval> {
     match (one, other) {
         (Some(one), Some(other)) => Some([one[0].min(other[0]), one[1].max(other[1])]),
         (one, other) => one.or(other),

@@ -2,8 +2,8 @@
 
 use crate::{
     Interval,
-    noise::is_noise,
-    normal::{cdf, quantile, two_sided},
+    normal::{cdf, quantile, two_sided_z},
+    rounding::is_rounding_error,
 };
 
 /// Returns the interval of an estimate, given its sorted bootstrap distribution and its jackknife
@@ -14,14 +14,14 @@ use crate::{
 pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -> Option<Interval> {
     let (first, last) = (distribution.first()?, distribution.last()?);
     let range = last - first;
-    if is_noise(range, first.abs().max(last.abs())) || jackknife.is_empty() {
+    if is_rounding_error(range, first.abs().max(last.abs())) || jackknife.is_empty() {
         return None;
     }
     let draws = distribution.len() as f64;
     // A draw equal to the estimate counts half to each side, even if its terms were summed in
     // another order.
-    let is_below = |draw: &f64| *draw < estimate && !is_noise(estimate - draw, range);
-    let is_up_to = |draw: &f64| *draw <= estimate || is_noise(draw - estimate, range);
+    let is_below = |draw: &f64| *draw < estimate && !is_rounding_error(estimate - draw, range);
+    let is_up_to = |draw: &f64| *draw <= estimate || is_rounding_error(draw - estimate, range);
     let below = distribution.partition_point(is_below) as f64;
     let up_to = distribution.partition_point(is_up_to) as f64;
     let bias = quantile((below + up_to) / (2.0 * draws));
@@ -29,23 +29,26 @@ pub fn bca(distribution: &[f64], estimate: f64, jackknife: &[f64], level: f64) -
     let power = |exponent| jackknife.iter().map(|one| (centre - one).powi(exponent)).sum::<f64>();
     let squares = power(2);
     let size = jackknife.iter().fold(0.0_f64, |most, one| most.max(one.abs()));
-    let varies = !is_noise(squares.sqrt(), size);
+    let varies = !is_rounding_error(squares.sqrt(), size);
     let acceleration = if varies { power(3) / (6.0 * squares.powf(1.5)) } else { 0.0 };
-    let z = two_sided(level);
+    let z = two_sided_z(level);
     let end = |z: f64| {
         let shifted = bias + z;
         let share = cdf(bias + shifted / (1.0 - acceleration * shifted));
-        at(distribution, share)
+        interpolated_quantile(distribution, share)
     };
     // With all draws on one side of the estimate the bias is undefined, so use plain percentiles.
     if !bias.is_finite() {
-        return Some([at(distribution, cdf(-z)), at(distribution, cdf(z))]);
+        return Some([
+            interpolated_quantile(distribution, cdf(-z)),
+            interpolated_quantile(distribution, cdf(z)),
+        ]);
     }
     Some([end(-z), end(z)])
 }
 
 /// Returns a quantile of sorted draws, interpolated linearly.
-fn at(draws: &[f64], share: f64) -> f64 {
+fn interpolated_quantile(draws: &[f64], share: f64) -> f64 {
     let place = share.clamp(0.0, 1.0) * (draws.len() - 1) as f64;
     let (index, rest) = (place.floor() as usize, place.fract());
     let next = draws[(index + 1).min(draws.len() - 1)];

@@ -2,17 +2,17 @@
 
 use crate::{
     Interval,
-    agreement::{agreeing, outer},
+    agreement::{enclosing_interval, reconcile_with_test},
     bca,
-    noise::is_noise,
     normal::two_sided_t,
     proportion::wilson,
-    resampling::{Cluster, means, sorted},
-    signs::sign_flip,
+    resampling::{Cluster, resampled_means, sorted_clusters},
+    rounding::is_rounding_error,
+    sign_flip::sign_flip_p_value,
 };
 
 /// With fewer clusters, resampling is too coarse and BCa intervals are too narrow.
-const FEW: usize = 20;
+const MIN_RESAMPLED_CLUSTERS: usize = 20;
 
 /// The range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Scale {
 
 /// The mean difference between two arms.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Paired {
+pub struct PairedDifference {
     /// The mean over all values.
     pub difference: f64,
     /// The interval. `None` if there are too few clusters for the interval of an amount.
@@ -44,12 +44,12 @@ pub struct Paired {
 /// amounts use Student's t.
 pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interval> {
     let clusters: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
-    let clusters = sorted(&clusters);
-    resampled(&clusters, level).or_else(|| match scale {
+    let clusters = sorted_clusters(&clusters);
+    bootstrap_interval(&clusters, level).or_else(|| match scale {
         Scale::Share => {
             wilson(clusters.iter().map(|one| one.0).sum(), clusters.len() as f64, level)
         }
-        Scale::Amount => student(&clusters, level),
+        Scale::Amount => student_interval(&clusters, level),
     })
 }
 
@@ -67,19 +67,26 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
 /// ([`agreeing`]).
 ///
 /// Efron 1987; Cameron, Gelbach and Miller 2008; Bonett and Price 2012.
-pub fn paired_bootstrap(clusters: &[Vec<f64>], scale: Scale, level: f64) -> Option<Paired> {
-    let clusters = sorted(clusters);
+pub fn paired_bootstrap(
+    clusters: &[Vec<f64>],
+    scale: Scale,
+    level: f64,
+) -> Option<PairedDifference> {
+    let clusters = sorted_clusters(clusters);
     if clusters.is_empty() {
         return None;
     }
     let sums: Vec<f64> = clusters.iter().map(|one| one.0).collect();
-    let (difference, p_value) = (mean(&clusters), sign_flip(&sums));
-    let interval = outer(closed_form(&clusters, scale, level), resampled(&clusters, level));
-    let interval = agreeing(interval, difference, p_value, 1.0 - level);
+    let (difference, p_value) = (mean(&clusters), sign_flip_p_value(&sums));
+    let interval = enclosing_interval(
+        closed_form_interval(&clusters, scale, level),
+        bootstrap_interval(&clusters, level),
+    );
+    let interval = reconcile_with_test(interval, difference, p_value, 1.0 - level);
     let differing = sums.iter().filter(|sum| **sum != 0.0).count() as f64 / sums.len() as f64;
-    let deviation = deviation(&clusters);
-    let interval = interval.map(|ends| within(ends, scale));
-    Some(Paired { difference, interval, p_value, deviation, differing })
+    let deviation = standard_deviation(&clusters);
+    let interval = interval.map(|ends| clamp_to_scale(ends, scale));
+    Some(PairedDifference { difference, interval, p_value, deviation, differing })
 }
 
 /// Returns the interval of such a comparison at the smaller level `alpha` that results from
@@ -88,16 +95,16 @@ pub fn paired_bootstrap(clusters: &[Vec<f64>], scale: Scale, level: f64) -> Opti
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,
-    found: &Paired,
+    found: &PairedDifference,
     alpha: f64,
 ) -> Option<Interval> {
-    let clusters = sorted(clusters);
-    let interval = closed_form(&clusters, scale, 1.0 - alpha);
-    let interval = agreeing(interval, found.difference, found.p_value, alpha);
-    outer(interval, found.interval).map(|ends| within(ends, scale))
+    let clusters = sorted_clusters(clusters);
+    let interval = closed_form_interval(&clusters, scale, 1.0 - alpha);
+    let interval = reconcile_with_test(interval, found.difference, found.p_value, alpha);
+    enclosing_interval(interval, found.interval).map(|ends| clamp_to_scale(ends, scale))
 }
 
-fn within([lower, upper]: Interval, scale: Scale) -> Interval {
+fn clamp_to_scale([lower, upper]: Interval, scale: Scale) -> Interval {
     match scale {
         Scale::Share => [lower.max(-1.0), upper.min(1.0)],
         Scale::Amount => [lower, upper],
@@ -108,7 +115,7 @@ fn within([lower, upper]: Interval, scale: Scale) -> Interval {
 fn mean(clusters: &[Cluster]) -> f64 {
     let sum: f64 = clusters.iter().map(|one| one.0).sum();
     let size: f64 = clusters.iter().map(|one| one.0.abs()).sum();
-    if is_noise(sum, size) {
+    if is_rounding_error(sum, size) {
         return 0.0;
     }
     sum / clusters.iter().map(|one| one.1).sum::<f64>()
@@ -117,36 +124,36 @@ fn mean(clusters: &[Cluster]) -> f64 {
 /// Returns each cluster's contribution to the mean and its distance from it: the cluster's sum, and
 /// the sum minus the expected sum for its number of values, both divided by the mean number of
 /// values. For clusters of equal size the contributions are the clusters' own means.
-fn parts(clusters: &[Cluster]) -> Vec<(f64, f64)> {
+fn mean_contributions(clusters: &[Cluster]) -> Vec<(f64, f64)> {
     let count = clusters.iter().map(|one| one.1).sum::<f64>() / clusters.len() as f64;
     let mean = mean(clusters);
     let part = |one: &Cluster| (one.0 / count, (one.0 - mean * one.1) / count);
     clusters.iter().map(part).collect()
 }
 
-fn resampled(clusters: &[Cluster], level: f64) -> Option<Interval> {
+fn bootstrap_interval(clusters: &[Cluster], level: f64) -> Option<Interval> {
     // Clusters are sorted: if the first equals the last, nothing varies.
-    if clusters.len() < FEW || clusters.first() == clusters.last() {
+    if clusters.len() < MIN_RESAMPLED_CLUSTERS || clusters.first() == clusters.last() {
         return None;
     }
     let (sum, count): Cluster =
         clusters.iter().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
     let jackknife: Vec<f64> = clusters.iter().map(|one| (sum - one.0) / (count - one.1)).collect();
-    bca(&means(clusters), sum / count, &jackknife, level)
+    bca(&resampled_means(clusters), sum / count, &jackknife, level)
 }
 
-fn closed_form(clusters: &[Cluster], scale: Scale, level: f64) -> Option<Interval> {
+fn closed_form_interval(clusters: &[Cluster], scale: Scale, level: f64) -> Option<Interval> {
     match scale {
-        Scale::Share => Some(shrunk(clusters, level)),
-        Scale::Amount => student(clusters, level),
+        Scale::Share => Some(bonett_price_interval(clusters, level)),
+        Scale::Amount => student_interval(clusters, level),
     }
 }
 
 /// Returns Bonett and Price's interval for differences of shares, generalized from binary outcomes.
 /// Two clusters are added, one of each sign, whose differences are the root mean square of the
 /// nonzero ones. The width is never zero.
-fn shrunk(clusters: &[Cluster], level: f64) -> Interval {
-    let parts = parts(clusters);
+fn bonett_price_interval(clusters: &[Cluster], level: f64) -> Interval {
+    let parts = mean_contributions(clusters);
     let n = parts.len() as f64;
     let mean = mean(clusters);
     let differing: Vec<f64> =
@@ -165,16 +172,17 @@ fn shrunk(clusters: &[Cluster], level: f64) -> Interval {
 
 /// Returns Student's interval, or `None` with one cluster or if nothing varies: two tasks that
 /// agree by chance must not yield an interval of zero width.
-fn student(clusters: &[Cluster], level: f64) -> Option<Interval> {
-    let (size, centre, deviation) = (clusters.len() as f64, mean(clusters), deviation(clusters));
+fn student_interval(clusters: &[Cluster], level: f64) -> Option<Interval> {
+    let (size, centre, deviation) =
+        (clusters.len() as f64, mean(clusters), standard_deviation(clusters));
     let half = two_sided_t(level, size - 1.0) * deviation / size.sqrt();
     (clusters.len() > 1 && deviation > 0.0).then_some([centre - half, centre + half])
 }
 
-fn deviation(clusters: &[Cluster]) -> f64 {
-    let parts = parts(clusters);
+fn standard_deviation(clusters: &[Cluster]) -> f64 {
+    let parts = mean_contributions(clusters);
     let squares: f64 = parts.iter().map(|one| one.1 * one.1).sum();
     let deviation = (squares / (parts.len() as f64 - 1.0)).sqrt();
     let largest = parts.iter().fold(0.0_f64, |most, one| most.max(one.0.abs()));
-    if parts.len() < 2 || is_noise(deviation, largest) { 0.0 } else { deviation }
+    if parts.len() < 2 || is_rounding_error(deviation, largest) { 0.0 } else { deviation }
 }

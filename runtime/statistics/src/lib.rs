@@ -9,7 +9,6 @@ mod bca;
 mod bootstrap;
 mod holm;
 mod mcnemar;
-mod noise;
 mod normal;
 mod pass_k;
 mod power;
@@ -17,32 +16,33 @@ mod proportion;
 mod rank;
 mod ratio;
 mod resampling;
-mod signs;
+mod rounding;
+mod sign_flip;
 mod variance;
 
-pub use agreement::agreeing;
+pub use agreement::reconcile_with_test;
 pub use bca::bca;
-pub use bootstrap::{Paired, Scale, adjusted_interval, mean_interval, paired_bootstrap};
+pub use bootstrap::{PairedDifference, Scale, adjusted_interval, mean_interval, paired_bootstrap};
 pub use holm::holm;
 pub use mcnemar::{
     adjusted_difference_interval, difference_interval, mcnemar_exact, mcnemar_mid_p,
 };
-pub use noise::difference;
 pub use pass_k::{pass_at_k, pass_hat_k};
 pub use power::{
-    Wanted, discordant_difference, discordant_power, discordant_tasks, smallest_mean_difference,
-    tasks_for_mean_difference, visible_difference,
+    PowerTarget, detectable_difference, detectable_mean_difference, mcnemar_detectable_difference,
+    mcnemar_power, mcnemar_tasks_needed, tasks_for_mean_difference,
 };
 pub use proportion::{clustered_wilson, wilson};
 pub use rank::{RankAgreement, kendall_tau, rank_agreement};
 pub use ratio::{Ratio, ratio};
+pub use rounding::difference;
 pub use variance::{Variance, variance};
 
 /// Lower and upper end of an interval.
 pub type Interval = [f64; 2];
 
 /// The level of every interval that Proctor prints.
-pub const LEVEL: f64 = 0.95;
+pub const CONFIDENCE_LEVEL: f64 = 0.95;
 /// The two-sided significance level.
 pub const ALPHA: f64 = 0.05;
 /// The power that task counts are computed for.

@@ -5,12 +5,12 @@ use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
 use crate::{
     Interval,
-    agreement::{agreeing, outer},
-    normal::two_sided,
+    agreement::{enclosing_interval, reconcile_with_test},
+    normal::two_sided_z,
 };
 
 /// Up to this many discordant tasks, a float can represent the first term of the sum.
-const SUMMED: u64 = 1000;
+const MAX_SUMMED_TASKS: u64 = 1000;
 
 /// Returns the p-value of the exact two-sided McNemar test: the probability that the `a_only +
 /// b_only` discordant tasks split at least this unevenly if both arms are equally good. It is
@@ -39,7 +39,7 @@ fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
     if all == 0 {
         return None;
     }
-    if all <= SUMMED {
+    if all <= MAX_SUMMED_TASKS {
         // Sum term by term, which is exact as long as the binomial coefficients are.
         let (mut below, mut at) = (0.0, 0.5_f64.powi(all as i32));
         for k in 0..least {
@@ -62,13 +62,13 @@ fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
 /// Bonett and Price 2012, as recommended by Fagerland, Lydersen and Laake 2014.
 pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> Option<Interval> {
     let (plus, minus, n) = (a_only as f64, b_only as f64, tasks as f64);
-    let [lower, upper] = (tasks > 0).then(|| wald(plus, minus, n, level))?;
+    let [lower, upper] = (tasks > 0).then(|| wald_interval(plus, minus, n, level))?;
     let difference = (plus - minus) / n;
     // If all discordant tasks favor one arm, the added tasks shift the interval past the difference
     // itself.
     let ends = [lower.min(difference), upper.max(difference)];
     let p_value = mcnemar_exact(a_only, b_only);
-    let [lower, upper] = agreeing(Some(ends), difference, p_value, 1.0 - level)?;
+    let [lower, upper] = reconcile_with_test(Some(ends), difference, p_value, 1.0 - level)?;
     Some([lower.max(-1.0), upper.min(1.0)])
 }
 
@@ -82,14 +82,14 @@ pub fn adjusted_difference_interval(
     alpha: f64,
 ) -> Option<Interval> {
     let of = |level| difference_interval(a_only, b_only, tasks, level);
-    outer(of(1.0 - alpha), of(level))
+    enclosing_interval(of(1.0 - alpha), of(level))
 }
 
 /// Bonett and Price's equation 3: adds one task to each discordant cell.
-fn wald(plus: f64, minus: f64, tasks: f64, level: f64) -> Interval {
+fn wald_interval(plus: f64, minus: f64, tasks: f64, level: f64) -> Interval {
     let n = tasks + 2.0;
     let mean = (plus - minus) / n;
     let error = (((plus + minus + 2.0) / n - mean * mean).max(0.0) / n).sqrt();
-    let half = two_sided(level) * error;
+    let half = two_sided_z(level) * error;
     [mean - half, mean + half]
 }

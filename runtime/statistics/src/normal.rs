@@ -13,12 +13,12 @@ pub(crate) fn quantile(p: f64) -> f64 {
 }
 
 /// Returns the z value of a two-sided interval.
-pub(crate) fn two_sided(level: f64) -> f64 {
+pub(crate) fn two_sided_z(level: f64) -> f64 {
     quantile(0.5 + level / 2.0)
 }
 
 /// Returns the t value of a two-sided interval, or the z value if there are no degrees of freedom.
 pub(crate) fn two_sided_t(level: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom)
-        .map_or_else(|_| two_sided(level), |t| t.inverse_cdf(0.5 + level / 2.0))
+        .map_or_else(|_| two_sided_z(level), |t| t.inverse_cdf(0.5 + level / 2.0))
 }

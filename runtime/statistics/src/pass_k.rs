@@ -7,7 +7,7 @@
 /// Chen et al. 2021, *Evaluating Large Language Models Trained on Code*.
 pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
     let failed = attempts.checked_sub(resolved)?;
-    (k <= attempts).then(|| 1.0 - drawn(attempts, failed, k))
+    (k <= attempts).then(|| 1.0 - binomial_ratio(attempts, failed, k))
 }
 
 /// Returns pass^k: the probability that all of `k` such attempts resolve the task. An unbiased
@@ -15,12 +15,12 @@ pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
 ///
 /// Yao et al. 2024, *tau-bench*.
 pub fn pass_hat_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
-    (k <= attempts && resolved <= attempts).then(|| drawn(attempts, resolved, k))
+    (k <= attempts && resolved <= attempts).then(|| binomial_ratio(attempts, resolved, k))
 }
 
 /// Returns C(kind, k) / C(all, k), computed as a product because the binomials themselves overflow
 /// early.
-fn drawn(all: u64, kind: u64, k: u64) -> f64 {
+fn binomial_ratio(all: u64, kind: u64, k: u64) -> f64 {
     if kind < k {
         return 0.0;
     }

@@ -2,81 +2,85 @@
 
 use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
-use crate::normal::{quantile, two_sided};
+use crate::normal::{quantile, two_sided_z};
 
 /// Up to this many tasks, the power of McNemar's exact test is summed exactly. Above it, a formula
 /// is accurate enough.
-const SUMMED: u64 = 2000;
+const MAX_SUMMED_TASKS: u64 = 2000;
 /// Terms more than this many standard deviations from the center are negligible.
-const FAR: f64 = 8.0;
+const MAX_DEVIATIONS: f64 = 8.0;
 
 /// No benchmark has more tasks, so a difference that needs more counts as undetectable.
-const MOST: f64 = 1e9;
+const MAX_TASKS: f64 = 1e9;
 
 /// The level and the intended power of a test. With several comparisons, `alpha` is the level of
 /// Holm's first step (the level divided by the number of comparisons), so that a difference is
 /// detected whatever the other comparisons show.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
+pub struct PowerTarget {
     /// The two-sided level.
     pub alpha: f64,
     pub power: f64,
 }
 
-impl Wanted {
+impl PowerTarget {
     /// Returns a level of 5 % and a power of 80 % for this many comparisons.
-    pub fn of(comparisons: u64) -> Self {
+    pub fn for_comparisons(comparisons: u64) -> Self {
         Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
     }
 
     /// Returns the normal quantiles of level and power.
     fn quantiles(self) -> (f64, f64) {
-        (two_sided(1.0 - self.alpha), quantile(self.power))
+        (two_sided_z(1.0 - self.alpha), quantile(self.power))
     }
 
     /// Returns the smallest number of tasks, all in favor of one arm, that the exact test calls a
     /// difference: 2 / 2^n < alpha.
-    fn least(self) -> f64 {
+    fn min_tasks(self) -> f64 {
         (2.0 / self.alpha).log2().floor() + 1.0
     }
 }
 
 /// Returns the power of McNemar's exact test on this many tasks if exactly one arm resolves the
 /// share `discordant` of the tasks, and the arms' rates differ by `difference`.
-pub fn discordant_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
-    Test { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
+pub fn mcnemar_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
+    ExactTest { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
 }
 
 /// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
 /// disagree on the share `discordant` of the tasks. Returns `None` if nothing can be detected:
 /// there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses the
 /// normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
-pub fn discordant_tasks(difference: f64, discordant: f64, wanted: Wanted) -> Option<u64> {
+pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarget) -> Option<u64> {
     let d = difference.abs();
     let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
-    let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
-    let tasks = possible.then(|| test.tasks(d, discordant, wanted))?;
-    (tasks as f64 <= MOST).then_some(tasks)
+    let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
+    let tasks = possible.then(|| test.tasks_needed(d, discordant, wanted))?;
+    (tasks as f64 <= MAX_TASKS).then_some(tasks)
 }
 
 /// Returns the smallest difference that this many tasks can detect, by bisection of
 /// [`discordant_tasks`]. Returns `None` if not even a difference as large as the disagreement can
 /// be detected.
-pub fn discordant_difference(tasks: u64, discordant: f64, wanted: Wanted) -> Option<f64> {
-    let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
+pub fn mcnemar_detectable_difference(
+    tasks: u64,
+    discordant: f64,
+    wanted: PowerTarget,
+) -> Option<f64> {
+    let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
     let mut shows = |difference: f64| match tasks {
-        ..=SUMMED => test.power(tasks, difference, discordant) >= wanted.power,
-        _ => formula(difference, discordant, wanted) <= tasks as f64,
+        ..=MAX_SUMMED_TASKS => test.power(tasks, difference, discordant) >= wanted.power,
+        _ => connor_tasks(difference, discordant, wanted) <= tasks as f64,
     };
     if discordant <= 0.0 || !shows(discordant) {
         return None;
     }
-    Some(smallest(0.0, discordant, shows))
+    Some(bisect_smallest(0.0, discordant, shows))
 }
 
 /// Returns the smallest detectable difference between two bounds, assuming that larger ones are
 /// detectable too. Accurate to a thousandth of a point.
-fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> f64 {
+fn bisect_smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> f64 {
     while high - low > 1e-5 {
         let middle = (low + high) / 2.0;
         if shows(middle) { high = middle } else { low = middle }
@@ -87,33 +91,33 @@ fn smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bool) -> 
 /// Returns the smallest difference that this many tasks can detect, computed before the run.
 /// Assumes that the arms disagree on at least the share `disagreement` of the tasks; a difference
 /// above that implies more disagreement. Returns `None` if no difference can be detected.
-pub fn visible_difference(tasks: u64, disagreement: f64, wanted: Wanted) -> Option<f64> {
-    discordant_difference(tasks, disagreement, wanted).or_else(|| {
-        let mut test = Test { alpha: wanted.alpha, cuts: Vec::new() };
+pub fn detectable_difference(tasks: u64, disagreement: f64, wanted: PowerTarget) -> Option<f64> {
+    mcnemar_detectable_difference(tasks, disagreement, wanted).or_else(|| {
+        let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
         let mut shows = |difference: f64| test.power(tasks, difference, difference) >= wanted.power;
-        shows(1.0).then(|| smallest(disagreement, 1.0, shows))
+        shows(1.0).then(|| bisect_smallest(disagreement, 1.0, shows))
     })
 }
 
 /// Returns Connor's number of tasks, plus one discordant task to compensate for rounding.
-fn formula(d: f64, discordant: f64, wanted: Wanted) -> f64 {
+fn connor_tasks(d: f64, discordant: f64, wanted: PowerTarget) -> f64 {
     let (level, power) = wanted.quantiles();
     let root = level * discordant.sqrt() + power * (discordant - d * d).max(0.0).sqrt();
     (root / d).powi(2) + 1.0 / d
 }
 
 /// McNemar's exact test at a fixed level.
-struct Test {
+struct ExactTest {
     alpha: f64,
     /// Cached critical values by number of discordant tasks: the largest smaller part that is still
     /// significant.
     cuts: Vec<Option<u64>>,
 }
 
-impl Test {
-    fn tasks(&mut self, d: f64, discordant: f64, wanted: Wanted) -> u64 {
-        let about = formula(d, discordant, wanted);
-        if about > SUMMED as f64 {
+impl ExactTest {
+    fn tasks_needed(&mut self, d: f64, discordant: f64, wanted: PowerTarget) -> u64 {
+        let about = connor_tasks(d, discordant, wanted);
+        if about > MAX_SUMMED_TASKS as f64 {
             return about.ceil() as u64;
         }
         // The power grows with the number of tasks, except for steps smaller than the margin used
@@ -135,13 +139,15 @@ impl Test {
         let (n, d) = (tasks as f64, difference.abs());
         let share = ((discordant + d) / (2.0 * discordant)).clamp(0.0, 1.0);
         let Ok(counts) = Binomial::new(discordant.clamp(0.0, 1.0), tasks) else { return 0.0 };
-        let (middle, reach) =
-            (n * discordant, FAR * (n * discordant * (1.0 - discordant)).max(0.0).sqrt());
+        let (middle, reach) = (
+            n * discordant,
+            MAX_DEVIATIONS * (n * discordant * (1.0 - discordant)).max(0.0).sqrt(),
+        );
         let first = (middle - reach - 1.0).max(0.0) as u64;
         let last = ((middle + reach + 1.0) as u64).min(tasks);
         let mut power = 0.0;
         for count in first..=last {
-            let Some(cut) = self.cut(count) else { continue };
+            let Some(cut) = self.critical_value(count) else { continue };
             let Ok(split) = Binomial::new(share, count) else { continue };
             // The larger part may favor the better arm or the other one.
             let called = split.sf(count - cut - 1) + split.cdf(cut);
@@ -152,7 +158,7 @@ impl Test {
 
     /// Returns the largest smaller part of this many discordant tasks that is still significant, or
     /// `None` if there is none.
-    fn cut(&mut self, count: u64) -> Option<u64> {
+    fn critical_value(&mut self, count: u64) -> Option<u64> {
         while self.cuts.len() as u64 <= count {
             let next = self.cuts.len() as u64;
             let before = self.cuts.last().copied().flatten();
@@ -179,21 +185,21 @@ pub fn tasks_for_mean_difference(
     difference: f64,
     deviation: f64,
     differing: f64,
-    wanted: Wanted,
+    wanted: PowerTarget,
 ) -> Option<u64> {
     let (level, power) = wanted.quantiles();
     let tasks = ((level + power) * deviation / difference).powi(2) + level * level / 2.0;
-    let least = wanted.least() / differing;
+    let least = wanted.min_tasks() / differing;
     let tasks = tasks.max(least).ceil();
     // False if a quotient is infinite or NaN.
-    (difference != 0.0 && differing > 0.0 && tasks <= MOST).then_some(tasks as u64)
+    (difference != 0.0 && differing > 0.0 && tasks <= MAX_TASKS).then_some(tasks as u64)
 }
 
 /// Returns the smallest mean difference that this many tasks can detect, or `None` if there are too
 /// few to detect any.
-pub fn smallest_mean_difference(tasks: u64, deviation: f64, wanted: Wanted) -> Option<f64> {
+pub fn detectable_mean_difference(tasks: u64, deviation: f64, wanted: PowerTarget) -> Option<f64> {
     let (level, power) = wanted.quantiles();
     let spare = tasks as f64 - level * level / 2.0;
-    let enough = tasks as f64 >= wanted.least() && spare > 0.0;
+    let enough = tasks as f64 >= wanted.min_tasks() && spare > 0.0;
     enough.then(|| (level + power) * deviation / spare.sqrt())
 }

@@ -1,6 +1,6 @@
 //! Intervals of a proportion.
 
-use crate::{Interval, normal::two_sided};
+use crate::{Interval, normal::two_sided_z};
 
 /// Returns Wilson's score interval, or `None` without trials. Counts may be fractional, because an
 /// effective number of trials is.
@@ -11,7 +11,7 @@ pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
         return None;
     }
     let share = (successes / trials).clamp(0.0, 1.0);
-    let z2 = two_sided(level).powi(2);
+    let z2 = two_sided_z(level).powi(2);
     let centre = share + z2 / (2.0 * trials);
     let half = (z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials * trials))).sqrt();
     let scale = 1.0 + z2 / trials;

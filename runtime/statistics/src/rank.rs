@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::{
     Interval,
-    resampling::{Cluster, generator, resamples},
+    resampling::{Cluster, resample_count, seeded_rng},
 };
 
 /// The agreement of two rankings.
@@ -56,16 +56,16 @@ pub fn rank_agreement(
     level: f64,
 ) -> Option<RankAgreement> {
     let (a, b) = (in_order(a), in_order(b));
-    let tau = tau_of(&whole(&a), &whole(&b), nested)?;
+    let tau = tau_of_means(&as_slices(&a), &as_slices(&b), nested)?;
     let scores = |set: f64, rows: &[Vec<f64>]| -> Vec<Cluster> {
         rows.iter().flatten().map(|score| (*score, set)).collect()
     };
-    let mut rng = generator("ranks", &[scores(0.0, &a), scores(1.0, &b)].concat());
-    let wanted = resamples(a.len() + b.len());
+    let mut rng = seeded_rng("ranks", &[scores(0.0, &a), scores(1.0, &b)].concat());
+    let wanted = resample_count(a.len() + b.len());
     let mut taus: Vec<f64> = Vec::with_capacity(wanted);
     for _ in 0..wanted {
         let (drawn_a, drawn_b) = (draw(&a, &mut rng), draw(&b, &mut rng));
-        taus.extend(tau_of(&drawn_a, &drawn_b, nested));
+        taus.extend(tau_of_means(&drawn_a, &drawn_b, nested));
     }
     taus.sort_by(f64::total_cmp);
     let end = |share: f64| {
@@ -88,7 +88,7 @@ fn in_order(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows
 }
 
-fn whole(rows: &[Vec<f64>]) -> Vec<&[f64]> {
+fn as_slices(rows: &[Vec<f64>]) -> Vec<&[f64]> {
     rows.iter().map(Vec::as_slice).collect()
 }
 
@@ -96,7 +96,7 @@ fn draw<'r>(rows: &'r [Vec<f64>], rng: &mut Rng) -> Vec<&'r [f64]> {
     rows.iter().map(|_| rows[rng.usize(0..rows.len())].as_slice()).collect()
 }
 
-fn tau_of(a: &[&[f64]], b: &[&[f64]], nested: bool) -> Option<f64> {
+fn tau_of_means(a: &[&[f64]], b: &[&[f64]], nested: bool) -> Option<f64> {
     let second = match nested {
         true => [a, b].concat(),
         false => b.to_vec(),

@@ -1,6 +1,6 @@
 //! The ratio of two means, such as US dollars per resolved trial.
 
-use crate::{noise::is_noise, normal::two_sided_t};
+use crate::{normal::two_sided_t, rounding::is_rounding_error};
 
 /// A ratio and its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ pub fn ratio(tasks: &[(f64, f64)], level: f64) -> Option<Ratio> {
         return None;
     }
     let value = first / second;
-    let is_same = |task: &(f64, f64)| is_noise(task.0 - value * task.1, task.0.max(first));
+    let is_same = |task: &(f64, f64)| is_rounding_error(task.0 - value * task.1, task.0.max(first));
     if tasks.len() < 2 || tasks.iter().all(is_same) {
         return Some(Ratio { value, lower: None, upper: None });
     }

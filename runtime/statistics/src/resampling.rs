@@ -2,32 +2,32 @@
 
 use fastrand::Rng;
 
-use crate::noise::is_noise;
+use crate::rounding::is_rounding_error;
 
 /// Resamples of a small sample. More would not change any displayed digit.
-const MOST: usize = 10_000;
+const MAX_RESAMPLES: usize = 10_000;
 /// Resamples of a large sample, whose distribution is smooth.
-const LEAST: usize = 1_000;
+const MIN_RESAMPLES: usize = 1_000;
 /// Number of draws per interval. Limits a report of ten thousand trials to about a second.
-const DRAWS: usize = 4_000_000;
+const MAX_DRAWS: usize = 4_000_000;
 
 /// Returns the number of resamples for a sample of this size.
-pub(crate) fn resamples(size: usize) -> usize {
-    (DRAWS / size.max(1)).clamp(LEAST, MOST)
+pub(crate) fn resample_count(size: usize) -> usize {
+    (MAX_DRAWS / size.max(1)).clamp(MIN_RESAMPLES, MAX_RESAMPLES)
 }
 
 /// A cluster for resampling: the sum and the number of its values.
 pub(crate) type Cluster = (f64, f64);
 
 /// Returns the clusters in an order that does not depend on the input order.
-pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
+pub(crate) fn sorted_clusters(clusters: &[Vec<f64>]) -> Vec<Cluster> {
     let sums = clusters.iter().filter(|values| !values.is_empty()).map(|values| {
         let mut values = values.clone();
         values.sort_by(f64::total_cmp);
         let sum: f64 = values.iter().sum();
         let size: f64 = values.iter().map(|value| value.abs()).sum();
         // Thirds that cancel out leave a rounding error.
-        (if is_noise(sum, size) { 0.0 } else { sum }, values.len() as f64)
+        (if is_rounding_error(sum, size) { 0.0 } else { sum }, values.len() as f64)
     });
     let mut clusters: Vec<Cluster> = sums.collect();
     clusters.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -35,7 +35,7 @@ pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
 }
 
 /// Returns a generator seeded by the clusters and the purpose of the draws.
-pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
+pub(crate) fn seeded_rng(purpose: &str, clusters: &[Cluster]) -> Rng {
     let mut hasher = blake3::Hasher::new();
     hasher.update(purpose.as_bytes());
     for (sum, count) in clusters {
@@ -48,9 +48,9 @@ pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
 }
 
 /// Returns the sorted means of resamples of whole clusters. [`resamples`] gives their number.
-pub(crate) fn means(clusters: &[Cluster]) -> Vec<f64> {
-    let mut rng = generator("means", clusters);
-    let mut means: Vec<f64> = (0..resamples(clusters.len()))
+pub(crate) fn resampled_means(clusters: &[Cluster]) -> Vec<f64> {
+    let mut rng = seeded_rng("means", clusters);
+    let mut means: Vec<f64> = (0..resample_count(clusters.len()))
         .map(|_| {
             let (mut sum, mut count) = (0.0, 0.0);
             for _ in 0..clusters.len() {

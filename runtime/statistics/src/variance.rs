@@ -14,7 +14,7 @@ pub struct Variance {
 
 impl Variance {
     /// Returns the standard error of the mean over `tasks` tasks with `attempts` attempts each.
-    pub fn error(&self, tasks: f64, attempts: f64) -> f64 {
+    pub fn standard_error(&self, tasks: f64, attempts: f64) -> f64 {
         ((self.between_tasks + self.between_attempts / attempts) / tasks).sqrt()
     }
 }

@@ -7,17 +7,17 @@
 
 use fastrand::Rng;
 use proctor_statistics::{
-    ALPHA, LEVEL, Paired, Scale, Wanted, difference_interval, discordant_difference,
-    discordant_power, discordant_tasks, holm, mcnemar_exact, paired_bootstrap,
-    tasks_for_mean_difference,
+    ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale, difference_interval, holm,
+    mcnemar_detectable_difference, mcnemar_exact, mcnemar_power, mcnemar_tasks_needed,
+    paired_bootstrap, tasks_for_mean_difference,
 };
 
-fn is_full() -> bool {
+fn is_full_tier() -> bool {
     std::env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full")
 }
 
 /// Returns the share of attempts at a task that an arm resolves.
-fn resolved(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
+fn simulate_resolved_share(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
     let hits = (0..attempts).filter(|_| rng.f64() < rate).count();
     hits as f64 / f64::from(attempts)
 }
@@ -28,7 +28,7 @@ fn normal(rng: &mut Rng) -> f64 {
 
 /// The data that each round generates.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum DataKind {
     /// Tasks of all difficulties. One arm is better by this much.
     Resolved { attempts: u32, better: f64 },
     /// All tasks have the same low rate for each arm.
@@ -43,7 +43,7 @@ enum Kind {
     Repositories,
 }
 
-impl Kind {
+impl DataKind {
     fn name(self) -> String {
         match self {
             Self::Resolved { attempts, better } => {
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    fn truth(self) -> f64 {
+    fn true_difference(self) -> f64 {
         match self {
             Self::Resolved { better, .. } | Self::Passed { better } => better,
             Self::Sparse { a, b, .. } => a - b,
@@ -77,14 +77,20 @@ impl Kind {
     }
 
     /// Generates one cluster of differences.
-    fn cluster(self, rng: &mut Rng) -> Vec<f64> {
+    fn generate_cluster(self, rng: &mut Rng) -> Vec<f64> {
         match self {
             Self::Resolved { attempts, better } => {
                 let rate = 0.8 * rng.f64();
-                vec![resolved(rng, rate + better, attempts) - resolved(rng, rate, attempts)]
+                vec![
+                    simulate_resolved_share(rng, rate + better, attempts)
+                        - simulate_resolved_share(rng, rate, attempts),
+                ]
             }
             Self::Sparse { attempts, a, b } => {
-                vec![resolved(rng, a, attempts) - resolved(rng, b, attempts)]
+                vec![
+                    simulate_resolved_share(rng, a, attempts)
+                        - simulate_resolved_share(rng, b, attempts),
+                ]
             }
             Self::Passed { better } => {
                 let mut arm = |better: f64| match rng.f64() {
@@ -106,7 +112,10 @@ impl Kind {
             Self::Repositories => {
                 let own = 0.15 * normal(rng);
                 let tasks = rng.usize(1..15);
-                let one = |rng: &mut Rng| resolved(rng, 0.4 + own, 1) - resolved(rng, 0.4 - own, 1);
+                let one = |rng: &mut Rng| {
+                    simulate_resolved_share(rng, 0.4 + own, 1)
+                        - simulate_resolved_share(rng, 0.4 - own, 1)
+                };
                 (0..tasks).map(|_| one(rng)).collect()
             }
         }
@@ -118,23 +127,25 @@ impl Kind {
             let count = |of: f64| clusters.iter().filter(|one| one[0] == of).count() as u64;
             let (a_only, b_only) = (count(1.0), count(-1.0));
             let tasks = clusters.len() as u64;
-            let interval = difference_interval(a_only, b_only, tasks, LEVEL).unwrap_or([0.0; 2]);
+            let interval =
+                difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL).unwrap_or([0.0; 2]);
             return (interval, mcnemar_exact(a_only, b_only));
         }
-        let found: Option<Paired> = paired_bootstrap(clusters, self.scale(), LEVEL);
+        let found: Option<PairedDifference> =
+            paired_bootstrap(clusters, self.scale(), CONFIDENCE_LEVEL);
         found.map_or(([0.0; 2], 1.0), |one| (one.interval.unwrap_or([0.0; 2]), one.p_value))
     }
 }
 
 /// Returns how often the interval contains the difference and the test calls one, and the mean
 /// width.
-fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
+fn simulate_rounds(kind: DataKind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
     let mut rng = Rng::with_seed(11);
     let (mut holds, mut calls, mut width) = (0_u32, 0_u32, 0.0);
     for _ in 0..rounds {
-        let drawn: Vec<Vec<f64>> = (0..clusters).map(|_| kind.cluster(&mut rng)).collect();
+        let drawn: Vec<Vec<f64>> = (0..clusters).map(|_| kind.generate_cluster(&mut rng)).collect();
         let ([lower, upper], p_value) = kind.compare(&drawn);
-        holds += u32::from(lower <= kind.truth() && kind.truth() <= upper);
+        holds += u32::from(lower <= kind.true_difference() && kind.true_difference() <= upper);
         calls += u32::from(p_value < ALPHA);
         width += upper - lower;
         // The interval must agree with the test for every draw.
@@ -147,38 +158,38 @@ fn rounds(kind: Kind, clusters: usize, rounds: u32) -> (f64, f64, f64) {
 
 #[test]
 fn intervals_cover_the_difference_and_tests_keep_their_level() {
-    let full = is_full();
+    let full = is_full_tier();
     let times = if full { 2000 } else { 200 };
     let sizes: &[usize] = if full { &[2, 6, 12, 20, 50, 100, 200] } else { &[2, 6, 12, 50] };
     let mut cases = Vec::new();
     for &tasks in sizes {
         for attempts in [1, 3] {
-            cases.push((Kind::Resolved { attempts, better: 0.0 }, tasks));
-            cases.push((Kind::Resolved { attempts, better: 0.2 }, tasks));
+            cases.push((DataKind::Resolved { attempts, better: 0.0 }, tasks));
+            cases.push((DataKind::Resolved { attempts, better: 0.2 }, tasks));
         }
-        cases.push((Kind::Passed { better: 0.0 }, tasks));
-        cases.push((Kind::Passed { better: 0.15 }, tasks));
-        cases.push((Kind::Tokens { more: 0.0 }, tasks));
-        cases.push((Kind::Tokens { more: 0.3 }, tasks));
-        cases.push((Kind::Steps, tasks));
+        cases.push((DataKind::Passed { better: 0.0 }, tasks));
+        cases.push((DataKind::Passed { better: 0.15 }, tasks));
+        cases.push((DataKind::Tokens { more: 0.0 }, tasks));
+        cases.push((DataKind::Tokens { more: 0.3 }, tasks));
+        cases.push((DataKind::Steps, tasks));
     }
     let sparse: &[usize] = if full { &[100, 150, 200] } else { &[100] };
     for &tasks in sparse {
         for attempts in [1, 3] {
             for b in [0.03, 0.06, 0.0] {
-                cases.push((Kind::Sparse { attempts, a: 0.03, b }, tasks));
+                cases.push((DataKind::Sparse { attempts, a: 0.03, b }, tasks));
             }
         }
     }
     let repositories: &[usize] = if full { &[2, 3, 5, 8, 12, 20, 40] } else { &[3, 12, 40] };
-    cases.extend(repositories.iter().map(|count| (Kind::Repositories, *count)));
+    cases.extend(repositories.iter().map(|count| (DataKind::Repositories, *count)));
     println!("{times} rounds; intervals aim at 95 % or more, tests at 5 % or less of arms alike");
     println!("{:<44}{:>9}{:>8}{:>8}{:>12}", "", "clusters", "holds", "calls", "width");
     // Three standard errors of a share of 5 %.
     let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
     let mut wrong = Vec::new();
     for (kind, clusters) in cases {
-        let (holds, calls, width) = rounds(kind, clusters, times);
+        let (holds, calls, width) = simulate_rounds(kind, clusters, times);
         let row = format!(
             "{:<44}{clusters:>9}{:>7.1}%{:>7.1}%{width:>12.3}",
             kind.name(),
@@ -188,11 +199,11 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
         println!("{row}");
         // Few amounts with a long tail: see docs/statistics.md.
         let tail = match kind {
-            Kind::Tokens { more } if more > 0.0 => 0.05,
-            Kind::Resolved { .. } | Kind::Sparse { .. } => 0.01,
+            DataKind::Tokens { more } if more > 0.0 => 0.05,
+            DataKind::Resolved { .. } | DataKind::Sparse { .. } => 0.01,
             _ => 0.005,
         };
-        if holds < 0.95 - chance - tail || kind.truth() == 0.0 && calls > 0.05 + chance {
+        if holds < 0.95 - chance - tail || kind.true_difference() == 0.0 && calls > 0.05 + chance {
             wrong.push(row);
         }
     }
@@ -201,7 +212,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
 
 #[test]
 fn holm_bounds_false_differences_between_equal_arms() {
-    let times = if is_full() { 2000 } else { 100 };
+    let times = if is_full_tier() { 2000 } else { 100 };
     let mut rng = Rng::with_seed(12);
     println!(
         "{times} rounds of arms that are alike: families in which any pair is called different"
@@ -211,14 +222,19 @@ fn holm_bounds_false_differences_between_equal_arms() {
         for _ in 0..times {
             let rates: Vec<f64> = (0..tasks).map(|_| rng.f64()).collect();
             let results: Vec<Vec<f64>> = (0..arms)
-                .map(|_| rates.iter().map(|rate| resolved(&mut rng, *rate, attempts)).collect())
+                .map(|_| {
+                    rates
+                        .iter()
+                        .map(|rate| simulate_resolved_share(&mut rng, *rate, attempts))
+                        .collect()
+                })
                 .collect();
             let mut values = Vec::new();
             for (first, a) in results.iter().enumerate() {
                 for b in &results[first + 1..] {
                     let clusters: Vec<Vec<f64>> =
                         a.iter().zip(b).map(|(a, b)| vec![a - b]).collect();
-                    let kind = Kind::Resolved { attempts, better: 0.0 };
+                    let kind = DataKind::Resolved { attempts, better: 0.0 };
                     values.push(kind.compare(&clusters).1);
                 }
             }
@@ -232,7 +248,13 @@ fn holm_bounds_false_differences_between_equal_arms() {
 }
 
 /// Returns how often the exact test calls a difference on this many tasks.
-fn called(rng: &mut Rng, tasks: u64, (d, discordant): (f64, f64), alpha: f64, times: u32) -> f64 {
+fn detection_rate(
+    rng: &mut Rng,
+    tasks: u64,
+    (d, discordant): (f64, f64),
+    alpha: f64,
+    times: u32,
+) -> f64 {
     let hits = (0..times).filter(|_| {
         let (mut a_only, mut b_only) = (0, 0);
         for _ in 0..tasks {
@@ -246,16 +268,17 @@ fn called(rng: &mut Rng, tasks: u64, (d, discordant): (f64, f64), alpha: f64, ti
 }
 
 #[test]
-fn discordant_tasks_reach_the_intended_power() {
-    let times = if is_full() { 5000 } else { 1000 };
+fn mcnemar_tasks_needed_reach_the_intended_power() {
+    let times = if is_full_tier() { 5000 } else { 1000 };
     let mut rng = Rng::with_seed(13);
     println!("{times} rounds; target power 80 %");
     for (d, discordant) in [(0.5, 0.5), (0.3, 0.4), (0.2, 0.3), (0.1, 0.2), (0.05, 0.05)] {
         for comparisons in [1, 3, 28, 528] {
-            let wanted = Wanted::of(comparisons);
-            let tasks = discordant_tasks(d, discordant, wanted).unwrap();
-            let power = called(&mut rng, tasks, (d, discordant), wanted.alpha, times);
-            let fewer = called(&mut rng, tasks * 3 / 4, (d, discordant), wanted.alpha, times);
+            let wanted = PowerTarget::for_comparisons(comparisons);
+            let tasks = mcnemar_tasks_needed(d, discordant, wanted).unwrap();
+            let power = detection_rate(&mut rng, tasks, (d, discordant), wanted.alpha, times);
+            let fewer =
+                detection_rate(&mut rng, tasks * 3 / 4, (d, discordant), wanted.alpha, times);
             println!(
                 "one attempt, {d} of {discordant}, {comparisons} pairs: {tasks} tasks, {:.1} %; {} tasks, {:.1} %",
                 power * 100.0,
@@ -264,15 +287,15 @@ fn discordant_tasks_reach_the_intended_power() {
             );
             assert!((0.75..0.92).contains(&power), "{d} {discordant} {comparisons}: {power}");
             assert!(fewer < 0.77, "{d} {discordant} {comparisons}: {fewer}");
-            let summed = discordant_power(tasks, d, discordant, wanted.alpha);
+            let summed = mcnemar_power(tasks, d, discordant, wanted.alpha);
             assert!((power - summed).abs() < 0.05, "{power} {summed}");
         }
     }
     // The difference that a plan reports as detectable before the run.
     for tasks in [50, 200] {
-        let wanted = Wanted::of(3);
-        let seen = discordant_difference(tasks, 0.2, wanted).unwrap();
-        let power = called(&mut rng, tasks, (seen, 0.2), wanted.alpha, times);
+        let wanted = PowerTarget::for_comparisons(3);
+        let seen = mcnemar_detectable_difference(tasks, 0.2, wanted).unwrap();
+        let power = detection_rate(&mut rng, tasks, (seen, 0.2), wanted.alpha, times);
         println!(
             "a plan of {tasks} tasks and 3 arms: {:.1} points, {:.1} %",
             seen * 100.0,
@@ -284,7 +307,7 @@ fn discordant_tasks_reach_the_intended_power() {
 
 #[test]
 fn tasks_for_mean_difference_reach_the_intended_power() {
-    let times = if is_full() { 1000 } else { 100 };
+    let times = if is_full_tier() { 1000 } else { 100 };
     let mut rng = Rng::with_seed(14);
     // In a tenth of the tasks only one arm can win. In a fifth either arm may win by chance.
     let cluster = |rng: &mut Rng, better: f64| {
@@ -294,10 +317,10 @@ fn tasks_for_mean_difference_reach_the_intended_power() {
             draw if draw < 0.3 => (0.5, 0.5),
             _ => (0.0, 0.0),
         };
-        resolved(rng, a, 3) - resolved(rng, b, 3)
+        simulate_resolved_share(rng, a, 3) - simulate_resolved_share(rng, b, 3)
     };
     for (better, comparisons) in [(0.1, 1), (0.1, 6), (0.07, 3)] {
-        let wanted = Wanted::of(comparisons);
+        let wanted = PowerTarget::for_comparisons(comparisons);
         let sample: Vec<f64> = (0..20_000).map(|_| cluster(&mut rng, better)).collect();
         let size = sample.len() as f64;
         let mean = sample.iter().sum::<f64>() / size;
@@ -308,7 +331,7 @@ fn tasks_for_mean_difference_reach_the_intended_power() {
         let hits = (0..times).filter(|_| {
             let clusters: Vec<Vec<f64>> =
                 (0..tasks).map(|_| vec![cluster(&mut rng, better)]).collect();
-            let found = paired_bootstrap(&clusters, Scale::Share, LEVEL);
+            let found = paired_bootstrap(&clusters, Scale::Share, CONFIDENCE_LEVEL);
             found.is_some_and(|found| found.p_value < wanted.alpha)
         });
         let power = hits.count() as f64 / f64::from(times);

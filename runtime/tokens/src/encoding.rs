@@ -17,7 +17,7 @@ impl Encoding {
     pub const ALL: [Self; 2] = [Self::O200k, Self::Cl100k];
 
     /// Returns the encoding with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.name() == name)
     }
 

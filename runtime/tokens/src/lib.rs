@@ -26,19 +26,19 @@ pub fn encode(text: &str) -> Vec<Rank> {
 
 /// Returns the number of bytes that `o200k_base` tokens represent, or `None` if one is not in the
 /// table.
-pub fn width(tokens: &[Rank]) -> Option<usize> {
+pub fn decoded_length(tokens: &[Rank]) -> Option<usize> {
     Encoding::O200k.table().decode_bytes(tokens).ok().map(|bytes| bytes.len())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Encoding, count, encode, width};
+    use super::{Encoding, count, decoded_length, encode};
 
     #[test]
     fn special_tokens_count_as_plain_text() {
         for encoding in Encoding::ALL {
             assert!(encoding.count("<|endoftext|>") > 1, "{}", encoding.name());
-            assert_eq!(Encoding::named(encoding.name()), Some(encoding));
+            assert_eq!(Encoding::from_name(encoding.name()), Some(encoding));
         }
     }
 
@@ -49,16 +49,16 @@ mod tests {
     }
 
     #[test]
-    fn width_is_the_length_of_the_encoded_text() {
+    fn decoded_length_is_the_length_of_the_text() {
         for text in [
             "",
             "hello world",
             "na\u{ef}ve \u{6f22}\u{5b57}\r\n\tfn x() {}",
             include_str!("lib.rs"),
         ] {
-            assert_eq!(width(&encode(text)), Some(text.len()));
+            assert_eq!(decoded_length(&encode(text)), Some(text.len()));
             assert_eq!(count(text), encode(text).len());
         }
-        assert_eq!(width(&[u32::MAX]), None);
+        assert_eq!(decoded_length(&[u32::MAX]), None);
     }
 }

@@ -59,7 +59,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Returns why the file cannot be used.
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes)
             .map_err(|error| format!("not a tokenizer.json: {error}"))?;
         let kind = file.model.kind.as_deref().unwrap_or("BPE");
@@ -69,7 +69,7 @@ impl Tokenizer {
             ));
         }
         let mut patterns = Vec::new();
-        let byte_level = cuts(&file.pre_tokenizer, &mut patterns)?;
+        let byte_level = collect_patterns(&file.pre_tokenizer, &mut patterns)?;
         if !byte_level {
             return Err("not a byte-level tokenizer (no pre_tokenizer `ByteLevel`)".into());
         }
@@ -79,7 +79,7 @@ impl Tokenizer {
                 Regex::new(pattern).map_err(|error| format!("invalid pattern {pattern:?}: {error}"))
             })
             .collect::<Result<_, _>>()?;
-        let bytes_of = characters();
+        let bytes_of = char_to_byte_map();
         let mut ranks: FxHashMap<Vec<u8>, Rank> =
             (0..=255).map(|byte| (vec![byte], Rank::from(byte))).collect();
         for merge in &file.model.merges {
@@ -103,31 +103,31 @@ impl Tokenizer {
 
     /// Returns the number of tokens in a text.
     pub fn count(&self, text: &str) -> usize {
-        self.pieces(text, &self.cuts)
+        self.count_pieces(text, &self.cuts)
     }
 
-    fn pieces(&self, text: &str, cuts: &[Regex]) -> usize {
+    fn count_pieces(&self, text: &str, cuts: &[Regex]) -> usize {
         let Some((cut, rest)) = cuts.split_first() else {
             return if text.is_empty() { 0 } else { self.merges.count_ordinary(text) };
         };
         let (mut count, mut done) = (0, 0);
         // If the pattern fails on a text, the rest is treated as one piece.
         for found in cut.find_iter(text).map_while(Result::ok) {
-            count += self.pieces(&text[done..found.start()], rest);
-            count += self.pieces(found.as_str(), rest);
+            count += self.count_pieces(&text[done..found.start()], rest);
+            count += self.count_pieces(found.as_str(), rest);
             done = found.end();
         }
-        count + self.pieces(&text[done..], rest)
+        count + self.count_pieces(&text[done..], rest)
     }
 }
 
 /// Adds the patterns of a pre-tokenizer. Returns whether its pieces are byte-level.
-fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
+fn collect_patterns(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
     match one["type"].as_str() {
         Some("Sequence") => {
             let mut bytes = false;
             for part in one["pretokenizers"].as_array().into_iter().flatten() {
-                bytes |= cuts(part, out)?;
+                bytes |= collect_patterns(part, out)?;
             }
             Ok(bytes)
         }
@@ -165,7 +165,7 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
 
 /// Returns the byte that each vocabulary character represents. GPT-2 maps bytes that are not
 /// printable to other characters.
-fn characters() -> FxHashMap<char, u8> {
+fn char_to_byte_map() -> FxHashMap<char, u8> {
     let visible = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut next = 256;
     (0..=255_u8)
@@ -191,11 +191,11 @@ mod tests {
     fn read(pre: Value, merges: Value) -> Result<Tokenizer, String> {
         let file =
             json!({"pre_tokenizer": pre, "model": {"type": "BPE", "vocab": {}, "merges": merges}});
-        Tokenizer::read(file.to_string().as_bytes())
+        Tokenizer::parse(file.to_string().as_bytes())
     }
 
     #[test]
-    fn tokenizer_splits_and_merges_as_the_file_says() {
+    fn tokenizer_applies_the_patterns_and_merges_of_its_file() {
         let level = json!({"type": "ByteLevel", "use_regex": true});
         let one = read(level, json!(["a b", ["ab", "c"], "Ġ ab"])).unwrap();
         assert_eq!(
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn tokenizer_rejects_unsupported_files_by_name() {
+    fn error_names_what_the_tokenizer_does_not_support() {
         assert!(
             read(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
         );
         assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("byte-level"));
         assert!(read(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
-        assert!(Tokenizer::read(b"{}").unwrap_err().contains("tokenizer.json"));
+        assert!(Tokenizer::parse(b"{}").unwrap_err().contains("tokenizer.json"));
     }
 }

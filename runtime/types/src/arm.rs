@@ -13,10 +13,10 @@ use crate::{
 pub const FACTOR_SCHEMA: u32 = 2;
 
 /// The scaffold name of arms whose patches were produced outside Proctor.
-pub const PREDICTIONS: &str = "predictions";
+pub const PREDICTIONS_SCAFFOLD: &str = "predictions";
 
 /// Scaffolds whose arms are always controls.
-const CONTROLS: [&str; 2] = ["gold", "noop"];
+const CONTROL_SCAFFOLDS: [&str; 2] = ["gold", "noop"];
 
 /// One configuration under test: a scaffold with its model, settings and budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Arm {
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
     /// Which optional parts of a task the agent receives.
-    #[serde(default, skip_serializing_if = "StatementSpec::is_plain")]
+    #[serde(default, skip_serializing_if = "StatementSpec::is_default")]
     pub statement: StatementSpec,
     /// Every prompt text of the scaffold, by template name.
     pub prompts: Value,
@@ -60,13 +60,13 @@ pub struct Arm {
 
 impl Arm {
     /// Creates an arm for existing patches, such as imported predictions.
-    pub fn of_patches(name: &str, sandbox: &SandboxSpec, settings: Value) -> Self {
+    pub fn for_patches(name: &str, sandbox: &SandboxSpec, settings: Value) -> Self {
         Self {
             control: false,
             forked_from: None,
             id: ArmId::new(""),
             name: name.to_owned(),
-            scaffold: PREDICTIONS.to_owned(),
+            scaffold: PREDICTIONS_SCAFFOLD.to_owned(),
             model: None,
             budget: Budget::default(),
             sandbox: sandbox.clone(),
@@ -76,19 +76,19 @@ impl Arm {
             prompts: Value::Null,
             settings,
         }
-        .identified()
+        .with_computed_id()
     }
 
     /// Computes the arm's id from its factors and returns the arm.
     #[must_use]
-    pub fn identified(mut self) -> Self {
-        self.id = ArmId::new(sha256_hex(canonical(&self.factors()).as_bytes()));
+    pub fn with_computed_id(mut self) -> Self {
+        self.id = ArmId::new(sha256_hex(canonical_json(&self.factors()).as_bytes()));
         self
     }
 
     /// Returns whether the arm is a control: an upper or a lower bound for the others.
     pub fn is_control(&self) -> bool {
-        self.control || CONTROLS.contains(&self.scaffold.as_str())
+        self.control || CONTROL_SCAFFOLDS.contains(&self.scaffold.as_str())
     }
 
     /// Returns the scaffold's settings as a table; empty if there are none.
@@ -101,7 +101,7 @@ impl Arm {
     pub fn factors(&self) -> Value {
         let mut model = serde_json::to_value(&self.model).unwrap_or_default();
         if let Some(model) = model.as_object_mut() {
-            ModelSpec::NO_FACTORS.iter().for_each(|key| drop(model.remove(*key)));
+            ModelSpec::NON_FACTOR_KEYS.iter().for_each(|key| drop(model.remove(*key)));
             if let Some(file) = model.get_mut("tokenizer").and_then(Value::as_object_mut) {
                 file.remove("path");
             }
@@ -132,7 +132,7 @@ impl Arm {
         }
         // Omitted if it is the default, so that arms planned before this factor existed keep their
         // ids.
-        if let (false, Some(factors)) = (self.statement.is_plain(), factors.as_object_mut()) {
+        if let (false, Some(factors)) = (self.statement.is_default(), factors.as_object_mut()) {
             factors.insert("statement".into(), json!(self.statement));
         }
         factors
@@ -140,19 +140,19 @@ impl Arm {
 }
 
 /// Serializes a value as canonical JSON: sorted keys, no whitespace.
-pub fn canonical(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let mut keys: Vec<_> = map.keys().collect();
             keys.sort();
             let parts: Vec<_> = keys
                 .into_iter()
-                .map(|key| format!("{}:{}", Value::from(key.as_str()), canonical(&map[key])))
+                .map(|key| format!("{}:{}", Value::from(key.as_str()), canonical_json(&map[key])))
                 .collect();
             format!("{{{}}}", parts.join(","))
         }
         Value::Array(items) => {
-            let parts: Vec<_> = items.iter().map(canonical).collect();
+            let parts: Vec<_> = items.iter().map(canonical_json).collect();
             format!("[{}]", parts.join(","))
         }
         other => other.to_string(),

@@ -90,7 +90,7 @@ pub enum AttackOutcome {
 
 impl AttackOutcome {
     /// Returns the outcome for a verdict.
-    pub fn of(resolved: bool, integrity: Integrity) -> Self {
+    pub fn from_verdict(resolved: bool, integrity: Integrity) -> Self {
         match (resolved, integrity) {
             (_, Integrity::Suspect | Integrity::Contaminated) => Self::Seen,
             (false, _) => Self::Beaten,
@@ -100,7 +100,7 @@ impl AttackOutcome {
     }
 
     /// Whether the attack resolved the task without a suspect verdict.
-    pub fn succeeded(self) -> bool {
+    pub fn is_success(self) -> bool {
         matches!(self, Self::Unverified | Self::Passed)
     }
 }
@@ -118,8 +118,8 @@ impl std::fmt::Display for AttackOutcome {
 
 impl AttackResult {
     /// Whether the attack succeeded under a policy.
-    pub fn succeeded(&self, policy: &str) -> bool {
-        self.policies.get(policy).is_some_and(|outcome| outcome.succeeded())
+    pub fn succeeded_under(&self, policy: &str) -> bool {
+        self.policies.get(policy).is_some_and(|outcome| outcome.is_success())
     }
 }
 
@@ -132,10 +132,10 @@ impl AttackedTask {
 
 impl AttackCertificate {
     /// Returns the attacks that succeeded under a policy, by task.
-    pub fn succeeded(&self, policy: &str) -> BTreeMap<&TaskId, Vec<&str>> {
+    pub fn successful_attacks(&self, policy: &str) -> BTreeMap<&TaskId, Vec<&str>> {
         let mut found: BTreeMap<&TaskId, Vec<&str>> = BTreeMap::new();
         for task in &self.tasks {
-            for (attack, _) in task.attacks.iter().filter(|(_, one)| one.succeeded(policy)) {
+            for (attack, _) in task.attacks.iter().filter(|(_, one)| one.succeeded_under(policy)) {
                 found.entry(&task.task).or_default().push(attack);
             }
         }
@@ -144,14 +144,17 @@ impl AttackCertificate {
 
     /// Returns a sentence about the attacks for a report. `digests` are the digests of the report's
     /// tasks. Tasks that have changed since or were never attacked count as not attacked.
-    pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
+    pub fn summary_sentence<'a>(
+        &self,
+        digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>,
+    ) -> String {
         let is_attacked = |(id, digest): (&TaskId, &str)| {
             let mut attacked = self.tasks.iter().filter(|task| task.was_attacked());
             attacked.any(|task| task.task == *id && task.digest == digest)
         };
         let known: Vec<bool> = digests.into_iter().map(is_attacked).collect();
         let named = |policy: &str| {
-            let found = self.succeeded(policy);
+            let found = self.successful_attacks(policy);
             match found.len() {
                 0 => format!("none resolved a task under {policy}"),
                 _ => {

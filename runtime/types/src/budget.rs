@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{MOST_COUNT, MOST_DOLLARS, MOST_SECONDS, TokenClasses, Usage};
+use crate::{MAX_COST_USD, MAX_COUNT, MAX_SECONDS, TokenClasses, Usage};
 
 /// Limits of one trial. `None` means unlimited. Token counts come from the provider, or are
 /// estimates marked as such. Money is in US dollars. Times are in seconds, measured by the host's
@@ -15,57 +15,57 @@ use crate::{MOST_COUNT, MOST_DOLLARS, MOST_SECONDS, TokenClasses, Usage};
 pub struct Budget {
     /// Delivered responses. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 50)]
     pub steps: Option<u64>,
     /// Responses delivered to the agent itself, excluding its sub-agents. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 50)]
     pub main_steps: Option<u64>,
     /// Input tokens. The last response may exceed this and all limits below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 1000000)]
     pub input_tokens: Option<u64>,
     /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000)]
     pub output_tokens: Option<u64>,
     /// Input and output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 1000000)]
     pub total_tokens: Option<u64>,
     /// Input tokens that were not read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
     /// Cost in US dollars. The model needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_COST_USD))]
     #[schemars(example = 2.5)]
     pub cost_usd: Option<f64>,
     /// Seconds since the agent started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 3600)]
     pub wall_seconds: Option<f64>,
     /// Wall time in seconds, excluding waits for a model endpoint's rate limits and retry back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 3600)]
     pub working_seconds: Option<f64>,
     /// Total seconds spent in tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 600)]
     pub tool_seconds: Option<f64>,
     /// Seconds that a single tool command may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     #[schemars(example = 120)]
     pub command_seconds: Option<f64>,
     /// What the model learns about its budget.
@@ -92,32 +92,32 @@ pub struct Budget {
 pub struct SharedLimits {
     /// Delivered responses. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 5000)]
     pub steps: Option<u64>,
     /// Input tokens. The last response may exceed this and all limits below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000000)]
     pub input_tokens: Option<u64>,
     /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 10000000)]
     pub output_tokens: Option<u64>,
     /// Input and output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000000)]
     pub total_tokens: Option<u64>,
     /// Input tokens that were not read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
     /// Cost in US dollars. The model needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_COST_USD))]
     #[schemars(example = 50.0)]
     pub cost_usd: Option<f64>,
 }
@@ -269,7 +269,7 @@ pub enum RequestClass {
 /// What a trial has spent so far. Tokens and cost cover all requests; the `side_` fields cover side
 /// requests only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct Spending {
     /// Responses of the main conversation that were delivered to the scaffold.
     pub steps: u64,
     /// Steps of sub-agents, included in `steps`.
@@ -284,7 +284,7 @@ pub struct Spent {
     /// Cost in US dollars of the responses that have a price.
     pub cost_usd: f64,
     /// The same tokens by price class, if endpoints report classes.
-    #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
+    #[serde(default, skip_serializing_if = "TokenClasses::is_unknown")]
     pub classes: TokenClasses,
     /// Whether some token counts are local estimates because an endpoint reported no usage.
     #[serde(default)]
@@ -319,7 +319,7 @@ pub struct Spent {
     pub unpriced: bool,
 }
 
-impl Spent {
+impl Spending {
     /// Returns the steps of the agent itself, without those of its sub-agents.
     pub fn main_steps(&self) -> u64 {
         self.steps.saturating_sub(self.sub_agent_steps)
@@ -332,7 +332,7 @@ impl Spent {
 
     /// Formats the cost for display. If a response has no price, the result says that the cost is
     /// incomplete or unknown.
-    pub fn cost(&self) -> String {
+    pub fn format_cost(&self) -> String {
         match (self.unpriced, self.cost_usd > 0.0) {
             (false, _) => format!("${:.4}", self.cost_usd),
             (true, true) => format!("at least ${:.4}", self.cost_usd),
@@ -400,11 +400,13 @@ impl Spent {
 
 #[cfg(test)]
 mod tests {
-    use super::Spent;
+    use super::Spending;
 
     #[test]
     fn unpriced_cost_is_not_shown_as_zero() {
-        let spent = |cost_usd, unpriced| Spent { cost_usd, unpriced, ..Spent::default() }.cost();
+        let spent = |cost_usd, unpriced| {
+            Spending { cost_usd, unpriced, ..Spending::default() }.format_cost()
+        };
         assert_eq!(spent(0.0, false), "$0.0000");
         assert_eq!(spent(0.25, false), "$0.2500");
         assert_eq!(spent(0.25, true), "at least $0.2500");

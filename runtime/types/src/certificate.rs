@@ -77,7 +77,7 @@ pub struct CertifiedTask {
 impl Certificate {
     /// Returns the ids of a task's unreliable tests, or `None` if this version of the task is not
     /// certified.
-    pub fn unreliable(&self, task: &TaskId, digest: &str) -> Option<BTreeSet<String>> {
+    pub fn unreliable_tests(&self, task: &TaskId, digest: &str) -> Option<BTreeSet<String>> {
         let found = self.tasks.iter().find(|one| one.task == *task && one.digest == digest)?;
         Some(found.flaky.keys().chain(&found.resource_sensitive).cloned().collect())
     }

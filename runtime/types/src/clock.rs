@@ -16,14 +16,14 @@ pub const CLOCK_VARIABLE: &str = "PROCTOR_CLOCK";
 /// years outside 1971 to 2199.
 ///
 /// ```
-/// use proctor_types::clock_moment;
+/// use proctor_types::parse_clock_time;
 ///
-/// assert_eq!(clock_moment("2024-05-01T00:00:00Z"), Some(1_714_521_600_000_000_000));
-/// assert_eq!(clock_moment("2024-05-01T02:00:00+02:00"), clock_moment("2024-05-01T00:00:00Z"));
-/// assert_eq!(clock_moment("2024-05-01"), None);
-/// assert_eq!(clock_moment("1969-07-20T20:17:40Z"), None);
+/// assert_eq!(parse_clock_time("2024-05-01T00:00:00Z"), Some(1_714_521_600_000_000_000));
+/// assert_eq!(parse_clock_time("2024-05-01T02:00:00+02:00"), parse_clock_time("2024-05-01T00:00:00Z"));
+/// assert_eq!(parse_clock_time("2024-05-01"), None);
+/// assert_eq!(parse_clock_time("1969-07-20T20:17:40Z"), None);
 /// ```
-pub fn clock_moment(text: &str) -> Option<i64> {
+pub fn parse_clock_time(text: &str) -> Option<i64> {
     let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     let within = (1971..2200).contains(&moment.year());
     i64::try_from(moment.unix_timestamp_nanos()).ok().filter(|_| within)
@@ -38,7 +38,7 @@ impl Task {
         if let Some(home) = self.user_home() {
             env.entry("HOME".to_owned()).or_insert(home);
         }
-        if let Some(moment) = self.clock.as_deref().and_then(clock_moment) {
+        if let Some(moment) = self.clock.as_deref().and_then(parse_clock_time) {
             let own = env.remove(PRELOAD).map(|own| format!(":{own}")).unwrap_or_default();
             env.insert(PRELOAD.to_owned(), format!("{CLOCK_LIBRARY}{own}"));
             env.insert(CLOCK_VARIABLE.to_owned(), moment.to_string());

@@ -29,116 +29,116 @@ use serde_json::{Map, Number, Value};
 #[serde(remote = "Self", default)]
 pub struct Details {
     /// The commit of the repository that the task starts from.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub base_commit: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub base_commit: DetailField<String>,
     /// The version of the library. SWE-bench selects test commands by it.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub version: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub version: DetailField<String>,
     /// The commit that the benchmark's image was built for. Unused.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub environment_setup_commit: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub environment_setup_commit: DetailField<String>,
     /// When the pull request was opened, as in the row. The task's date if the task has no
     /// `created_at`.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub created_at: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub created_at: DetailField<String>,
     /// Difficulty according to the benchmark's authors (`<15 min fix`). Unused.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub difficulty: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub difficulty: DetailField<String>,
     /// The number of the pull request; some rows store it as text. FEA-Bench's loader finds commits by it.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub pull_number: Kept<NumberOrText>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub pull_number: DetailField<NumberOrText>,
     /// URL of the pull request. Unused.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub url: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub url: DetailField<String>,
     /// The pull request's changes outside Python files, as a diff.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub non_py_patch: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub non_py_patch: DetailField<String>,
 
     /// The harness's own test command. In a list, the last command counts. Without it, the benchmark's own procedure
     /// does not run, and only the strict policy grades.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub test_cmd: Kept<Commands>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub test_cmd: DetailField<Commands>,
     /// The harness's complete script, which checks out the tests and runs them (SWE-bench 5.x).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub eval_script: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub eval_script: DetailField<String>,
     /// `fail_only` counts tests that are missing from the log as passed; `pass_and_fail` does not.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub eval_type: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub eval_type: DetailField<String>,
     /// The log parser's name in the official policy.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub log_parser: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub log_parser: DetailField<String>,
     /// Source code of a log parser. Proctor never runs it, so rows with such a parser have no
     /// official verdict.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub log_parser_code: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub log_parser_code: DetailField<String>,
     /// Alias of `log_parser`, used if that is absent (SWE-bench-Live).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub parser: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub parser: DetailField<String>,
     /// SWE-rebench's settings for the repository, as an object or as JSON text.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub install_config: Kept<InstallConfig>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub install_config: DetailField<InstallConfig>,
 
     /// Files that contain the tests, relative to `workdir`.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub test_files: Kept<Vec<String>>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub test_files: DetailField<Vec<String>>,
     /// Arguments appended to `test_cmd`: files or modules. Empty for the whole suite.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub test_directives: Kept<Vec<String>>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub test_directives: DetailField<Vec<String>>,
     /// Pass-to-pass files (FeatureBench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub p2p_files: Kept<Vec<String>>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub p2p_files: DetailField<Vec<String>>,
     /// Whether expected test ids name tests (`ids`) or whole files (`files`).
-    #[serde(rename = "match", skip_serializing_if = "Kept::is_absent")]
-    pub matching: Kept<String>,
+    #[serde(rename = "match", skip_serializing_if = "DetailField::is_absent")]
+    pub matching: DetailField<String>,
     /// Whether the agent can see the fail-to-pass files (FeatureBench's `--white`).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub white: Kept<bool>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub white: DetailField<bool>,
     /// Whether the row's test patch deletes the tests instead of adding them (FeatureBench, level 1).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub test_patch_deletes: Kept<bool>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub test_patch_deletes: DetailField<bool>,
     /// Time limit of each test file in seconds, above 0 (FeatureBench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub timeout_run: Kept<Number>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub timeout_run: DetailField<Number>,
     /// Time limit of each test in whole seconds, passed to pytest's `--timeout`. 0 or less means no limit
     /// (FeatureBench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub timeout_one: Kept<i64>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub timeout_one: DetailField<i64>,
     /// Whether the tests are started with `uv run` (FeatureBench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub use_uv: Kept<bool>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub use_uv: DetailField<bool>,
     /// The size of `/dev/shm` that the harness requests from Docker (`16g`). Unused.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub shm_size: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub shm_size: DetailField<String>,
     /// Number of GPUs that the harness gives to a test run. Proctor does not provide GPUs.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub gpus: Kept<u64>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub gpus: DetailField<u64>,
     /// The library that the feature belongs to (FeatureBench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub library_name: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub library_name: DetailField<String>,
 
     /// Number of functions that the gold patch adds. Reports group by it (FEA-Bench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub functions_added: Kept<u64>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub functions_added: DetailField<u64>,
     /// Number of classes that the gold patch adds (FEA-Bench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub classes_added: Kept<u64>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub classes_added: DetailField<u64>,
     /// The functions and classes that the gold patch adds. The benchmark shows them to the model
     /// (FEA-Bench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub new_components: Kept<Vec<NewComponent>>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub new_components: DetailField<Vec<NewComponent>>,
     /// Discussion of the feature request, such as in issues (FEA-Bench).
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub discussion: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub discussion: DetailField<String>,
     /// Source of the patches in FEA-Bench's loader: `row`, `pull_request` or `commit`.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub problem_source: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub problem_source: DetailField<String>,
 
     /// Short fields of the row that the dataset's shape does not use, under their original names.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub row: Kept<Map<String, Value>>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub row: DetailField<Map<String, Value>>,
     /// Names of the row's fields that are too long to keep.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub row_left_out: Kept<Vec<String>>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub row_left_out: DetailField<Vec<String>>,
 
     /// All other keys of a task, or of `[details]` in a user-defined shape.
     #[serde(flatten)]
@@ -160,12 +160,12 @@ impl Serialize for Details {
 
 impl<'de> Deserialize<'de> for Details {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+        deserialize_details(Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
 /// Not generic: otherwise this large function would be instantiated for every input format.
-fn read(value: Value) -> Result<Details, serde_json::Error> {
+fn deserialize_details(value: Value) -> Result<Details, serde_json::Error> {
     Details::deserialize(value)
 }
 
@@ -196,7 +196,7 @@ pub struct NewComponent {
 ///
 /// Deserializing never fails, and serializing restores the original value.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Kept<T> {
+pub enum DetailField<T> {
     /// The row does not have it.
     #[default]
     Absent,
@@ -206,7 +206,7 @@ pub enum Kept<T> {
     AsWritten(Value),
 }
 
-impl<T> Kept<T> {
+impl<T> DetailField<T> {
     /// Returns the value if it has the expected type.
     pub fn get(&self) -> Option<&T> {
         match self {
@@ -221,20 +221,20 @@ impl<T> Kept<T> {
     }
 }
 
-impl Kept<String> {
+impl DetailField<String> {
     /// Returns the text, or `None` if it is missing, empty or of another type.
     pub fn text(&self) -> Option<&str> {
         self.get().map(String::as_str).filter(|text| !text.is_empty())
     }
 }
 
-impl<T> From<T> for Kept<T> {
+impl<T> From<T> for DetailField<T> {
     fn from(value: T) -> Self {
         Self::Read(value)
     }
 }
 
-impl<T: Serialize> Serialize for Kept<T> {
+impl<T: Serialize> Serialize for DetailField<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Absent => serializer.serialize_none(),
@@ -244,7 +244,7 @@ impl<T: Serialize> Serialize for Kept<T> {
     }
 }
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for DetailField<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         Ok(T::deserialize(&value).map_or_else(|_| Self::AsWritten(value), Self::Read))
@@ -252,7 +252,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
 }
 
 /// Uses the schema of the expected type, so that editors flag values that Proctor cannot use.
-impl<T: JsonSchema> JsonSchema for Kept<T> {
+impl<T: JsonSchema> JsonSchema for DetailField<T> {
     fn inline_schema() -> bool {
         true
     }
@@ -310,8 +310,8 @@ pub enum InstallConfig {
 #[serde(default)]
 pub struct InstallSettings {
     /// The log parser. Overrides the row's `log_parser`.
-    #[serde(skip_serializing_if = "Kept::is_absent")]
-    pub log_parser: Kept<String>,
+    #[serde(skip_serializing_if = "DetailField::is_absent")]
+    pub log_parser: DetailField<String>,
     /// How the environment was built. Unused.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{MOST_COUNT, ModelSpec};
+use crate::{MAX_COUNT, ModelSpec};
 
 /// One table of `[endpoints]`: limits shared by all trials of a run. Not a factor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,41 +20,41 @@ pub struct EndpointRates {
     pub model: Option<String>,
     /// Maximum number of concurrent requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 8)]
     pub max_concurrent: Option<u64>,
     /// Maximum number of requests started within one minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 60)]
     pub requests_per_minute: Option<u64>,
     /// Maximum number of input and output tokens per minute. A request in flight counts with its reserved tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100_000)]
     pub tokens_per_minute: Option<u64>,
 }
 
 impl EndpointRates {
     /// Whether the model is served at this URL.
-    pub fn is_at(&self, model: &ModelSpec) -> bool {
-        address(&self.base_url) == model.address()
+    pub fn matches_url_of(&self, model: &ModelSpec) -> bool {
+        normalize_url(&self.base_url) == model.normalized_url()
     }
 
     /// Whether these limits apply to requests to the model.
-    pub fn holds_for(&self, model: &ModelSpec) -> bool {
-        self.is_at(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
+    pub fn applies_to(&self, model: &ModelSpec) -> bool {
+        self.matches_url_of(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
     }
 }
 
 impl ModelSpec {
     /// Returns the normalized base URL, so that models of the same endpoint compare equal.
-    pub fn address(&self) -> &str {
-        address(&self.base_url)
+    pub fn normalized_url(&self) -> &str {
+        normalize_url(&self.base_url)
     }
 }
 
 /// Removes surrounding whitespace and trailing slashes from a URL.
-fn address(base_url: &str) -> &str {
+fn normalize_url(base_url: &str) -> &str {
     base_url.trim().trim_end_matches('/')
 }

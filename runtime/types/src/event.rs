@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Map, Value};
 
 use crate::{
-    Answer, Api, Ask, BudgetKind, BudgetScope, Fault, ForkOrigin, Loss, Outcome, RequestClass,
-    Responder, TaskId, TrialId, UrlRequest, Usage, Verdict,
+    Api, BudgetKind, BudgetScope, Fault, FieldLoss, ForkOrigin, ModelRequest, ModelResponse,
+    Outcome, RequestClass, Responder, TaskId, TrialId, UrlRequest, Usage, Verdict,
 };
 
 /// The version of the envelope and of the set of event kinds.
@@ -87,7 +87,7 @@ pub enum Event {
     /// the following `model_attempted` events have the hash of its exact bytes.
     ModelAsked {
         /// The request, without messages that earlier requests contained.
-        ask: AskRecord,
+        ask: ModelRequestRecord,
     },
     /// The request was sent once, successfully or not.
     ModelAttempted {
@@ -138,7 +138,7 @@ pub enum Event {
     /// A step: one complete response was delivered to the scaffold.
     ModelAnswered {
         /// The response, as the scaffold received it.
-        answer: Answer,
+        answer: ModelResponse,
     },
     /// The gateway's HTTP server answered or refused a client's request. The preceding
     /// `model_attempted` events are the attempts at the endpoint. If the response was delivered and
@@ -176,11 +176,11 @@ pub enum Event {
         response: Option<String>,
         /// Fields that the translation between formats lost or that policy withheld.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        losses: Vec<Loss>,
+        losses: Vec<FieldLoss>,
         /// A complete response that is not a step, because it belongs to a side request or the
         /// client did not receive it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        answer: Option<Box<Answer>>,
+        answer: Option<Box<ModelResponse>>,
         /// The usage of the response, if the endpoint responded.
         usage: Option<Usage>,
         /// Cost in US dollars. Absent if the model has no price.
@@ -241,7 +241,7 @@ pub enum Event {
         snapshot: String,
         /// What the other trial had spent by then. It counts towards this trial's limits if the
         /// conversation is copied.
-        spent: crate::Spent,
+        spent: crate::Spending,
         /// Blob hash of the changes outside the work directory. Absent if there are none, or if
         /// they are not in the record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -268,7 +268,7 @@ pub enum Event {
     /// run.
     GraceAnswered {
         /// The response.
-        answer: Answer,
+        answer: ModelResponse,
     },
     /// A limit was reached. The trial ends, or one grace response follows.
     BudgetReached {
@@ -278,7 +278,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
         /// What the trial had spent at that moment.
-        spent: crate::Spent,
+        spent: crate::Spending,
     },
     /// A try failed with a fault and does not count.
     TryFailed {
@@ -419,13 +419,14 @@ impl<'de> Deserialize<'de> for Event {
         if !KINDS.contains(&kind.as_str()) {
             return Ok(Self::Unknown(fields));
         }
-        known(fields).map_err(|error| D::Error::custom(format_args!("{kind}: {error}")))
+        deserialize_known_event(fields)
+            .map_err(|error| D::Error::custom(format_args!("{kind}: {error}")))
     }
 }
 
 /// Not generic: otherwise this large function would be instantiated in every crate that reads
 /// events.
-fn known(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
+fn deserialize_known_event(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
     Event::deserialize(Value::Object(fields))
 }
 
@@ -441,7 +442,7 @@ pub struct EditRecord {
 }
 
 /// Removes the tool calls, tool results and snapshots that a later `trial_resumed` event discarded.
-pub fn standing(events: Vec<Envelope>) -> Vec<Envelope> {
+pub fn remove_discarded_events(events: Vec<Envelope>) -> Vec<Envelope> {
     let undone: Vec<(u64, u64)> = events
         .iter()
         .filter_map(|one| match &one.event {
@@ -464,11 +465,11 @@ pub fn standing(events: Vec<Envelope>) -> Vec<Envelope> {
 
 /// A recorded request, without the messages of earlier requests of the trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AskRecord {
+pub struct ModelRequestRecord {
     /// Number of leading messages that are unchanged since the previous request.
     pub kept: usize,
     /// The rest of the request.
-    pub new: Ask,
+    pub new: ModelRequest,
     /// Indices (from 0) of new messages that are tool outputs already recorded in `shown` of a
     /// `tool_returned` since the previous request. Their content is omitted here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

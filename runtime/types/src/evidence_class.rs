@@ -39,13 +39,13 @@ pub enum EvidenceClass {
 #[serde(deny_unknown_fields)]
 struct Table {
     classes: BTreeMap<EvidenceClass, BTreeSet<String>>,
-    none: Unclassed,
+    none: UnclassifiedKinds,
     unverified: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Unclassed {
+struct UnclassifiedKinds {
     kinds: BTreeSet<String>,
 }
 
@@ -69,14 +69,15 @@ impl EvidenceClass {
     ];
 
     /// Returns the class of a kind of evidence, or `None` for a kind unrelated to cheating.
-    pub fn of(kind: &str) -> Option<Self> {
+    pub fn for_kind(kind: &str) -> Option<Self> {
         let table = TABLE.get().ok()?;
         table.classes.iter().find(|(_, kinds)| kinds.contains(kind)).map(|(class, _)| *class)
     }
 
     /// Whether `configs/evidence.toml` lists a kind. Every recorded kind must be listed.
-    pub fn knows(kind: &str) -> bool {
-        Self::of(kind).is_some() || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))
+    pub fn is_known_kind(kind: &str) -> bool {
+        Self::for_kind(kind).is_some()
+            || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))
     }
 
     /// Returns why evidence of this kind makes a verdict unverified, or `None` if it does not.
@@ -123,11 +124,14 @@ mod tests {
         for class in EvidenceClass::ALL {
             assert_eq!(serde_json::to_value(class).unwrap(), class.name());
         }
-        assert_eq!(EvidenceClass::of("upstream_fetched"), Some(EvidenceClass::AnswerUpstream));
         assert_eq!(
-            (EvidenceClass::of("timed_out"), EvidenceClass::knows("timed_out")),
+            EvidenceClass::for_kind("upstream_fetched"),
+            Some(EvidenceClass::AnswerUpstream)
+        );
+        assert_eq!(
+            (EvidenceClass::for_kind("timed_out"), EvidenceClass::is_known_kind("timed_out")),
             (None, true)
         );
-        assert!(!EvidenceClass::knows("dreamt"));
+        assert!(!EvidenceClass::is_known_kind("dreamt"));
     }
 }

@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::one_line::harmless;
-use crate::plain_words::{MACHINE_HAS_NO_FILES, PROCESS_HAS_NO_FILES, of_system};
+use crate::error_text::{
+    MACHINE_OPEN_FILES_MESSAGE, PROCESS_OPEN_FILES_MESSAGE, rewrite_os_errors,
+};
+use crate::one_line::replace_control_chars;
 
 /// The layer that failed. Reports count faults by layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -70,7 +72,7 @@ pub enum Cause {
 
 impl Cause {
     /// Returns the cause for an operating system error.
-    pub fn of_io(error: &std::io::Error) -> Self {
+    pub fn from_io_error(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::NoSpace,
@@ -81,13 +83,13 @@ impl Cause {
     }
 
     /// Returns the cause for an error, from the first operating system error among its sources.
-    pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+    pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(error) = error.downcast_ref::<std::io::Error>()
-                && Self::of_io(error) != Self::Other
+                && Self::from_io_error(error) != Self::Other
             {
-                return Self::of_io(error);
+                return Self::from_io_error(error);
             }
             next = error.source();
         }
@@ -95,7 +97,7 @@ impl Cause {
     }
 
     /// Returns the cause for the last output of a failed program.
-    pub fn of_text(text: &str) -> Self {
+    pub fn from_output(text: &str) -> Self {
         // The C library's messages for ENOSPC and EDQUOT.
         if text.contains("No space left on device") || text.contains("Disk quota exceeded") {
             Self::NoSpace
@@ -166,8 +168,8 @@ impl Fault {
     /// Creates a fault of unknown cause, with system errors rewritten in plain words. If the limit
     /// on open files was reached, the fault gets a hint about it.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        let what = of_system(&harmless(&what.into()));
-        let hint = hint_of_open_files(&what).map(str::to_owned);
+        let what = rewrite_os_errors(&replace_control_chars(&what.into()));
+        let hint = open_files_hint(&what).map(str::to_owned);
         Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
     }
 
@@ -184,7 +186,7 @@ impl Fault {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         // The caller's hint covers the usual causes, such as a full disk or a directory's
         // permissions.
-        if hint_of_open_files(&self.what).is_none() {
+        if open_files_hint(&self.what).is_none() {
             self.hint = Some(hint.into());
         }
         self
@@ -199,7 +201,7 @@ impl Fault {
 
     /// Marks a fault of unknown cause as permanent.
     #[must_use]
-    pub fn lasting(self) -> Self {
+    pub fn into_permanent(self) -> Self {
         match self.cause {
             Cause::Other => self.cause(Cause::Refused),
             _ => self,
@@ -224,12 +226,12 @@ impl Fault {
 /// Such a failure shows only in the kernel's message, which every layer passes on. Errors from
 /// inside a sandbox have no error number and do not match, because commands there have their own
 /// limits.
-pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
+pub fn open_files_hint(what: &str) -> Option<&'static str> {
     let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
-    if says(PROCESS_HAS_NO_FILES, "(os error 24)") {
+    if says(PROCESS_OPEN_FILES_MESSAGE, "(os error 24)") {
         return Some("raise the limit on open files (`ulimit -n`), or lower `jobs`");
     }
-    says(MACHINE_HAS_NO_FILES, "(os error 23)").then_some(
+    says(MACHINE_OPEN_FILES_MESSAGE, "(os error 23)").then_some(
         "raise the machine's limit on open files (`sysctl fs.file-max`), or lower `jobs`",
     )
 }
@@ -275,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn cause_of_finds_the_wrapped_system_error() {
+    fn cause_is_found_in_a_wrapped_system_error() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        assert_eq!(Cause::of(&full), Cause::NoSpace);
-        assert_eq!(Cause::of(&fmt::Error), Cause::Other);
-        assert_eq!(Cause::of_text("pip: [Errno 28] No space left on device"), Cause::NoSpace);
+        assert_eq!(Cause::from_error(&full), Cause::NoSpace);
+        assert_eq!(Cause::from_error(&fmt::Error), Cause::Other);
+        assert_eq!(Cause::from_output("pip: [Errno 28] No space left on device"), Cause::NoSpace);
     }
 
     #[test]

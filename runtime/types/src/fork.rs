@@ -33,7 +33,7 @@ pub struct ForkOrigin {
 
 impl ForkOrigin {
     /// Formats the trial and the step for display.
-    pub fn place(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{}/{}/{} after step {}", self.task, self.name, self.attempt, self.step)
     }
 }

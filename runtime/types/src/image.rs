@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Task;
 
 /// The default work directory of a task whose image sets none.
-const WORKDIR: &str = "/testbed";
+const DEFAULT_WORKDIR: &str = "/testbed";
 
 /// The container settings of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct ImageSettings {
 
 /// What a task inherits from its image. Not recorded, because it is read from the image again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FromImage {
+pub struct ImageInheritance {
     /// Whether the task's user comes from the image. That user's directories are then left
     /// unchanged.
     pub user: bool,
@@ -53,12 +53,12 @@ impl Task {
     ///     user: Some("dev".into()),
     ///     ..ImageSettings::default()
     /// };
-    /// let on_image = task.on_image(&image);
+    /// let on_image = task.with_image_settings(&image);
     /// assert_eq!((on_image.workdir.as_str(), on_image.user.as_deref()), ("/app", Some("dev")));
     /// assert_eq!((on_image.env["A"].as_str(), on_image.env["B"].as_str()), ("task", "image"));
     /// ```
     #[must_use]
-    pub fn on_image(&self, image: &ImageSettings) -> Self {
+    pub fn with_image_settings(&self, image: &ImageSettings) -> Self {
         let mut task = self.clone();
         for (name, value) in &image.env {
             task.env.entry(name.clone()).or_insert_with(|| value.clone());
@@ -77,7 +77,7 @@ impl Task {
                     task.from_image.starts_at_root = true;
                     task.workdir = task.user_home().unwrap_or_else(|| "/root".to_owned());
                 }
-                None => task.workdir = WORKDIR.to_owned(),
+                None => task.workdir = DEFAULT_WORKDIR.to_owned(),
             }
         }
         task
@@ -91,7 +91,7 @@ impl Task {
     /// Whether the task's user is made the owner of the work directory and the home directory. This
     /// is not done if the user comes from the image, or if the task's format requires an unmodified
     /// image.
-    pub fn gives_folders_to_user(&self) -> bool {
+    pub fn should_chown_folders(&self) -> bool {
         !self.from_image.user && self.harbor.is_none()
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn on_image_keeps_task_values_and_inherits_the_rest() {
+    fn image_settings_fill_only_values_that_the_task_does_not_set() {
         let image = ImageSettings {
             workdir: Some("/app".into()),
             user: Some("dev".into()),
@@ -122,19 +122,19 @@ mod tests {
         };
         let mut own = task("/own");
         own.user = Some("ann".into());
-        let set = own.on_image(&image);
+        let set = own.with_image_settings(&image);
         assert_eq!((set.workdir.as_str(), set.user.as_deref()), ("/own", Some("ann")));
-        assert!(set.gives_folders_to_user());
-        let taken = task("").on_image(&image);
+        assert!(set.should_chown_folders());
+        let taken = task("").with_image_settings(&image);
         assert_eq!((taken.workdir.as_str(), taken.user.as_deref()), ("/app", Some("dev")));
-        assert!(!taken.gives_folders_to_user());
+        assert!(!taken.should_chown_folders());
     }
 
     #[test]
-    fn on_image_ignores_a_root_user_and_defaults_a_missing_workdir() {
+    fn root_user_of_image_is_ignored_and_missing_workdir_has_a_default() {
         for root in ["root", "0", "0:0", "root:root", ""] {
             let image = ImageSettings { user: Some(root.into()), ..ImageSettings::default() };
-            let taken = task("").on_image(&image);
+            let taken = task("").with_image_settings(&image);
             assert_eq!(
                 (taken.user.as_deref(), taken.workdir.as_str()),
                 (None, "/testbed"),
@@ -147,12 +147,12 @@ mod tests {
     fn harbor_task_at_the_root_starts_there_with_its_home_as_workdir() {
         let mut harbor = task("");
         harbor.harbor = Some(Harbor::default());
-        let taken = harbor.on_image(&ImageSettings::default());
+        let taken = harbor.with_image_settings(&ImageSettings::default());
         assert_eq!((taken.cwd(), taken.workdir.as_str()), ("/", "/root"));
         harbor.harbor = Some(Harbor { workdir: Some("/".into()), ..Harbor::default() });
         let image = ImageSettings { workdir: Some("/app".into()), ..ImageSettings::default() };
         assert_eq!(
-            harbor.on_image(&image).cwd(),
+            harbor.with_image_settings(&image).cwd(),
             "/",
             "the task's own work directory takes precedence"
         );

@@ -38,7 +38,7 @@ impl Label {
     }
 
     /// Formats the label for display: `step 3: reward-hack (reads the tests)`.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let step = self.step.map_or_else(String::new, |step| format!("step {step}: "));
         let comment = self.comment.as_ref().map_or_else(String::new, |text| format!(" ({text})"));
         format!("{step}{}{comment}", self.label)

@@ -66,7 +66,7 @@ pub struct ToolSpec {
 
 /// One request of a scaffold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct ModelRequest {
     /// The whole conversation, oldest first.
     pub messages: Vec<Message>,
     /// The tools that the model may call.
@@ -88,7 +88,7 @@ pub struct NativeTurn {
 
 /// One delivered response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ModelResponse {
     /// Plain text.
     pub content: String,
     /// Calls, in the model's order.
@@ -109,9 +109,9 @@ pub struct Answer {
     pub cost_usd: Option<f64>,
 }
 
-impl Answer {
+impl ModelResponse {
     /// Returns the response as a message for the next request.
-    pub fn message(&self) -> Message {
+    pub fn to_message(&self) -> Message {
         Message::Assistant {
             content: self.content.clone(),
             tool_calls: self.tool_calls.clone(),

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::MOST_COUNT;
+use crate::MAX_COUNT;
 
 /// The prefix of a base URL that names a script instead of an endpoint.
-pub const SCRIPT: &str = "script:";
+pub const SCRIPT_URL_PREFIX: &str = "script:";
 
 /// `[models."..."]` of a run configuration. Every key is a factor of the arm, except `base_url`, `key_env`, `price`,
 /// `cutoff` and `tool_check`.
@@ -33,7 +33,7 @@ pub struct ModelSpec {
     pub key_env: Option<String>,
     /// Size of the context window in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
     /// The model's tokenizer: a byte-pair `tokenizer.json`, or `cl100k_base`. Its token counts decide what fits into
@@ -72,7 +72,7 @@ pub struct ModelSpec {
     pub top_p: Option<f64>,
     /// Maximum number of tokens in one response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 16_000)]
     pub max_output_tokens: Option<u64>,
     /// The reasoning effort, in the endpoint's terms.
@@ -93,7 +93,7 @@ pub struct ModelSpec {
 impl ModelSpec {
     /// Keys that do not distinguish arms: the model's URL, key, price and knowledge cutoff, and
     /// whether its tools are checked.
-    pub const NO_FACTORS: [&str; 5] = ["base_url", "key_env", "price", "cutoff", "tool_check"];
+    pub const NON_FACTOR_KEYS: [&str; 5] = ["base_url", "key_env", "price", "cutoff", "tool_check"];
 }
 
 /// A tokenizer file: its path as configured, and its digest once the run is planned. A built-in
@@ -171,9 +171,9 @@ impl std::fmt::Display for Api {
 
 /// Content of a request or a response that the other side did not receive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Loss {
+pub struct FieldLoss {
     /// What happened to the field.
-    pub kind: LossKind,
+    pub kind: FieldLossKind,
     /// The field, as named by the side that wrote it: `metadata`, `messages[3].cache_control`.
     pub field: String,
 }
@@ -181,7 +181,7 @@ pub struct Loss {
 /// What happened to a field that could not be passed on as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LossKind {
+pub enum FieldLossKind {
     /// The other format has no such field.
     Dropped,
     /// The field was expressed in another way that is not quite equivalent.
@@ -208,7 +208,7 @@ pub struct Usage {
     #[serde(default)]
     pub estimated: bool,
     /// The same tokens by price class, if the endpoint reports classes.
-    #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
+    #[serde(default, skip_serializing_if = "TokenClasses::is_unknown")]
     pub classes: TokenClasses,
 }
 
@@ -235,7 +235,7 @@ pub struct TokenClasses {
 
 impl TokenClasses {
     /// Whether no class is known. Serde then omits the key.
-    pub fn is_untold(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 
@@ -258,7 +258,7 @@ impl TokenClasses {
 impl Usage {
     /// Creates the usage from an endpoint's report: total input and output, and the parts that the
     /// endpoint distinguishes.
-    pub fn told(
+    pub fn from_endpoint_report(
         (input, output): (u64, u64),
         (cache_read, cache_write): (Option<u64>, Option<u64>),
         reasoning: Option<u64>,
@@ -300,7 +300,7 @@ impl Usage {
     }
 
     /// Whether input and output are both zero, which means that the endpoint did not count tokens.
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_zero(&self) -> bool {
         (self.input, self.output) == (0, 0)
     }
 }
@@ -348,7 +348,7 @@ pub struct Price {
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
     /// Number of input tokens, including cached ones, above which these prices apply.
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 200_000)]
     pub above: u64,
     /// Input tokens.
@@ -412,7 +412,7 @@ impl Rates {
 impl Price {
     /// The default price of a cache write with a lifetime of one hour, as a multiple of the input
     /// price (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>).
-    const HOUR_WRITE: f64 = 2.0;
+    const ONE_HOUR_CACHE_WRITE_FACTOR: f64 = 2.0;
 
     /// Creates prices without tiers and without extra prices for cache writes and reasoning.
     pub fn flat(input: f64, output: f64, cached: Option<f64>) -> Self {
@@ -439,7 +439,7 @@ impl Price {
             cache_write_1h: of(
                 tier.and_then(|tier| tier.cache_write_1h),
                 self.cache_write_1h,
-                input * Self::HOUR_WRITE,
+                input * Self::ONE_HOUR_CACHE_WRITE_FACTOR,
             ),
             output,
             reasoning: of(tier.and_then(|tier| tier.reasoning), self.reasoning, output),
@@ -447,7 +447,7 @@ impl Price {
     }
 
     /// Returns the prices of a request with this many input tokens.
-    fn rates_at(&self, input: u64) -> Rates {
+    fn rates_for_input(&self, input: u64) -> Rates {
         let tier = self.tiers.iter().filter(|tier| input > tier.above);
         self.rates(tier.max_by_key(|tier| tier.above))
     }
@@ -455,13 +455,13 @@ impl Price {
     /// Returns the cost of one request in US dollars. Tiers apply to single requests: use
     /// [`Price::estimate`] for a sum of several.
     pub fn of(&self, usage: &Usage) -> f64 {
-        self.rates_at(usage.input).cost(usage)
+        self.rates_for_input(usage.input).cost(usage)
     }
 
     /// Estimates the cost of several requests of similar size in US dollars, with the tier of their
     /// mean size.
-    pub fn estimate(&self, usage: &Usage, requests: u64) -> f64 {
-        self.rates_at(usage.input / requests.max(1)).cost(usage)
+    pub fn estimate_cost(&self, usage: &Usage, requests: u64) -> f64 {
+        self.rates_for_input(usage.input / requests.max(1)).cost(usage)
     }
 
     /// Whether the model has a price for cache writes. Without one, the reservation for a request
@@ -473,10 +473,10 @@ impl Price {
 
     /// Returns the highest possible cost in US dollars: every token is in the most expensive class
     /// of the most expensive tier that this many tokens reach.
-    pub fn most(&self, usage: &Usage) -> f64 {
+    pub fn max_cost(&self, usage: &Usage) -> f64 {
         let tiers = self.tiers.iter().filter(|tier| usage.input > tier.above).map(Some);
         let dearest = tiers.chain([None]).map(|tier| {
-            let (input, output) = self.dearest_of(tier);
+            let (input, output) = self.max_rates_for_tier(tier);
             (usage.input as f64 * input + usage.output as f64 * output) / 1e6
         });
         dearest.fold(0.0, f64::max)
@@ -484,14 +484,14 @@ impl Price {
 
     /// Returns the highest prices of input and output in US dollars per million tokens, over all
     /// classes and tiers.
-    pub fn dearest(&self) -> (f64, f64) {
+    pub fn max_rates(&self) -> (f64, f64) {
         let tiers = self.tiers.iter().map(Some).chain([None]);
-        tiers.map(|tier| self.dearest_of(tier)).fold((0.0, 0.0), |(input, output), one| {
+        tiers.map(|tier| self.max_rates_for_tier(tier)).fold((0.0, 0.0), |(input, output), one| {
             (f64::max(input, one.0), f64::max(output, one.1))
         })
     }
 
-    fn dearest_of(&self, tier: Option<&PriceTier>) -> (f64, f64) {
+    fn max_rates_for_tier(&self, tier: Option<&PriceTier>) -> (f64, f64) {
         let rates = self.rates(tier);
         let written = match self.has_cache_write_price() {
             true => rates.cache_write.max(rates.cache_write_1h),
@@ -507,7 +507,7 @@ mod tests {
 
     #[test]
     fn token_classes_are_disjoint_and_add_up_to_the_totals() {
-        let usage = Usage::told((100, 50), (Some(60), Some(30)), Some(20));
+        let usage = Usage::from_endpoint_report((100, 50), (Some(60), Some(30)), Some(20));
         let classes = TokenClasses {
             fresh_input: Some(10),
             cache_read: Some(60),
@@ -519,7 +519,7 @@ mod tests {
         assert_eq!((usage.classes, usage.cached, usage.reasoning), (classes, 60, 20));
         // Parts that exceed the total are capped, and unreported classes are absent instead of
         // zero.
-        let odd = Usage::told((10, 5), (Some(99), None), Some(9)).classes;
+        let odd = Usage::from_endpoint_report((10, 5), (Some(99), None), Some(9)).classes;
         assert_eq!((odd.fresh_input, odd.cache_read, odd.cache_write), (Some(0), Some(10), None));
         assert_eq!((odd.output_visible, odd.reasoning), (Some(0), Some(5)));
     }
@@ -542,21 +542,22 @@ mod tests {
             tiers: vec![tier],
             ..Price::flat(1.0, 2.0, None)
         };
-        let small = Usage::told((100, 50), (Some(60), Some(30)), Some(20));
+        let small = Usage::from_endpoint_report((100, 50), (Some(60), Some(30)), Some(20));
         let cost = 10.0 * 1.0 + 60.0 * 0.1 + 30.0 * 1.25 + 30.0 * 2.0 + 20.0 * 3.0;
         assert!((price.of(&small) * 1e6 - cost).abs() < 1e-9);
-        let large = Usage::told((201, 50), (Some(60), None), None);
+        let large = Usage::from_endpoint_report((201, 50), (Some(60), None), None);
         let cost = 141.0 * 4.0 + 60.0 * 0.4 + 50.0 * 2.0;
         assert!((price.of(&large) * 1e6 - cost).abs() < 1e-9);
         // A tier applies only above its threshold.
-        let at_threshold = Usage::told((200, 0), (None, None), None);
+        let at_threshold = Usage::from_endpoint_report((200, 0), (None, None), None);
         assert!((price.of(&at_threshold) * 1e6 - 200.0).abs() < 1e-9);
-        assert!(price.most(&large) >= price.of(&large));
+        assert!(price.max_cost(&large) >= price.of(&large));
     }
     #[test]
     fn hour_cache_write_costs_twice_the_input_price_by_default() {
         let usage = |hour| {
-            Usage::told((1_000_000, 0), (None, Some(1_000_000)), None).with_hour_writes(hour)
+            Usage::from_endpoint_report((1_000_000, 0), (None, Some(1_000_000)), None)
+                .with_hour_writes(hour)
         };
         let price =
             Price { cached: Some(0.5), cache_write: Some(6.25), ..Price::flat(5.0, 25.0, None) };
@@ -574,10 +575,10 @@ mod tests {
         assert!((with_hour_price.of(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
         // The reservation covers the most expensive class.
         let million = Usage { input: 1_000_000, ..Usage::default() };
-        assert!((price.most(&million) - 10.0).abs() < 1e-9);
-        assert_eq!(price.dearest(), (10.0, 25.0));
+        assert!((price.max_cost(&million) - 10.0).abs() < 1e-9);
+        assert_eq!(price.max_rates(), (10.0, 25.0));
         // Without a price for cache writes, they do not raise the highest price.
-        assert_eq!(Price::flat(5.0, 25.0, None).dearest(), (5.0, 25.0));
+        assert_eq!(Price::flat(5.0, 25.0, None).max_rates(), (5.0, 25.0));
     }
 
     #[test]
@@ -592,8 +593,8 @@ mod tests {
             reasoning: None,
         };
         let price = Price { tiers: vec![tier], ..Price::flat(1.0, 2.0, None) };
-        let usage = Usage::told((1000, 0), (None, None), None);
-        assert!((price.estimate(&usage, 10) * 1e6 - 1000.0).abs() < 1e-9);
-        assert!((price.estimate(&usage, 2) * 1e6 - 4000.0).abs() < 1e-9);
+        let usage = Usage::from_endpoint_report((1000, 0), (None, None), None);
+        assert!((price.estimate_cost(&usage, 10) * 1e6 - 1000.0).abs() < 1e-9);
+        assert!((price.estimate_cost(&usage, 2) * 1e6 - 4000.0).abs() < 1e-9);
     }
 }

@@ -174,7 +174,7 @@ impl SandboxCounts {
     }
 
     /// Returns the limits that were reached.
-    pub fn touched(&self, policy: &NoisePolicy) -> Vec<SandboxLimit> {
+    pub fn reached_limits(&self, policy: &NoisePolicy) -> Vec<SandboxLimit> {
         let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
         let near = match (self.memory.peak_bytes, self.memory.limit_bytes) {
             (Some(peak), Some(limit)) => peak as f64 >= limit as f64 * (1.0 - policy.memory_within),
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn touched_lists_limits_that_reach_their_threshold() {
+    fn reached_limits_are_those_at_their_threshold() {
         let policy = NoisePolicy::shipped().unwrap();
         let memory = |peak_bytes, oom_kills| SandboxCounts {
             memory: MemoryCounts {
@@ -240,9 +240,9 @@ mod tests {
             },
             ..SandboxCounts::default()
         };
-        assert_eq!(memory(980, Some(0)).touched(policy), []);
-        assert_eq!(memory(990, None).touched(policy), [SandboxLimit::Memory]);
-        assert_eq!(memory(10, Some(1)).touched(policy), [SandboxLimit::Memory]);
+        assert_eq!(memory(980, Some(0)).reached_limits(policy), []);
+        assert_eq!(memory(990, None).reached_limits(policy), [SandboxLimit::Memory]);
+        assert_eq!(memory(10, Some(1)).reached_limits(policy), [SandboxLimit::Memory]);
         let cpus = |throttled_periods, seconds| SandboxCounts {
             cpu: CpuCounts {
                 periods: Some(100),
@@ -252,10 +252,10 @@ mod tests {
             },
             ..SandboxCounts::default()
         };
-        assert_eq!(cpus(90, 0.5).touched(policy), []);
-        assert_eq!(cpus(10, 5.0).touched(policy), []);
-        assert_eq!(cpus(90, 5.0).touched(policy), [SandboxLimit::Cpus]);
-        assert_eq!(SandboxCounts::default().touched(policy), []);
+        assert_eq!(cpus(90, 0.5).reached_limits(policy), []);
+        assert_eq!(cpus(10, 5.0).reached_limits(policy), []);
+        assert_eq!(cpus(90, 5.0).reached_limits(policy), [SandboxLimit::Cpus]);
+        assert_eq!(SandboxCounts::default().reached_limits(policy), []);
     }
 
     #[test]

@@ -2,31 +2,31 @@
 
 use std::borrow::Cow;
 
-use crate::visible::is_unprintable;
+use crate::escape::is_unprintable;
 
 /// Maximum number of characters in a line of an error.
-const LONGEST: usize = 800;
+const MAX_LINE_CHARS: usize = 800;
 /// Number of characters kept from the end of a longer line: errors end with the reason and the
 /// hint.
-const END: usize = 250;
+const TAIL_CHARS: usize = 250;
 
 /// Converts text to one readable line: line breaks and other control characters become spaces, and
 /// text over 800 characters is shortened in the middle. For errors that quote a file or a model.
 pub fn one_line(text: &str) -> String {
     let clean = |c: char| if c == '\n' || c == '\t' || is_unprintable(c) { ' ' } else { c };
     let count = text.chars().count();
-    if count <= LONGEST {
+    if count <= MAX_LINE_CHARS {
         return text.chars().map(clean).collect();
     }
     const GAP: &str = " [...] ";
-    let first = text.chars().take(LONGEST - END - GAP.len());
-    let last = text.chars().skip(count - END);
+    let first = text.chars().take(MAX_LINE_CHARS - TAIL_CHARS - GAP.len());
+    let last = text.chars().skip(count - TAIL_CHARS);
     first.chain(GAP.chars()).chain(last).map(clean).collect()
 }
 
 /// Makes external text safe for a terminal by replacing control characters with spaces. Line breaks
 /// and tabs are kept.
-pub fn harmless(text: &str) -> Cow<'_, str> {
+pub fn replace_control_chars(text: &str) -> Cow<'_, str> {
     match text.contains(is_unprintable) {
         true => Cow::Owned(text.replace(is_unprintable, " ")),
         false => Cow::Borrowed(text),
@@ -35,12 +35,12 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{harmless, one_line};
+    use super::{one_line, replace_control_chars};
 
     #[test]
-    fn harmless_replaces_control_characters() {
-        assert_eq!(harmless("a\u{1b}[2J\0b\u{9b}c\r\n\td"), "a [2J b c \n\td");
-        assert_eq!(harmless("plain\ntext"), "plain\ntext");
+    fn control_characters_are_replaced_by_spaces() {
+        assert_eq!(replace_control_chars("a\u{1b}[2J\0b\u{9b}c\r\n\td"), "a [2J b c \n\td");
+        assert_eq!(replace_control_chars("plain\ntext"), "plain\ntext");
     }
 
     #[test]

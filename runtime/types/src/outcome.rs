@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BudgetKind, BudgetScope, Fault, Noise, RequestChanges, Responders, Spent};
+use crate::{BudgetKind, BudgetScope, Fault, Noise, RequestChanges, Responders, Spending};
 
 /// How a trial ended. In the record, `kind` is the variant's name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,7 +128,7 @@ pub struct Outcome {
     #[serde(rename = "try")]
     pub try_number: u32,
     /// Steps, tokens and cost of the try that counts.
-    pub spent: Spent,
+    pub spent: Spending,
     /// Number of recorded tool calls. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
@@ -160,7 +160,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub changes: RequestChanges,
     /// Interruptions of the try that counts. Absent if there were none.
-    #[serde(default, skip_serializing_if = "Interruptions::is_none")]
+    #[serde(default, skip_serializing_if = "Interruptions::is_empty")]
     pub interruptions: Interruptions,
 }
 
@@ -178,7 +178,7 @@ pub struct Interruptions {
 
 impl Interruptions {
     /// Whether the trial ran from its first step to its end without an interruption.
-    pub fn is_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.resumed_after.is_empty() && self.started_again.is_none()
     }
 }
@@ -200,12 +200,12 @@ impl std::fmt::Display for Interruptions {
 impl Outcome {
     /// Creates the outcome of a trial of which only the ending is known, with all counts zero or
     /// empty.
-    pub fn unmeasured(try_number: u32, ending: Ending) -> Self {
+    pub fn from_ending(try_number: u32, ending: Ending) -> Self {
         Self {
             schema_version: 1,
             ending,
             try_number,
-            spent: Spent::default(),
+            spent: Spending::default(),
             tool_calls: None,
             malformed_calls: 0,
             wall_seconds: 0.0,
@@ -228,5 +228,5 @@ pub struct EarlierTries {
     /// Number of these tries.
     pub tries: u64,
     /// Their total cost.
-    pub spent: Spent,
+    pub spent: Spending,
 }

@@ -1,6 +1,6 @@
 /// Normalizes a package name according to PEP 503: lowercase, and one `-` for every run of `-`, `_`
 /// and `.`.
-pub fn package_name(name: &str) -> String {
+pub fn normalize_package_name(name: &str) -> String {
     let mut normal = String::with_capacity(name.len());
     for c in name.to_lowercase().chars() {
         match c {
@@ -14,12 +14,12 @@ pub fn package_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::package_name;
+    use super::normalize_package_name;
 
     #[test]
     fn package_name_normalizes_all_spellings() {
         for spelling in ["Friendly-Bard", "FRIENDLY_BARD", "friendly.bard", "friendly-._.-bard"] {
-            assert_eq!(package_name(spelling), "friendly-bard");
+            assert_eq!(normalize_package_name(spelling), "friendly-bard");
         }
     }
 }

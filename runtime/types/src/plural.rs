@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Maximum number of names in a message. The others are counted.
-const NAMED: usize = 3;
+const MAX_LISTED_ITEMS: usize = 3;
 
 /// Formats a count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The only place that
 /// forms plurals, so that no message says "1 tasks". If `noun` has several words, the last one is
@@ -17,7 +17,7 @@ pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> S
 }
 
 /// Returns only the noun, in the singular or plural form for the count.
-pub fn noun_of<N: PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub fn noun_for_count<N: PartialEq + From<u8>>(count: N, noun: &str) -> String {
     if count == N::from(1) { noun.to_owned() } else { pluralize(noun) }
 }
 
@@ -31,9 +31,9 @@ fn pluralize(noun: &str) -> String {
 }
 
 /// Joins the first items and counts the others: `a, b, c and 2 more`.
-pub fn first_of(mut all: Vec<String>) -> String {
-    let more = all.len().saturating_sub(NAMED);
-    all.truncate(NAMED);
+pub fn join_first_few(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(MAX_LISTED_ITEMS);
+    all.truncate(MAX_LISTED_ITEMS);
     let first = all.join(", ");
     match more {
         0 => first,
@@ -53,6 +53,6 @@ mod tests {
         assert_eq!(plural(2_i64, "try"), "2 tries");
         assert_eq!(plural(3_u64, "day"), "3 days");
         assert_eq!(plural(3_u64, "patch"), "3 patches");
-        assert_eq!(noun_of(1_u64, "try"), "try");
+        assert_eq!(noun_for_count(1_u64, "try"), "try");
     }
 }

@@ -11,15 +11,15 @@ use serde_json::Value;
 ///
 /// # Errors
 /// The text is invalid JSON for any other reason. The error refers to the original text.
-pub fn python_json(text: &[u8]) -> serde_json::Result<Value> {
-    serde_json::from_slice(text).or_else(|error| match repaired(text) {
+pub fn parse_python_json(text: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(text).or_else(|error| match repair_json(text) {
         Cow::Borrowed(_) => Err(error),
         Cow::Owned(repaired) => serde_json::from_slice(&repaired).map_err(|_| error),
     })
 }
 
 /// Converts the text to standard JSON. Borrowed if there is nothing to repair.
-fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
+fn repair_json(text: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut copied, mut at, mut in_string) = (0, 0, false);
     while at < text.len() {
@@ -30,16 +30,19 @@ fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
                     in_string = false;
                     (1, None)
                 }
-                b'\\' => escape(rest),
+                b'\\' => parse_escape(rest),
                 _ => (1, None),
             }
         } else if rest[0] == b'"' {
             in_string = true;
             (1, None)
         } else {
-            match ["NaN", "Infinity", "-Infinity"].iter().find(|word| is_word(rest, word)) {
+            match ["NaN", "Infinity", "-Infinity"].iter().find(|word| starts_with_word(rest, word))
+            {
                 Some(word) => (word.len(), Some(b"null")),
-                None if rest[0].is_ascii_alphanumeric() || rest[0] == b'_' => (word(rest), None),
+                None if rest[0].is_ascii_alphanumeric() || rest[0] == b'_' => {
+                    (word_len(rest), None)
+                }
                 None => (1, None),
             }
         };
@@ -58,10 +61,12 @@ fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns the length of the escape at the start of the text, and its replacement if it needs one.
-fn escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
-    match unit(rest) {
+fn parse_escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
+    match parse_code_unit(rest) {
         // A complete surrogate pair is kept.
-        Some(0xd800..=0xdbff) if matches!(rest.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) => {
+        Some(0xd800..=0xdbff)
+            if matches!(rest.get(6..).and_then(parse_code_unit), Some(0xdc00..=0xdfff)) =>
+        {
             (12, None)
         }
         Some(0xd800..=0xdfff) => (6, Some(b"\\ufffd")),
@@ -70,19 +75,19 @@ fn escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
 }
 
 /// Parses the code unit of `\uXXXX`.
-fn unit(text: &[u8]) -> Option<u16> {
+fn parse_code_unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     let digits = std::str::from_utf8(digits).ok()?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-fn is_word(rest: &[u8], wanted: &str) -> bool {
+fn starts_with_word(rest: &[u8], wanted: &str) -> bool {
     let after = rest.strip_prefix(wanted.as_bytes());
-    after.is_some_and(|after| word(after) == 0)
+    after.is_some_and(|after| word_len(after) == 0)
 }
 
 /// Returns the length of the word at the start of the text.
-fn word(text: &[u8]) -> usize {
+fn word_len(text: &[u8]) -> usize {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     text.iter().position(|byte| !is_part(byte)).unwrap_or(text.len())
 }
@@ -114,7 +119,7 @@ mod tests {
             (r#"{"\ud83d": 1}"#, json!({"\u{fffd}": 1})),
             (r#"{"a": 1e5, "b": [true, null]}"#, json!({"a": 1e5, "b": [true, null]})),
         ] {
-            assert_eq!(python_json(text.as_bytes()).unwrap(), value, "{text}");
+            assert_eq!(parse_python_json(text.as_bytes()).unwrap(), value, "{text}");
         }
     }
 
@@ -131,7 +136,7 @@ mod tests {
             "\"\\",
         ] {
             let expected = serde_json::from_slice::<Value>(text.as_bytes()).unwrap_err();
-            let error = python_json(text.as_bytes()).unwrap_err();
+            let error = parse_python_json(text.as_bytes()).unwrap_err();
             assert_eq!(
                 (error.line(), error.column()),
                 (expected.line(), expected.column()),

@@ -42,7 +42,7 @@ pub struct TaskQuality {
     pub marks: BTreeSet<QualityMark>,
     /// The share of gold's code that is also in the statement, from 0 to 1. Null if there is no
     /// gold, or too little code.
-    #[serde(default, deserialize_with = "share")]
+    #[serde(default, deserialize_with = "deserialize_share")]
     pub leak_score: Option<f64>,
     /// Whether gold failed in any run of the certificate. Null if the task is not certified.
     pub gold_fails: Option<bool>,
@@ -60,9 +60,9 @@ pub struct TaskQuality {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicate_of: Vec<TaskId>,
     /// Tests that use the network.
-    pub network: Signs,
+    pub network: DependencySigns,
     /// Tests whose result depends on the date.
-    pub date: Signs,
+    pub date: DependencySigns,
 }
 
 /// A known problem of a task.
@@ -100,12 +100,12 @@ impl std::fmt::Display for QualityMark {
 /// not the result of a run, so it does not mark the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Signs {
+pub struct DependencySigns {
     /// How the dependency was determined.
-    pub by: SignedBy,
+    pub by: SignSource,
     /// Lines of tests that seem to have the dependency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub found: Vec<Sign>,
+    pub found: Vec<DependencySign>,
     /// Number of further lines that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
@@ -119,7 +119,7 @@ fn is_zero(count: &usize) -> bool {
 /// How a dependency was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SignedBy {
+pub enum SignSource {
     /// Runs show that there is no dependency: gold resolved the task without it in every run of the
     /// certificate.
     Runs,
@@ -132,7 +132,7 @@ pub enum SignedBy {
 /// A line of a test that seems to have a dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sign {
+pub struct DependencySign {
     /// The id of the test, or its file.
     pub test: String,
     /// Line number, counted from 1 in the file or in the lines that the test patch adds to it.
@@ -141,7 +141,7 @@ pub struct Sign {
     pub text: String,
 }
 
-fn share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+fn deserialize_share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let share: Option<f64> = Option::deserialize(from)?;
     match share.filter(|share| !(0.0..=1.0).contains(share)) {
         Some(other) => Err(serde::de::Error::custom(format_args!(
@@ -159,7 +159,10 @@ impl QualityFile {
     }
 
     /// Returns a sentence about the quality of a report's tasks.
-    pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
+    pub fn summary_sentence<'a>(
+        &self,
+        digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>,
+    ) -> String {
         let known: Vec<Option<&TaskQuality>> =
             digests.into_iter().map(|(task, digest)| self.of(task, digest)).collect();
         let mut counts: BTreeMap<QualityMark, usize> = BTreeMap::new();

@@ -11,7 +11,7 @@ use crate::{Ending, ExitCause, Outcome, Verdict};
 /// reason listed first here counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum FailureReason {
     /// The agent submitted without changing anything.
     NeverEdited,
     /// The model edited files and never ran anything afterwards.
@@ -39,7 +39,7 @@ pub enum Reason {
     Infrastructure,
 }
 
-impl Reason {
+impl FailureReason {
     /// Every reason.
     pub const ALL: [Self; 12] = [
         Self::NeverEdited,
@@ -58,7 +58,7 @@ impl Reason {
 
     /// Returns the reason that the ending alone gives. Submissions, shared limits and interruptions
     /// have none.
-    pub fn of_ending(ending: &Ending) -> Option<Self> {
+    pub fn from_ending(ending: &Ending) -> Option<Self> {
         match ending {
             Ending::InfrastructureFault { .. } => Some(Self::Infrastructure),
             _ if ending.is_unfinished() => None,
@@ -73,7 +73,7 @@ impl Reason {
 
     /// Returns the reason from the ending, the patch and the verdict, without the record. `unasked`
     /// means that no verdict was requested yet.
-    pub fn of(
+    pub fn from_results(
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,
         patch_bytes: Option<u64>,
@@ -88,7 +88,7 @@ impl Reason {
         if verdict.resolved {
             return None;
         }
-        let ended = outcome.and_then(|outcome| Self::of_ending(&outcome.ending));
+        let ended = outcome.and_then(|outcome| Self::from_ending(&outcome.ending));
         verdict.reason.or(ended).or_else(|| {
             if patch_bytes == Some(0) {
                 return Some(Self::NeverEdited);
@@ -116,7 +116,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn reason_names_match_serialized_names() {
-        for reason in Reason::ALL {
+        for reason in FailureReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
         }
     }

@@ -15,7 +15,7 @@ use crate::{CacheFile, EndpointRates, GradingFile, ModelSpec, ResumeFile};
 pub const CONFIG_VERSION: u32 = 2;
 
 /// The version of a `run.json` without `config_version`.
-pub(crate) fn first_config() -> u32 {
+pub(crate) fn default_config_version() -> u32 {
     1
 }
 
@@ -75,7 +75,7 @@ pub struct RecordedArm {
 }
 
 /// Deserializes a configuration. `null` becomes an empty one.
-pub(crate) fn or_null<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_or_default<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<RecordedConfig, D::Error> {
     Option::<RecordedConfig>::deserialize(deserializer).map(Option::unwrap_or_default)
@@ -106,6 +106,6 @@ mod tests {
 
     #[test]
     fn recorded_config_of_null_has_defaults() {
-        assert_eq!(or_null(Value::Null).unwrap(), RecordedConfig::default());
+        assert_eq!(deserialize_or_default(Value::Null).unwrap(), RecordedConfig::default());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Loss, LossKind};
+use crate::{FieldLoss, FieldLossKind};
 
 /// Number of changed requests, by change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +31,8 @@ impl RequestChanges {
     }
 
     /// Counts the losses of one request. A field that was withheld on purpose is not a loss.
-    pub fn add_losses(&mut self, losses: &[Loss]) {
-        for loss in losses.iter().filter(|loss| loss.kind != LossKind::Withheld) {
+    pub fn add_losses(&mut self, losses: &[FieldLoss]) {
+        for loss in losses.iter().filter(|loss| loss.kind != FieldLossKind::Withheld) {
             *self.losses.entry(loss.field.clone()).or_default() += 1;
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, RequestClass};
+use crate::{ModelResponse, RequestClass};
 
 /// Rules that classify requests. The first matching rule decides. If none matches, `default`
 /// applies.
@@ -100,5 +100,5 @@ pub struct Traffic {
     /// Number of requests refused since the last response.
     pub refused: u64,
     /// The last delivered response of the main conversation.
-    pub answer: Option<Answer>,
+    pub answer: Option<ModelResponse>,
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Arm, Certificate, FlakePolicy, RecordedConfig, Task, TrialId,
-    recorded_config::{first_config, or_null},
+    recorded_config::{default_config_version, deserialize_or_default},
 };
 
 /// The version of the run directory's format. Increase it also when the version of events or of arm
@@ -22,10 +22,10 @@ pub const RUN_SCHEMA: u32 = 2;
 /// 2. Endpoint errors must match `configs/rejections.toml`, a context overflow must be confirmed by
 ///    Proctor's own token count, and totals and exit statuses of test runs must agree with their
 ///    results.
-pub const RULES: u32 = 2;
+pub const RULES_VERSION: u32 = 2;
 
 /// The version of the rules of a `run.json` without `rules`.
-fn first_rules() -> u32 {
+fn default_rules_version() -> u32 {
     1
 }
 
@@ -38,7 +38,7 @@ pub struct RunRecord {
     /// The version of Proctor that created the run.
     pub proctor: String,
     /// [`RULES`] when the run was created. A run never mixes two versions.
-    #[serde(default = "first_rules")]
+    #[serde(default = "default_rules_version")]
     pub rules: u32,
     /// When the run was created, in seconds since the Unix epoch.
     pub created: u64,
@@ -51,10 +51,10 @@ pub struct RunRecord {
     /// The tasks in plan order.
     pub tasks: Vec<RunTask>,
     /// [`CONFIG_VERSION`](crate::CONFIG_VERSION) when `config` was written.
-    #[serde(default = "first_config")]
+    #[serde(default = "default_config_version")]
     pub config_version: u32,
     /// The resolved configuration.
-    #[serde(deserialize_with = "or_null")]
+    #[serde(deserialize_with = "deserialize_or_default")]
     pub config: RecordedConfig,
     /// The operating system and architecture of the machine that created the run. For information
     /// only.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
+use crate::{FlakePolicy, MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 
 /// `[grading]`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -30,11 +30,11 @@ pub struct GradingFile {
     pub harbor_shared: bool,
     /// Total CPUs for all parallel gradings; each counts with its sandbox's limit. Default: all CPUs of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS), example = 4.0)]
+    #[schemars(range(min = MIN_CPUS, max = MAX_CPUS), example = 4.0)]
     pub cpus: Option<f64>,
     /// Total MiB for all parallel gradings. Default: the machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB), example = 8192)]
+    #[schemars(range(min = MIN_MEMORY_MB, max = MAX_SIZE_MB), example = 8192)]
     pub memory_mb: Option<u64>,
 }
 
@@ -44,10 +44,10 @@ pub struct GradingFile {
 pub struct ResumeFile {
     /// MiB that a trial may write outside its work directory and still be resumed. If a trial that wrote more is
     /// interrupted, it starts over.
-    #[schemars(range(min = 0, max = MOST_MB), example = 256)]
+    #[schemars(range(min = 0, max = MAX_SIZE_MB), example = 256)]
     pub outside_mb: u64,
     /// Maximum MiB of a single file outside the work directory, for a trial to be resumed.
-    #[schemars(range(min = 0, max = MOST_MB), example = 64)]
+    #[schemars(range(min = 0, max = MAX_SIZE_MB), example = 64)]
     pub outside_file_mb: u64,
 }
 
@@ -71,7 +71,7 @@ pub struct CacheFile {
     /// Maximum MiB of unpacked image archives on a machine (`docs/native.md`). The least recently used archives are
     /// removed first, except those that a sandbox is using. Default: half of the cache's file system.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_MB), example = 204_800)]
+    #[schemars(range(min = 1, max = MAX_SIZE_MB), example = 204_800)]
     pub images_mb: Option<u64>,
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
+use crate::{MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 
 /// The sandbox back ends.
 #[derive(
@@ -35,11 +35,11 @@ pub struct SandboxSpec {
     #[schemars(example = SandboxKind::Native)]
     pub kind: SandboxKind,
     /// CPUs (as a quota).
-    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS))]
+    #[schemars(range(min = MIN_CPUS, max = MAX_CPUS))]
     #[schemars(example = 1.0)]
     pub cpus: f64,
     /// Memory in MiB. An interpreter needs at least 32.
-    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB))]
+    #[schemars(range(min = MIN_MEMORY_MB, max = MAX_SIZE_MB))]
     #[schemars(example = 2048)]
     pub memory_mb: u64,
     /// Maximum number of processes and threads, including the sandbox agent.
@@ -47,7 +47,7 @@ pub struct SandboxSpec {
     #[schemars(example = 512)]
     pub processes: u64,
     /// MiB that the sandbox may write.
-    #[schemars(range(min = 1, max = MOST_MB))]
+    #[schemars(range(min = 1, max = MAX_SIZE_MB))]
     #[schemars(example = 1024)]
     pub disk_mb: u64,
     /// The time at which each command starts, for the agent and the tests (`docs/clock.md`). It overrides the task's

@@ -30,7 +30,7 @@ impl Default for StatementSpec {
 impl StatementSpec {
     /// Whether this is the default. Serde then omits the key, so that arms planned before this
     /// factor existed keep their ids.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

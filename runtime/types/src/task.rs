@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Details, FromImage, Harbor, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS,
-    TaskId, TestFormat, TestResults, canonical, sha256_hex,
+    Details, Harbor, ImageInheritance, MAX_CPUS, MAX_SECONDS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB,
+    TaskId, TestFormat, TestResults, canonical_json, sha256_hex,
 };
 
 /// The version of the task format. Other versions are rejected.
@@ -142,7 +142,7 @@ pub struct Task {
     pub harbor: Option<Harbor>,
     /// What the task inherited from its image. Never recorded.
     #[serde(skip)]
-    pub from_image: FromImage,
+    pub from_image: ImageInheritance,
 }
 
 /// A patch that must score zero.
@@ -172,15 +172,15 @@ pub struct Impossible {
 }
 
 /// The suffix of an impossible variant's id.
-pub const IMPOSSIBLE: &str = ".impossible";
+pub const IMPOSSIBLE_ID_SUFFIX: &str = ".impossible";
 
 /// The name prefix of attacks from a task's own `cheats`.
-pub const CHEAT: &str = "cheat: ";
+pub const CHEAT_ATTACK_PREFIX: &str = "cheat: ";
 
 impl Cheat {
     /// Returns the cheat's name in the list of attacks.
-    pub fn attack(&self) -> String {
-        format!("{CHEAT}{}", self.name)
+    pub fn attack_name(&self) -> String {
+        format!("{CHEAT_ATTACK_PREFIX}{}", self.name)
     }
 }
 
@@ -231,40 +231,40 @@ impl Task {
     /// `created_at`, or else from the row's. `None` if that does not start with a date.
     pub fn date(&self) -> Option<&str> {
         let of_row = || self.details().and_then(|details| details.created_at.text());
-        let day = self.created_at.as_deref().or_else(of_row)?.get(..DAY)?;
-        is_day(day).then_some(day)
+        let day = self.created_at.as_deref().or_else(of_row)?.get(..DATE_LEN)?;
+        is_iso_date(day).then_some(day)
     }
 
     /// Returns the results that `test_command` reports, or `None` if it starts pytest with
     /// Proctor's recorder.
-    pub fn report(&self) -> Option<&TestResults> {
+    pub fn test_report(&self) -> Option<&TestResults> {
         self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
 
     /// Whether test ids start with the test's file.
-    pub fn ids_name_files(&self) -> bool {
-        self.report().is_none_or(|results| results.format == TestFormat::Jest)
+    pub fn test_ids_start_with_file(&self) -> bool {
+        self.test_report().is_none_or(|results| results.format == TestFormat::Jest)
     }
 
     /// Returns the SHA-256 of the task's canonical JSON.
     pub fn digest(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
-        sha256_hex(canonical(&value).as_bytes())
+        sha256_hex(canonical_json(&value).as_bytes())
     }
 }
 
 /// The length of `2024-05-01`.
-const DAY: usize = 10;
+const DATE_LEN: usize = 10;
 
 /// Whether a text has the form `2024-05-01`. Dates in this form sort as text.
 ///
 /// ```
-/// use proctor_types::is_day;
+/// use proctor_types::is_iso_date;
 ///
-/// assert!(is_day("2024-05-01"));
-/// assert!(!is_day("2024-13-01") && !is_day("2024-5-1") && !is_day("May 2024"));
+/// assert!(is_iso_date("2024-05-01"));
+/// assert!(!is_iso_date("2024-13-01") && !is_iso_date("2024-5-1") && !is_iso_date("May 2024"));
 /// ```
-pub fn is_day(text: &str) -> bool {
+pub fn is_iso_date(text: &str) -> bool {
     let number = |range: std::ops::Range<usize>| {
         let digits = text.get(range)?;
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u32>().ok())?
@@ -272,7 +272,7 @@ pub fn is_day(text: &str) -> bool {
     let separated = text.get(4..5) == Some("-") && text.get(7..8) == Some("-");
     let month = number(5..7).is_some_and(|month| (1..=12).contains(&month));
     let day = number(8..10).is_some_and(|day| (1..=31).contains(&day));
-    text.len() == DAY && separated && number(0..4).is_some() && month && day
+    text.len() == DATE_LEN && separated && number(0..4).is_some() && month && day
 }
 
 fn default_workdir() -> String {
@@ -338,10 +338,10 @@ pub enum Source {
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     /// Limit for one command of the agent. The smaller of this and the arm's `command_seconds` applies. Default: 120.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     pub command_seconds: f64,
     /// Limit for one run of the tests. Default: 600.
-    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     pub grade_seconds: f64,
 }
 
@@ -358,44 +358,44 @@ pub struct Resources {
     /// CPUs (as a quota): a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "cpus_schema")]
-    pub cpus: Option<Need<f64>>,
+    pub cpus: Option<ResourceAmount<f64>>,
     /// Memory in MiB: a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "memory_schema")]
-    pub memory_mb: Option<Need<u64>>,
+    pub memory_mb: Option<ResourceAmount<u64>>,
 }
 
 /// An amount of a resource. The floor is reserved for the sandbox; the ceiling is the most that it
 /// may use.
 ///
 /// ```
-/// use proctor_types::Need;
+/// use proctor_types::ResourceAmount;
 ///
-/// let plain: Need<u64> = serde_json::from_str("2048").unwrap();
+/// let plain: ResourceAmount<u64> = serde_json::from_str("2048").unwrap();
 /// assert_eq!((plain.floor(), plain.ceiling()), (2048, 2048));
-/// let both: Need<u64> = serde_json::from_str(r#"{"floor": 1024, "ceiling": 4096}"#).unwrap();
+/// let both: ResourceAmount<u64> = serde_json::from_str(r#"{"floor": 1024, "ceiling": 4096}"#).unwrap();
 /// assert_eq!((both.floor(), both.ceiling()), (1024, 4096));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a number, or a table with `floor` and `ceiling`")]
-pub enum Need<T> {
+pub enum ResourceAmount<T> {
     /// Floor and ceiling are equal.
     Plain(T),
     /// Separate values.
-    Span(Span<T>),
+    Span(ResourceRange<T>),
 }
 
 /// [`Need`] as two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Span<T> {
+pub struct ResourceRange<T> {
     /// The reserved amount.
     pub floor: T,
     /// The amount at which commands are slowed down or killed.
     pub ceiling: T,
 }
 
-impl<T: Copy> Need<T> {
+impl<T: Copy> ResourceAmount<T> {
     /// The reserved amount.
     pub fn floor(&self) -> T {
         match self {
@@ -414,14 +414,18 @@ impl<T: Copy> Need<T> {
 }
 
 fn cpus_schema(_: &mut SchemaGenerator) -> Schema {
-    need_schema(json_schema!({ "type": "number", "minimum": LEAST_CPUS, "maximum": MOST_CPUS }))
+    resource_amount_schema(
+        json_schema!({ "type": "number", "minimum": MIN_CPUS, "maximum": MAX_CPUS }),
+    )
 }
 
 fn memory_schema(_: &mut SchemaGenerator) -> Schema {
-    need_schema(json_schema!({ "type": "integer", "minimum": LEAST_MEMORY_MB, "maximum": MOST_MB }))
+    resource_amount_schema(
+        json_schema!({ "type": "integer", "minimum": MIN_MEMORY_MB, "maximum": MAX_SIZE_MB }),
+    )
 }
 
-fn need_schema(number: Schema) -> Schema {
+fn resource_amount_schema(number: Schema) -> Schema {
     json_schema!({
         "anyOf": [
             number,
@@ -436,6 +440,6 @@ fn need_schema(number: Schema) -> Schema {
 }
 
 /// Returns the file of a test id: everything before the first `::`.
-pub fn file_of(id: &str) -> &str {
+pub fn file_from_test_id(id: &str) -> &str {
     id.split("::").next().unwrap_or(id)
 }

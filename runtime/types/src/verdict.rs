@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvironmentRecord, EvidenceClass, Noise, Reason, TaskId};
+use crate::{EnvironmentRecord, EvidenceClass, FailureReason, Noise, TaskId};
 
 /// The version of the verdict format.
 pub const VERDICT_SCHEMA: u32 = 1;
@@ -68,7 +68,9 @@ impl Verdict {
         let doubted = self.integrity >= Integrity::Suspect;
         let evidence = self.evidence.iter().filter(|_| doubted);
         // Older verdicts record kinds but no classes.
-        evidence.filter_map(|one| one.class.or_else(|| EvidenceClass::of(&one.kind))).collect()
+        evidence
+            .filter_map(|one| one.class.or_else(|| EvidenceClass::for_kind(&one.kind)))
+            .collect()
     }
 
     /// Returns the evidence that makes the verdict unverified; nothing for other verdicts.
@@ -142,7 +144,7 @@ impl Evidence {
     /// Creates evidence of a kind, with that kind's class.
     pub fn new(kind: impl Into<String>, what: impl Into<String>, steps: Vec<u64>) -> Self {
         let kind = kind.into();
-        Self { class: EvidenceClass::of(&kind), kind, what: what.into(), steps }
+        Self { class: EvidenceClass::for_kind(&kind), kind, what: what.into(), steps }
     }
 }
 
@@ -188,7 +190,7 @@ pub struct Verdict {
     /// Why the trial did not resolve the task, according to its record and test log. Absent if it
     /// did, and for a patch without a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<FailureReason>,
     /// Number of failed tests in the log by exception class (`NameError`, `AssertionError`, ...);
     /// [`TIMEOUT`] counts those that did not end in time. Empty for a resolved task, and for a
     /// patch without a trial.
@@ -198,4 +200,4 @@ pub struct Verdict {
 
 /// The key in [`Verdict::exceptions`] for tests that did not end in time. It cannot be the name of
 /// a Python exception class.
-pub const TIMEOUT: &str = "timeout";
+pub const TIMEOUT_EXCEPTION: &str = "timeout";

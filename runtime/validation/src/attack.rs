@@ -5,10 +5,10 @@ use std::{
     path::Path,
 };
 
-use proctor_attacks::{Attack, Made, Target, digest, make};
+use proctor_attacks::{Attack, AttackPatch, Target, generate_patch, pack_digest};
 use proctor_patch::SideContent;
 use proctor_record::{RecordError, RunDir};
-use proctor_run::{PlannedTask, Taken, record_prediction, start_of};
+use proctor_run::{PlannedTask, TaskPrediction, record_prediction, trial_start_tree};
 use proctor_types::{
     Arm, ArmId, AttackCertificate, AttackOutcome, AttackResult, AttackedTask, CertifiedAttack,
     Fault, SandboxSpec, Selection, TrialId, Verdict, sha256_hex,
@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::ValidationError;
 
 /// The results of creating attacks: by task, the arm and the attack, in arm order.
-type AttackPatches = BTreeMap<usize, Vec<(usize, Made)>>;
+type AttackPatches = BTreeMap<usize, Vec<(usize, AttackPatch)>>;
 
 /// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
 pub struct AttackRun<'a> {
@@ -41,14 +41,14 @@ impl<'a> AttackRun<'a> {
         tasks: &'a [PlannedTask],
         sandbox: &SandboxSpec,
     ) -> Result<Self, ValidationError> {
-        let names = names(pack, tasks);
-        let digest = digest();
+        let names = list_attacks(pack, tasks);
+        let digest = pack_digest();
         let arm = |one: &CertifiedAttack| {
             let settings = json!({ "attack": one.name, "pack": digest });
-            Arm::of_patches(&one.name, sandbox, settings)
+            Arm::for_patches(&one.name, sandbox, settings)
         };
         let arms = names.iter().map(arm).collect();
-        let made = make_all(pack, validated, tasks, &names)?;
+        let made = create_patches(pack, validated, tasks, &names)?;
         Ok(Self { tasks, names, arms, made, pack: digest })
     }
 
@@ -58,11 +58,11 @@ impl<'a> AttackRun<'a> {
     }
 
     /// Returns the number of patches to grade.
-    pub fn patches(&self) -> usize {
+    pub fn patch_count(&self) -> usize {
         self.made.values().flatten().filter(|(_, made)| is_patch(made)).count()
     }
 
-    fn trial(&self, task: usize, arm: usize) -> TrialId {
+    fn trial_id(&self, task: usize, arm: usize) -> TrialId {
         TrialId {
             task: self.tasks[task].task.id.clone(),
             arm: self.arms[arm].id.clone(),
@@ -78,9 +78,13 @@ impl<'a> AttackRun<'a> {
         let mut only = BTreeSet::new();
         for (task, made) in &self.made {
             for (arm, made) in made {
-                if let Made::Patch(patch) = made {
-                    record_prediction(run, &self.trial(*task, *arm), Taken::Patch(patch))?;
-                    only.insert(self.trial(*task, *arm));
+                if let AttackPatch::Patch(patch) = made {
+                    record_prediction(
+                        run,
+                        &self.trial_id(*task, *arm),
+                        TaskPrediction::Patch(patch),
+                    )?;
+                    only.insert(self.trial_id(*task, *arm));
                 }
             }
         }
@@ -96,21 +100,21 @@ impl<'a> AttackRun<'a> {
         out: &Path,
         sample: Option<Selection>,
     ) -> Result<AttackCertificate, RecordError> {
-        let run = RunDir::view(out)?;
+        let run = RunDir::open_read_only(out)?;
         let mut tasks = Vec::new();
         for (index, planned) in self.tasks.iter().enumerate() {
             let mut environment = None;
             let mut results = BTreeMap::new();
             for (arm, made) in self.made.get(&index).into_iter().flatten() {
                 let result = match made {
-                    Made::NotApplicable(why) => AttackResult {
+                    AttackPatch::NotApplicable(why) => AttackResult {
                         not_applicable: Some(why.clone()),
                         ..AttackResult::default()
                     },
-                    Made::Patch(_) => match run.check(&self.trial(index, *arm)).verdict {
+                    AttackPatch::Patch(_) => match run.check(&self.trial_id(index, *arm)).verdict {
                         Some(verdict) => {
                             environment = environment.or_else(|| verdict.environment.clone());
-                            result_of(&verdict)
+                            result_from_verdict(&verdict)
                         }
                         None => AttackResult {
                             no_verdict: Some("the grading failed".into()),
@@ -126,8 +130,8 @@ impl<'a> AttackRun<'a> {
         }
         Ok(AttackCertificate {
             pack: self.pack,
-            dataset: dataset(self.tasks),
-            revisions: revisions(self.tasks),
+            dataset: dataset_digest(self.tasks),
+            revisions: dataset_revisions(self.tasks),
             sample,
             attacks: self.names,
             tasks,
@@ -136,12 +140,12 @@ impl<'a> AttackRun<'a> {
 }
 
 /// Returns the pack's attacks, followed by the tasks' own cheats.
-fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
+fn list_attacks(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     let of_pack =
         pack.iter().map(|one| CertifiedAttack { name: one.name.clone(), class: one.class });
     let mut own: Vec<String> = Vec::new();
     for cheat in tasks.iter().flat_map(|planned| &planned.task.cheats) {
-        let name = cheat.attack();
+        let name = cheat.attack_name();
         if !own.contains(&name) {
             own.push(name);
         }
@@ -150,13 +154,13 @@ fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
 }
 
 /// Creates all patches from the initial work directory of the noop trials.
-fn make_all(
+fn create_patches(
     pack: &[&'static Attack],
     validated: &Path,
     tasks: &[PlannedTask],
     names: &[CertifiedAttack],
 ) -> Result<AttackPatches, ValidationError> {
-    let run = RunDir::view(validated)?;
+    let run = RunDir::open_read_only(validated)?;
     let record = run.read_run()?;
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.id);
     let (Some(gold), Some(noop)) = (arm("gold"), arm("noop")) else {
@@ -169,33 +173,35 @@ fn make_all(
         let resolves = run.check(&id(gold)).verdict.is_some_and(|verdict| verdict.resolved);
         let mut made = Vec::new();
         if resolves {
-            let tree = start_of(&run, &id(noop))?;
+            let tree = trial_start_tree(&run, &id(noop))?;
             let start = |path: &str| -> Result<SideContent, Fault> {
                 Ok(tree.mode(path).zip(tree.read(path)?))
             };
-            let target = Target::of(task, &start)?;
+            let target = Target::from_task(task, &start)?;
             for (arm, attack) in pack.iter().enumerate() {
-                made.push((arm, make(attack, &target, &start)?));
+                made.push((arm, generate_patch(attack, &target, &start)?));
             }
         } else {
             let why = "gold does not resolve the task";
-            made.extend((0..pack.len()).map(|arm| (arm, Made::NotApplicable(why.to_owned()))));
+            made.extend(
+                (0..pack.len()).map(|arm| (arm, AttackPatch::NotApplicable(why.to_owned()))),
+            );
         }
         for cheat in &task.cheats {
-            let arm = names.iter().position(|one| one.name == cheat.attack());
-            made.extend(arm.map(|arm| (arm, Made::Patch(cheat.patch.clone().into_bytes()))));
+            let arm = names.iter().position(|one| one.name == cheat.attack_name());
+            made.extend(arm.map(|arm| (arm, AttackPatch::Patch(cheat.patch.clone().into_bytes()))));
         }
         all.insert(index, made);
     }
     Ok(all)
 }
 
-fn is_patch(made: &Made) -> bool {
-    matches!(made, Made::Patch(_))
+fn is_patch(made: &AttackPatch) -> bool {
+    matches!(made, AttackPatch::Patch(_))
 }
 
-fn result_of(verdict: &Verdict) -> AttackResult {
-    let outcome = |resolved| AttackOutcome::of(resolved, verdict.integrity);
+fn result_from_verdict(verdict: &Verdict) -> AttackResult {
+    let outcome = |resolved| AttackOutcome::from_verdict(resolved, verdict.integrity);
     let policies: BTreeMap<_, _> = verdict
         .policies
         .iter()
@@ -208,12 +214,12 @@ fn result_of(verdict: &Verdict) -> AttackResult {
 }
 
 /// Returns a digest of the tasks' content.
-fn dataset(tasks: &[PlannedTask]) -> String {
+fn dataset_digest(tasks: &[PlannedTask]) -> String {
     let digests: BTreeSet<String> = tasks.iter().map(|planned| planned.task.digest()).collect();
     sha256_hex(digests.into_iter().collect::<Vec<_>>().join("\n").as_bytes())
 }
 
-fn revisions(tasks: &[PlannedTask]) -> BTreeSet<String> {
+fn dataset_revisions(tasks: &[PlannedTask]) -> BTreeSet<String> {
     let benchmarks = tasks.iter().filter_map(|planned| planned.task.benchmark.as_ref());
     benchmarks.filter_map(|one| Some(format!("{}@{}", one.name, one.revision.as_ref()?))).collect()
 }

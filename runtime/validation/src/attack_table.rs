@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use proctor_attacks::pack;
-use proctor_types::{AttackCertificate, AttackOutcome, TaskId, first_of, plural};
+use proctor_types::{AttackCertificate, AttackOutcome, TaskId, join_first_few, plural};
 
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
 
 /// Returns a table with one line per attack and the number of tasks by outcome. It fits into 80 columns.
-pub fn table(certificate: &AttackCertificate) -> String {
-    let has_official = results(certificate).any(|(.., one)| one.policies.contains_key("official"));
+pub fn format_table(certificate: &AttackCertificate) -> String {
+    let has_official =
+        result_rows(certificate).any(|(.., one)| one.policies.contains_key("official"));
     let policies: &[&str] = if has_official { &["strict", "official"] } else { &["strict"] };
     let widest = certificate.attacks.iter().map(|one| one.name.chars().count()).max();
-    let width = widest.unwrap_or_default().clamp(6, NAME);
+    let width = widest.unwrap_or_default().clamp(6, MAX_NAME_WIDTH);
     let mut lines = vec![String::new(), format!("{:width$}", "attack")];
     for policy in policies {
         lines[0].push_str(&format!("{:20}", format!("  {policy}:")));
@@ -22,19 +23,20 @@ pub fn table(certificate: &AttackCertificate) -> String {
     lines[0] = format!("{:width$}{}", "", lines[0]);
     lines[1].push_str("   n/a");
     for attack in &certificate.attacks {
-        let name: String = attack.name.chars().take(NAME).collect();
+        let name: String = attack.name.chars().take(MAX_NAME_WIDTH).collect();
         let mut line = format!("{name:width$}");
-        let of: Vec<_> = results(certificate).filter(|(_, name, _)| *name == attack.name).collect();
+        let of: Vec<_> =
+            result_rows(certificate).filter(|(_, name, _)| *name == attack.name).collect();
         for policy in policies {
             line.push(' ');
             for outcome in OUTCOMES {
                 let count =
                     of.iter().filter(|(.., one)| one.policies.get(*policy) == Some(&outcome));
-                line.push_str(&cell(count.count()));
+                line.push_str(&format_cell(count.count()));
             }
         }
         line.push(' ');
-        line.push_str(&cell(of.iter().filter(|(.., one)| one.policies.is_empty()).count()));
+        line.push_str(&format_cell(of.iter().filter(|(.., one)| one.policies.is_empty()).count()));
         lines.push(line);
     }
     let tasks = plural(certificate.tasks.len(), "task");
@@ -48,16 +50,16 @@ pub fn table(certificate: &AttackCertificate) -> String {
 }
 
 /// Maximum width of an attack's name in columns.
-const NAME: usize = 30;
+const MAX_NAME_WIDTH: usize = 30;
 
 /// Formats a count in four columns after a space. Zero is shown as a dot.
-fn cell(count: usize) -> String {
+fn format_cell(count: usize) -> String {
     if count == 0 { "    .".to_owned() } else { format!("{count:5}") }
 }
 
-type Result<'a> = (&'a TaskId, &'a str, &'a proctor_types::AttackResult);
+type ResultRow<'a> = (&'a TaskId, &'a str, &'a proctor_types::AttackResult);
 
-fn results(certificate: &AttackCertificate) -> impl Iterator<Item = Result<'_>> {
+fn result_rows(certificate: &AttackCertificate) -> impl Iterator<Item = ResultRow<'_>> {
     certificate
         .tasks
         .iter()
@@ -66,12 +68,13 @@ fn results(certificate: &AttackCertificate) -> impl Iterator<Item = Result<'_>> 
 
 /// Returns the failures of the dataset, one line per task: attacks that succeeded under `strict`, and the task's own
 /// cheats that succeeded under any policy.
-pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
+pub fn failures(certificate: &AttackCertificate) -> Vec<String> {
     let mut by_task: BTreeMap<&TaskId, Vec<String>> = BTreeMap::new();
-    for (task, attack, one) in results(certificate) {
+    for (task, attack, one) in result_rows(certificate) {
         for (policy, outcome) in &one.policies {
-            let counts = policy == "strict" || attack.starts_with(proctor_types::CHEAT);
-            if outcome.succeeded() && counts {
+            let counts =
+                policy == "strict" || attack.starts_with(proctor_types::CHEAT_ATTACK_PREFIX);
+            if outcome.is_success() && counts {
                 let told = format!("{attack} {outcome} under {policy}");
                 by_task.entry(task).or_default().push(told);
             }
@@ -82,12 +85,12 @@ pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
 
 /// Returns further notes: attacks that the benchmark's own procedure accepts and whether this is known, and attacks
 /// without a verdict.
-pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
+pub fn further_notes(certificate: &AttackCertificate) -> Vec<String> {
     let mut said = Vec::new();
     for attack in &certificate.attacks {
-        let of = || results(certificate).filter(|(_, name, _)| *name == attack.name);
-        let passed = of().filter(|(.., one)| one.succeeded("official")).count();
-        if passed > 0 && !attack.name.starts_with(proctor_types::CHEAT) {
+        let of = || result_rows(certificate).filter(|(_, name, _)| *name == attack.name);
+        let passed = of().filter(|(.., one)| one.succeeded_under("official")).count();
+        if passed > 0 && !attack.name.starts_with(proctor_types::CHEAT_ATTACK_PREFIX) {
             let known = pack().is_ok_and(|pack| {
                 let own = pack.iter().find(|one| one.name == attack.name);
                 own.is_some_and(|one| !one.expected.official_resolves.is_empty())
@@ -99,7 +102,7 @@ pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
         let lost = of().filter(|(.., one)| one.no_verdict.is_some());
         let lost: Vec<String> = lost.map(|(task, ..)| task.to_string()).collect();
         if !lost.is_empty() {
-            said.push(format!("{}: no verdict: {}", attack.name, first_of(lost)));
+            said.push(format!("{}: no verdict: {}", attack.name, join_first_few(lost)));
         }
     }
     said

@@ -13,17 +13,17 @@ use proctor_types::{
 };
 
 /// Name of the arm that runs gold with half of all resources.
-pub const REDUCED: &str = "gold, reduced";
+pub const REDUCED_ARM: &str = "gold, reduced";
 
 /// Number of slowest tests that a certificate lists per task.
-const SLOWEST: usize = 5;
+const MAX_SLOWEST_TESTS: usize = 5;
 
 /// Creates a certificate from the gold, noop and reduced gold results in a validation's run.
 ///
 /// # Errors
 /// The run cannot be read.
-pub fn certificate_of(out: &Path) -> Result<Certificate, RecordError> {
-    let run = RunDir::view(out)?;
+pub fn build_certificate(out: &Path) -> Result<Certificate, RecordError> {
+    let run = RunDir::open_read_only(out)?;
     let record = run.read_run()?;
     // Flaky tests cannot be detected with a single attempt.
     let repeated = record.tasks.iter().filter(|_| record.attempts > 1);
@@ -52,8 +52,8 @@ fn certify(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<Certified
             let Some(verdict) = run.check(&id).verdict else { continue };
             verdicts.entry(&arm.name).or_default().push(verdict);
             if arm.name == "gold" {
-                let costs = Costs::read(&run.trial_path(&id).read_results()?);
-                gold_seconds.push(rounded(costs.seconds.values().sum()));
+                let costs = Costs::read(&run.trial_dir(&id).read_results()?);
+                gold_seconds.push(round_to_millis(costs.seconds.values().sum()));
                 peak_kb = peak_kb.max(costs.peak_kb);
                 for (id, seconds) in costs.seconds {
                     let most = slowest.entry(id).or_default();
@@ -70,16 +70,16 @@ fn certify(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<Certified
     }
     let mut flaky = BTreeMap::new();
     for arm in ["gold", "noop"] {
-        flaky.extend(unsteady(of(arm)));
+        flaky.extend(flaky_tests(of(arm)));
     }
-    let resource_sensitive = reduced_only(of("gold"), of(REDUCED))
+    let resource_sensitive = resource_sensitive_tests(of("gold"), of(REDUCED_ARM))
         .into_iter()
         .filter(|id| !flaky.contains_key(id))
         .collect();
     let mut slowest: Vec<(String, f64)> =
-        slowest.into_iter().map(|(id, seconds)| (id, rounded(seconds))).collect();
+        slowest.into_iter().map(|(id, seconds)| (id, round_to_millis(seconds))).collect();
     slowest.sort_by(|a, b| b.1.total_cmp(&a.1));
-    slowest.truncate(SLOWEST);
+    slowest.truncate(MAX_SLOWEST_TESTS);
     Ok(CertifiedTask {
         task: task.task.id.clone(),
         digest: task.digest.clone(),
@@ -90,12 +90,12 @@ fn certify(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<Certified
         resource_sensitive,
         gold_seconds,
         slowest,
-        peak_memory_mb: peak_kb.map(|kb| rounded(kb as f64 / 1024.0)),
+        peak_memory_mb: peak_kb.map(|kb| round_to_millis(kb as f64 / 1024.0)),
     })
 }
 
 /// Returns the test ids whose status differs between the runs of an arm.
-fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>> {
+fn flaky_tests(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>> {
     let mut seen: BTreeMap<String, BTreeMap<TestStatus, u32>> = BTreeMap::new();
     for (id, status) in verdicts.iter().flat_map(|verdict| &verdict.tests) {
         *seen.entry(id.clone()).or_default().entry(*status).or_default() += 1;
@@ -105,7 +105,7 @@ fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>>
 }
 
 /// Returns the test ids that passed in every gold run but not in every reduced gold run.
-fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
+fn resource_sensitive_tests(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
     let passes =
         |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
     let ids = gold.iter().flat_map(|verdict| verdict.tests.keys());
@@ -116,6 +116,6 @@ fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
 }
 
 /// Rounds to milliseconds.
-fn rounded(value: f64) -> f64 {
+fn round_to_millis(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

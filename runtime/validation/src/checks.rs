@@ -8,10 +8,12 @@ use std::{
 use proctor_datasets::lint_folder;
 use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
 use proctor_report::{Report, TaskReport};
-use proctor_run::{IN_PLACE, LEAK_NOTE, PlannedTask};
+use proctor_run::{IN_PLACE_NOTE, LEAK_NOTE, PlannedTask};
 use proctor_sandbox_api::{Backend, Base, wire::RawPath};
-use proctor_setup::base_of;
-use proctor_types::{Event, Task, TaskId, TestStatus, TrialId, Verdict, file_of, first_of, plural};
+use proctor_setup::sandbox_base;
+use proctor_types::{
+    Event, Task, TaskId, TestStatus, TrialId, Verdict, file_from_test_id, join_first_few, plural,
+};
 
 use crate::quality::readable_tests;
 
@@ -20,7 +22,7 @@ pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) 
     let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
     let Some(gold) = gold else { return Vec::new() };
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for planned in planned.iter().filter(|planned| planned.task.report().is_some()) {
+    for planned in planned.iter().filter(|planned| planned.task.test_report().is_some()) {
         let task = &planned.task.id;
         let id = TrialId { task: task.clone(), arm: gold.clone(), attempt: 1 };
         let Some(verdict) = run.check(&id).verdict else { continue };
@@ -30,7 +32,7 @@ pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) 
     }
     let line = |(why, ids): (String, Vec<String>)| {
         let count = plural(ids.len(), "task");
-        let ids = first_of(ids);
+        let ids = join_first_few(ids);
         format!("{count} graded with integrity `unverified`: {why}: {ids}")
     };
     by_reason.into_iter().map(line).collect()
@@ -59,22 +61,22 @@ pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
     }
     let line = |(rule, (what, places)): (String, (String, Vec<String>))| {
         let count = plural(places.len(), "finding");
-        format!("Harbor's lint rule `{rule}`: {count}: {what}: {}", first_of(places))
+        format!("Harbor's lint rule `{rule}`: {count}: {what}: {}", join_first_few(places))
     };
     notes.extend(by_rule.into_iter().map(line));
     notes
 }
 
 /// Returns the tasks that gold must not resolve.
-pub fn not_for_gold(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
+pub fn impossible_tasks(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
     let tasks = planned.iter().filter(|planned| planned.task.impossible.is_some());
     tasks.map(|planned| &planned.task.id).collect()
 }
 
 /// Returns the most informative file of a trial: the grading log, or else the trajectory, which ends with the
 /// fault.
-fn log_of(trial: &TrialDir) -> Option<PathBuf> {
-    let logs = [trial.grade().join("log.txt"), trial.trajectory()];
+fn find_log(trial: &TrialDir) -> Option<PathBuf> {
+    let logs = [trial.grading_dir().join("log.txt"), trial.trajectory_path()];
     logs.into_iter().find(|log| log.exists())
 }
 
@@ -97,13 +99,13 @@ pub fn exposed_tasks<'a>(
     };
     let of_task = |planned: &'a PlannedTask| {
         let mut found = Vec::new();
-        let start = id(planned, "noop").and_then(|id| Start::of(run, &id));
+        let start = id(planned, "noop").and_then(|id| InitialState::load(run, &id));
         if let Some(start) = &start {
             found.extend(start.exposures(&planned.task));
         }
         let verdict = id(planned, "gold").and_then(|id| run.check(&id).verdict);
         found.extend(
-            verdict.and_then(|verdict| unknown_ids(&planned.task, &verdict, start.as_ref())),
+            verdict.and_then(|verdict| find_unknown_ids(&planned.task, &verdict, start.as_ref())),
         );
         (planned, found)
     };
@@ -111,21 +113,21 @@ pub fn exposed_tasks<'a>(
 }
 
 /// The agent's initial work directory in a trial.
-struct Start {
+struct InitialState {
     tree: Tree,
     blobs: Blobs,
     /// Paths in `hidden` that match nothing.
     unmatched: Vec<String>,
 }
 
-impl Start {
+impl InitialState {
     /// Reads the initial state from a trial's journal. Returns `None` if the journal does not contain it, for example
     /// after a fault.
-    fn of(run: &RunDir, id: &TrialId) -> Option<Self> {
-        let dir = run.trial_path(id);
-        let blobs = run.blobs_of(&dir);
+    fn load(run: &RunDir, id: &TrialId) -> Option<Self> {
+        let dir = run.trial_dir(id);
+        let blobs = run.trial_blobs(&dir);
         let (mut base, mut unmatched) = (None, Vec::new());
-        for envelope in read_journal(dir.trajectory()).ok()?.events {
+        for envelope in read_journal(dir.trajectory_path()).ok()?.events {
             match envelope.event {
                 Event::SetupFinished { base_snapshot, .. } => base = Some(base_snapshot),
                 Event::Noted { note } => {
@@ -140,7 +142,7 @@ impl Start {
         Some(Self { tree, blobs, unmatched })
     }
 
-    fn read(&self, path: &str) -> Option<String> {
+    fn read_file(&self, path: &str) -> Option<String> {
         let hash = self.tree.entries.get(&RawPath::from(path))?.hash.as_ref()?;
         Some(String::from_utf8_lossy(&self.blobs.get(hash).ok()?).into_owned())
     }
@@ -148,16 +150,16 @@ impl Start {
     fn exposures(&self, task: &Task) -> Vec<Exposure> {
         let mut found = Vec::new();
         if !self.unmatched.is_empty() {
-            let paths = first_of(self.unmatched.clone());
+            let paths = join_first_few(self.unmatched.clone());
             let what = format!("`hidden` matches nothing: {paths}");
             found.push(Exposure { what, is_readable_test: false });
         }
-        let tests = readable_tests(task, &|path| self.read(path));
+        let tests = readable_tests(task, &|path| self.read_file(path));
         if !tests.is_empty() {
             let what = format!(
                 "the agent can read fail-to-pass tests: {} (add their files to `hidden`, or \
                  validate with --visible-tests)",
-                first_of(tests)
+                join_first_few(tests)
             );
             found.push(Exposure { what, is_readable_test: true });
         }
@@ -167,32 +169,40 @@ impl Start {
 
 /// Finds fail-to-pass ids that match no test: gold's run has no result for them although it has results of other
 /// tests, or their file does not exist and no patch creates it.
-fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<Exposure> {
+fn find_unknown_ids(
+    task: &Task,
+    verdict: &Verdict,
+    start: Option<&InitialState>,
+) -> Option<Exposure> {
     let is_missing = |status: &TestStatus| *status == TestStatus::Missing;
     let has_results = !verdict.tests.values().all(is_missing);
     let patches: Vec<_> =
         [&task.mask, &task.gold, &task.test_patch].into_iter().flatten().collect();
     let is_unknown = |id: &&String| {
-        let file = file_of(id);
+        let file = file_from_test_id(id);
         match verdict.tests.get(*id) {
             Some(status) if is_missing(status) => has_results,
-            Some(TestStatus::Error) if task.ids_name_files() => {
+            Some(TestStatus::Error) if task.test_ids_start_with_file() => {
                 let is_hidden = task.hidden.iter().any(|path| file.starts_with(path.as_str()));
                 let is_patched = patches.iter().any(|patch| patch.contains(file));
-                let is_there = start.is_none_or(|start| start.read(file).is_some());
+                let is_there = start.is_none_or(|start| start.read_file(file).is_some());
                 !is_hidden && !is_patched && !is_there
             }
             _ => false,
         }
     };
     let ids: Vec<String> = task.fail_to_pass.iter().filter(is_unknown).cloned().collect();
-    let what = format!("fail-to-pass ids that match no test: {}", first_of(ids.clone()));
+    let what = format!("fail-to-pass ids that match no test: {}", join_first_few(ids.clone()));
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
 /// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced resources, which test the
 /// tests rather than the task.
-pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec<String> {
+pub fn invalid_trials(
+    report: &Report,
+    run: &RunDir,
+    impossible: &BTreeSet<&TaskId>,
+) -> Vec<String> {
     let mut invalid = Vec::new();
     for trial in &report.tasks {
         let name = report.arms.iter().find(|arm| arm.arm == trial.arm).map(|arm| arm.name.as_str());
@@ -218,13 +228,13 @@ pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) ->
             let verdict = run.check(&id).verdict;
             let tests =
                 verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
-                    (_, false) => rewards(&it),
-                    (true, true) => failed_tests(&it),
-                    (false, true) => passed_tests(&it),
+                    (_, false) => format_rewards(&it),
+                    (true, true) => format_failed_tests(&it),
+                    (false, true) => format_passed_tests(&it),
                 });
             let server =
-                if is_gold && resolves_in_place(&run.trial_path(&id)) { SERVER } else { "" };
-            let log = log_of(&run.trial_path(&id));
+                if is_gold && resolves_in_place(&run.trial_dir(&id)) { SERVER_NOTE } else { "" };
+            let log = find_log(&run.trial_dir(&id));
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
             invalid.push(format!(
                 "{}, attempt {}: {arm} {found}{tests}{server}{log}",
@@ -236,14 +246,14 @@ pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) ->
 }
 
 /// Note on a reference solution that resolves its task only in its own container.
-const SERVER: &str = "; it resolves the task only while the processes it started keep running: \
+const SERVER_NOTE: &str = "; it resolves the task only while the processes it started keep running: \
                       grade such tasks with `grading.harbor_shared = true`";
 
 /// Whether the verifier considered the trial resolved in the agent's own container.
 fn resolves_in_place(trial: &TrialDir) -> bool {
-    let Ok(reading) = read_journal(trial.trajectory()) else { return false };
+    let Ok(reading) = read_journal(trial.trajectory_path()) else { return false };
     let resolved = |note: &serde_json::Map<String, serde_json::Value>| {
-        note.get(IN_PLACE)?.get("verdict")?.get("resolved")?.as_bool()
+        note.get(IN_PLACE_NOTE)?.get("verdict")?.get("resolved")?.as_bool()
     };
     reading.events.iter().any(|envelope| match &envelope.event {
         Event::Noted { note } => resolved(note) == Some(true),
@@ -251,17 +261,20 @@ fn resolves_in_place(trial: &TrialDir) -> bool {
     })
 }
 
-fn rewards(verdict: &Verdict) -> String {
+fn format_rewards(verdict: &Verdict) -> String {
     let said: Vec<String> =
         verdict.rewards.iter().map(|(name, reward)| format!("{name} = {reward}")).collect();
     format!("; rewards: {}", said.join(", "))
 }
 
 /// Returns a line for each image with an entry point or a command, which sandboxes do not run.
-pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<String> {
+pub async fn unused_entrypoints(
+    planned: &[PlannedTask],
+    backend: &dyn Backend,
+) -> BTreeSet<String> {
     let mut bases = BTreeMap::new();
     for planned in planned {
-        let Ok(base) = base_of(&planned.task, &planned.base_dir) else { continue };
+        let Ok(base) = sandbox_base(&planned.task, &planned.base_dir) else { continue };
         let name = match &base {
             Base::Image(image) => format!("image {image}"),
             Base::Archive(file) => format!("image {}", file.display()),
@@ -287,7 +300,7 @@ pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeS
 }
 
 /// Returns a line for each trial in which fail-to-pass tests pass without the gold patch.
-pub fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
+pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
     // If all of them pass, `invalid` reports the trial.
@@ -307,25 +320,25 @@ pub fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
                     1 => "a fail-to-pass test passes".to_owned(),
                     many => format!("{many} fail-to-pass tests pass"),
                 },
-                first_of(passed.clone())
+                join_first_few(passed.clone())
             ));
         }
     }
     told
 }
 
-fn failed_tests(verdict: &Verdict) -> String {
+fn format_failed_tests(verdict: &Verdict) -> String {
     let groups = [("fail-to-pass", &verdict.fail_to_pass), ("pass-to-pass", &verdict.pass_to_pass)];
     let groups = groups.into_iter().filter(|(_, group)| !group.failed.is_empty());
-    let said =
-        groups.map(|(name, group)| format!("; {name} failed: {}", first_of(group.failed.clone())));
+    let said = groups
+        .map(|(name, group)| format!("; {name} failed: {}", join_first_few(group.failed.clone())));
     said.collect()
 }
 
 /// Formats the fail-to-pass tests that passed.
-fn passed_tests(verdict: &Verdict) -> String {
+fn format_passed_tests(verdict: &Verdict) -> String {
     match verdict.fail_to_pass.passed.as_slice() {
         [] => String::new(),
-        passed => format!("; fail-to-pass passed: {}", first_of(passed.to_vec())),
+        passed => format!("; fail-to-pass passed: {}", join_first_few(passed.to_vec())),
     }
 }

@@ -7,18 +7,18 @@ use std::{
 };
 
 use proctor_patch::{Body, Patch, Side};
-use proctor_types::{IMPOSSIBLE, Impossible, Source, Task, TaskId, shell_word};
+use proctor_types::{IMPOSSIBLE_ID_SUFFIX, Impossible, Source, Task, TaskId, shell_word};
 
 /// Returns the variant with one wrong expectation. If the line is in the environment, a set-up command changes it.
 /// If the test patch adds the line, it is changed in the patch. Returns `None` if the test patch changes the file
 /// but does not add the line.
 ///
 /// The variant is a native task, because a benchmark's grading procedure may use its own copy of the tests.
-pub fn impossible(task: &Task, wrong: &Impossible) -> Option<Task> {
+pub fn impossible_variant(task: &Task, wrong: &Impossible) -> Option<Task> {
     let mut variant = task.clone();
-    variant.id = TaskId::new(format!("{}{IMPOSSIBLE}", task.id));
+    variant.id = TaskId::new(format!("{}{IMPOSSIBLE_ID_SUFFIX}", task.id));
     variant.benchmark = None;
-    let file = proctor_types::file_of(&wrong.test);
+    let file = proctor_types::file_from_test_id(&wrong.test);
     match task.test_patch.as_deref().filter(|patch| changes_file(patch, file)) {
         Some(patch) => variant.test_patch = Some(replace_added_line(patch, file, wrong)?),
         None => variant.environment.setup.push(sed_command(&task.workdir, file, wrong)),
@@ -28,7 +28,7 @@ pub fn impossible(task: &Task, wrong: &Impossible) -> Option<Task> {
 }
 
 fn changes_file(patch: &str, file: &str) -> bool {
-    Patch::read(patch.as_bytes()).names().iter().any(|name| name.as_bytes() == file.as_bytes())
+    Patch::parse(patch.as_bytes()).paths().iter().any(|name| name.as_bytes() == file.as_bytes())
 }
 
 /// Returns a command that replaces the line. It uses `sed` because not every image contains `patch`.
@@ -42,8 +42,8 @@ fn sed_command(workdir: &str, file: &str, wrong: &Impossible) -> String {
 
 /// Returns the patch with one of its added lines changed.
 fn replace_added_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
-    let mut read = Patch::read(patch.as_bytes());
-    let of_file = read.files.iter_mut().find(|one| one.name().as_bytes() == file.as_bytes())?;
+    let mut read = Patch::parse(patch.as_bytes());
+    let of_file = read.files.iter_mut().find(|one| one.path().as_bytes() == file.as_bytes())?;
     // Remove the index line, because its hash no longer matches the content.
     of_file.index = None;
     let Body::Text(hunks) = &mut of_file.body else { return None };
@@ -66,7 +66,7 @@ fn replace_added_line(patch: &str, file: &str, wrong: &Impossible) -> Option<Str
 ///
 /// # Errors
 /// The current directory does not exist.
-pub fn placed(mut task: Task, base_dir: &Path) -> io::Result<Task> {
+pub fn with_absolute_paths(mut task: Task, base_dir: &Path) -> io::Result<Task> {
     let whole = |path: &mut String| -> io::Result<()> {
         let full: PathBuf = std::path::absolute(base_dir.join(&*path))?;
         *path = full.to_string_lossy().into_owned();
@@ -109,7 +109,7 @@ mod tests {
         .unwrap()
     }
 
-    fn wrong(line: usize) -> Impossible {
+    fn wrong_expectation(line: usize) -> Impossible {
         Impossible {
             of: "a-1".into(),
             test: "t/test_a.py::test_new".into(),
@@ -121,13 +121,13 @@ mod tests {
 
     #[test]
     fn impossible_changes_line_added_by_test_patch() {
-        let variant = impossible(&task(Some(TEST_PATCH)), &wrong(4)).unwrap();
+        let variant = impossible_variant(&task(Some(TEST_PATCH)), &wrong_expectation(4)).unwrap();
         let patch = variant.test_patch.unwrap();
-        assert_eq!(patch, TEST_PATCH.replace(&wrong(4).was, &wrong(4).now));
+        assert_eq!(patch, TEST_PATCH.replace(&wrong_expectation(4).was, &wrong_expectation(4).now));
         assert_eq!((variant.id.as_str(), variant.benchmark), ("a-1.impossible", None));
         assert_eq!(variant.environment.setup, Vec::<String>::new());
         assert_eq!(
-            impossible(&task(Some(TEST_PATCH)), &wrong(2)),
+            impossible_variant(&task(Some(TEST_PATCH)), &wrong_expectation(2)),
             None,
             "a line that the patch does not add"
         );
@@ -141,11 +141,11 @@ mod tests {
         std::fs::create_dir(folder.path().join("t")).unwrap();
         let file = folder.path().join("t/test_a.py");
         std::fs::write(&file, "def test_new():\n    assert new() == 'a/b'\n# last\n").unwrap();
-        let variant = impossible(&task, &wrong(2)).unwrap();
+        let variant = impossible_variant(&task, &wrong_expectation(2)).unwrap();
         let line = &variant.environment.setup[0];
         let done = std::process::Command::new("/bin/sh").args(["-c", line]).status().unwrap();
         assert!(done.success(), "{line}");
         let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(text, format!("def test_new():\n{}\n# last\n", wrong(2).now));
+        assert_eq!(text, format!("def test_new():\n{}\n# last\n", wrong_expectation(2).now));
     }
 }

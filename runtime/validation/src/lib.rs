@@ -12,10 +12,10 @@ mod impossible;
 pub mod quality;
 
 pub use attack::AttackRun;
-pub use certificate::{REDUCED, certificate_of};
+pub use certificate::{REDUCED_ARM, build_certificate};
 pub use checks::{
-    Exposure, exposed_tasks, invalid, lint_notes, never_run, not_for_gold, passes_without_gold,
-    unverified_tasks,
+    Exposure, exposed_tasks, impossible_tasks, invalid_trials, lint_notes,
+    tests_passing_without_gold, unused_entrypoints, unverified_tasks,
 };
 pub use error::ValidationError;
-pub use impossible::{impossible, placed};
+pub use impossible::{impossible_variant, with_absolute_paths};

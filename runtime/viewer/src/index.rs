@@ -11,17 +11,17 @@ use std::{
 
 use memchr::memmem;
 use proctor_forensics::runs_tests;
-use proctor_record::{BadLine, EventLine, Events, RecordError};
-use proctor_types::{Answer, UrlDecision};
+use proctor_record::{BadLine, EventLine, EventReader, RecordError};
+use proctor_types::{ModelResponse, UrlDecision};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::words::{arguments_text, words};
+use super::tool_calls::{arguments_text, words};
 use crate::html::StepRow;
 
 /// The index of a journal.
 #[derive(Debug, Clone)]
-pub struct Index {
+pub struct JournalIndex {
     journal: PathBuf,
     /// Identifies the file. A new try has a new journal.
     file: u64,
@@ -42,9 +42,9 @@ pub struct Index {
     pub last_wall: f64,
 }
 
-impl Index {
+impl JournalIndex {
     /// Reads and indexes a journal.
-    pub fn of(journal: &Path) -> Result<Self, RecordError> {
+    pub fn from_journal(journal: &Path) -> Result<Self, RecordError> {
         let mut index = Self {
             journal: journal.to_owned(),
             file: fs::metadata(journal).map_or(0, |file| file.ino()),
@@ -58,12 +58,12 @@ impl Index {
             last: 0.0,
             last_wall: 0.0,
         };
-        index.read_on()?;
+        index.read_appended()?;
         Ok(index)
     }
 
     /// Returns the trial's current activity, according to its journal.
-    pub fn now(&self) -> String {
+    pub fn current_activity(&self) -> String {
         match (&self.pending, self.rows.last()) {
             (Some(_), _) => format!("waiting for the model (step {})", self.rows.len() + 1),
             (None, Some(row)) => {
@@ -74,7 +74,7 @@ impl Index {
     }
 
     /// Whether the journal was read completely and has not grown. `None` if it was replaced by another file.
-    pub fn is_whole(&self) -> Option<bool> {
+    pub fn is_up_to_date(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
         let same = file.ino() == self.file && file.len() >= self.at;
         same.then_some(file.len() == self.at)
@@ -82,23 +82,23 @@ impl Index {
 
     /// Reads what was appended. An incomplete last line may still be in the process of being
     /// written, and is read the next time.
-    pub fn read_on(&mut self) -> Result<(), RecordError> {
-        let mut events = Events::since(&self.journal, self.at, self.lines)?;
+    pub fn read_appended(&mut self) -> Result<(), RecordError> {
+        let mut events = EventReader::open_at(&self.journal, self.at, self.lines)?;
         for line in events.by_ref() {
             match line {
                 Ok(line) => {
-                    if let Err(bad) = self.take(&line) {
+                    if let Err(bad) = self.add_line(&line) {
                         self.damage.push(bad.to_string());
                     }
                 }
                 Err(bad) => self.damage.push(bad.to_string()),
             }
         }
-        (self.at, self.lines) = (events.at(), events.lines());
+        (self.at, self.lines) = (events.offset(), events.line_count());
         Ok(())
     }
 
-    fn take(&mut self, line: &EventLine) -> Result<(), BadLine> {
+    fn add_line(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
         // No journal skips thousands of steps, so such a number is an error.
         if step > self.places.len() + self.lines + 1_000 {
@@ -110,7 +110,7 @@ impl Index {
         let place = (line.at, line.line - 1);
         if matches!(line.kind.as_str(), "model_asked" | "model_attempted") {
             let at = if line.kind == "model_asked" { line.t_mono } else { self.last };
-            let pending = self.pending.get_or_insert_with(|| PendingRequest::at(at));
+            let pending = self.pending.get_or_insert_with(|| PendingRequest::starting_at(at));
             (self.last, self.last_wall) = (line.t_mono, line.t_wall);
             if line.kind == "model_asked" {
                 return Ok(());
@@ -120,13 +120,14 @@ impl Index {
         }
         while self.rows.len() < step {
             let number = self.rows.len() as u64 + 1;
-            let pending = self.pending.take().unwrap_or_else(|| PendingRequest::at(self.last));
+            let pending =
+                self.pending.take().unwrap_or_else(|| PendingRequest::starting_at(self.last));
             self.places[number as usize].extend(pending.places);
             self.rows.push(StepRow { number, ..pending.row });
         }
         self.places[step].push(place);
         if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
-            let taken: Tree = line.part()?;
+            let taken: SnapshotHashes = line.parse_fields()?;
             self.trees.extend(
                 taken.snapshot.or(taken.base_snapshot).map(|snapshot| (line.step, snapshot)),
             );
@@ -146,19 +147,19 @@ impl Index {
     }
 
     /// Returns the lines of a step. Step 0 is everything before the first response.
-    pub fn step(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
+    pub fn step_lines(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
         let places = self.places.get(number as usize).into_iter().flatten();
         let last = number as usize == self.rows.len();
         let unanswered =
             self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.places);
         places
             .chain(unanswered)
-            .filter_map(|(at, line)| Events::since(&self.journal, *at, *line).ok()?.next())
+            .filter_map(|(at, line)| EventReader::open_at(&self.journal, *at, *line).ok()?.next())
     }
 
     /// Returns the trees of the work directory before a step, after it, and before the first step.
     /// A step without a snapshot changed nothing.
-    pub fn trees(&self, number: u64) -> Option<[&str; 3]> {
+    pub fn trees_around_step(&self, number: u64) -> Option<[&str; 3]> {
         let until = |most: u64| self.trees.iter().rev().find(|(step, _)| *step <= most);
         let (first, before) = (self.trees.first()?, until(number.checked_sub(1)?)?);
         Some([&before.1, &until(number)?.1, &first.1])
@@ -172,20 +173,20 @@ struct PendingRequest {
 }
 
 impl PendingRequest {
-    fn at(at: f64) -> Self {
+    fn starting_at(at: f64) -> Self {
         Self { row: StepRow { at, ..StepRow::default() }, places: Vec::new() }
     }
 }
 
 #[derive(Deserialize)]
-struct Tree {
+struct SnapshotHashes {
     snapshot: Option<String>,
     base_snapshot: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ModelAnswer {
-    answer: Answer,
+struct ModelResponsePart {
+    answer: ModelResponse,
 }
 
 #[derive(Deserialize)]
@@ -205,7 +206,7 @@ impl ToolResult {
     /// Reads a line. The output is only hashed and may be a megabyte, so the other fields are parsed
     /// without it. This relies on the order in which Proctor writes the fields. A line with another
     /// order is parsed completely.
-    fn of(line: &EventLine) -> Result<(Self, u64), BadLine> {
+    fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT: &[u8] = b",\"shown\":";
         const AFTER: &[u8] = b",\"full\":";
         // Neither can occur within a string, because quotes are escaped there.
@@ -219,7 +220,7 @@ impl ToolResult {
                 return Ok((returned, hash(&&json[from..to])));
             }
         }
-        Ok((line.part()?, hash(&json)))
+        Ok((line.parse_fields()?, hash(&json)))
     }
 }
 
@@ -256,9 +257,9 @@ fn hash(value: &impl Hash) -> u64 {
 
 fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     match line.kind.as_str() {
-        "model_answered" => add_answer(row, &line.part::<ModelAnswer>()?.answer),
+        "model_answered" => add_answer(row, &line.parse_fields::<ModelResponsePart>()?.answer),
         "tool_called" => {
-            let ToolCall { name, arguments } = line.part()?;
+            let ToolCall { name, arguments } = line.parse_fields()?;
             // The response already named the call; a client's own tools appear only in this event.
             let call = words(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
@@ -268,28 +269,29 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             row.tests |= runs_tests(&arguments).unwrap_or(false);
         }
         "tool_returned" => {
-            let (ToolResult { exit_status, seconds, malformed }, seen) = ToolResult::of(line)?;
+            let (ToolResult { exit_status, seconds, malformed }, seen) =
+                ToolResult::parse_line(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
             row.seen = hash(&(row.seen, seen));
         }
         "snapshot_taken" => {
-            let SnapshotCounts { changed, removed } = line.part()?;
+            let SnapshotCounts { changed, removed } = line.parse_fields()?;
             row.changed += changed + removed;
         }
         "url_requested" => {
-            let UrlRequest { decision } = line.part()?;
+            let UrlRequest { decision } = line.parse_fields()?;
             row.requests += 1;
             row.denied += u64::from(decision == UrlDecision::Denied);
         }
         "model_attempted" => {
-            let sent: SendAttempt = line.part()?;
+            let sent: SendAttempt = line.parse_fields()?;
             row.resends += u64::from(sent.error.is_some());
             row.waited_seconds += sent.wait_seconds + sent.queued_seconds;
             row.model_seconds += sent.seconds.unwrap_or_default();
         }
         "trial_resumed" => {
-            let ResumePoint { whole_steps } = line.part()?;
+            let ResumePoint { whole_steps } = line.parse_fields()?;
             // The results of the step's calls are discarded, because the calls run again.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
@@ -300,7 +302,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     Ok(())
 }
 
-fn add_answer(row: &mut StepRow, answer: &Answer) {
+fn add_answer(row: &mut StepRow, answer: &ModelResponse) {
     (row.input, row.output) = (answer.usage.input, answer.usage.output);
     row.cost_usd = answer.cost_usd;
     row.did = answer.tool_calls.iter().map(|call| words(&call.name, &call.arguments)).collect();

@@ -5,7 +5,7 @@ const MAX_LINES: usize = 40;
 
 /// Returns the section of a failed test, as pytest prints it, or else the lines that mention the
 /// test. Empty if the log does not mention it.
-pub fn about(log: &str, test: &str) -> String {
+pub fn test_section(log: &str, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
     let lines: Vec<&str> = log.lines().collect();
@@ -24,14 +24,14 @@ pub fn about(log: &str, test: &str) -> String {
         let rest = &lines[at + 1..];
         let end = rest.iter().position(|line| is_head(line) || is_rule(line));
         let section = &rest[..end.unwrap_or(rest.len())];
-        return cut_start(section);
+        return keep_last_lines(section);
     }
     let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
-    cut_start(&named)
+    keep_last_lines(&named)
 }
 
 /// Cuts the start of a section, because its end has the reason for the failure.
-fn cut_start(lines: &[&str]) -> String {
+fn keep_last_lines(lines: &[&str]) -> String {
     let gone = lines.len().saturating_sub(MAX_LINES);
     let kept = lines[gone..].join("\n");
     match gone {
@@ -42,28 +42,31 @@ fn cut_start(lines: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::about;
+    use super::test_section;
 
     #[test]
-    fn about_finds_failure_by_heading_or_id() {
+    fn test_section_is_found_by_heading_or_id() {
         let log = "____ test_a[1] ____\n\nE  assert 1 == 2\n\na.py:3: AssertionError\n____ T.test_b ____\nE  boom\n\
                    ===== short test summary info =====\nFAILED a.py::test_a[1] - assert 1 == 2\n";
-        assert_eq!(about(log, "a.py::test_a[1]"), "\nE  assert 1 == 2\n\na.py:3: AssertionError");
-        assert_eq!(about(log, "a.py::T::test_b"), "E  boom");
         assert_eq!(
-            about("ERROR a.py::test_c - no module", "a.py::test_c"),
+            test_section(log, "a.py::test_a[1]"),
+            "\nE  assert 1 == 2\n\na.py:3: AssertionError"
+        );
+        assert_eq!(test_section(log, "a.py::T::test_b"), "E  boom");
+        assert_eq!(
+            test_section("ERROR a.py::test_c - no module", "a.py::test_c"),
             "ERROR a.py::test_c - no module"
         );
         let log_of_none = "=== ERRORS ===\n____ ERROR collecting t/a.py ____\nE   ImportError: cannot import name 'f'\n\
                            === short test summary info ===\nERROR t/a.py\n";
         assert_eq!(
-            about(log_of_none, "t/a.py::test_a[1]"),
+            test_section(log_of_none, "t/a.py::test_a[1]"),
             "E   ImportError: cannot import name 'f'"
         );
-        assert_eq!(about(log_of_none, "t/b.py::test_a"), "");
-        assert_eq!(about(log, "a.py::test_z"), "");
+        assert_eq!(test_section(log_of_none, "t/b.py::test_a"), "");
+        assert_eq!(test_section(log, "a.py::test_z"), "");
         let long = format!("____ test_a ____\n{}E  last", "line\n".repeat(100));
-        assert!(about(&long, "test_a").starts_with("[61 lines omitted]\n"));
-        assert!(about(&long, "test_a").ends_with("E  last"));
+        assert!(test_section(&long, "test_a").starts_with("[61 lines omitted]\n"));
+        assert!(test_section(&long, "test_a").ends_with("E  last"));
     }
 }

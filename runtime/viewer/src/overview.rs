@@ -6,18 +6,18 @@ use std::{
 };
 
 use proctor_report::{ArmReport, TaskReport, findings, percent};
-use proctor_types::{Arm, RunTask, plural, visible_line};
+use proctor_types::{Arm, RunTask, escape_unprintable_line, plural};
 
 use super::{
-    Found,
-    place::{Form, Query, encoded},
-    planned,
-    results::Read,
-    shown::Shown,
+    PlannedTrial,
+    address::{AddressForm, Query, percent_encode},
+    planned_trials,
+    results::RunResults,
+    viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Cell, Choices, Filter, Matrix, Overview, Row},
+    html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview},
 };
 
 /// Number of trials per page. Trials of one task stay together.
@@ -29,20 +29,20 @@ const MAX_RUNNING_LISTED: usize = 12;
 struct Group<'a> {
     run: usize,
     task: &'a str,
-    cells: Vec<Vec<Cell>>,
+    cells: Vec<Vec<MatrixCell>>,
     count: usize,
     resolved: usize,
 }
 
-pub fn filter_of(query: &Query) -> Filter {
-    let text = |name| query.one(name).to_owned();
+pub fn filter_from_query(query: &Query) -> Filter {
+    let text = |name| query.first_value(name).to_owned();
     Filter {
         text: text("text"),
         arm: text("arm"),
         outcome: text("outcome"),
         reason: text("reason"),
         sort: text("sort"),
-        page: query.one("page").parse().unwrap_or(1).max(1),
+        page: query.first_value("page").parse().unwrap_or(1).max(1),
     }
 }
 
@@ -56,27 +56,28 @@ fn filter_url(filter: &Filter) -> String {
         ("sort", &filter.sort),
     ];
     let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-    let given: String = given.map(|(name, value)| format!("{name}={}&", encoded(value))).collect();
+    let given: String =
+        given.map(|(name, value)| format!("{name}={}&", percent_encode(value))).collect();
     format!("?{given}page=")
 }
 
 /// Returns the first page. `whole` puts everything on one page, for a file.
 pub fn overview(
-    runs: &[Shown],
+    runs: &[ViewedRun],
     mut filter: Filter,
-    form: Form,
+    form: AddressForm,
     whole: bool,
 ) -> Result<Overview, ViewError> {
-    let read = runs.iter().map(Shown::read).collect::<Result<Vec<_>, _>>()?;
+    let read = runs.iter().map(ViewedRun::current_results).collect::<Result<Vec<_>, _>>()?;
     let mut counts = FilterCounts::default();
     let mut groups = Vec::new();
     for (at, (run, read)) in runs.iter().zip(&read).enumerate() {
-        groups.extend(counts.groups(at, run, read, &filter, form));
+        groups.extend(counts.filter_groups(at, run, read, &filter, form));
     }
     match filter.sort.as_str() {
         "task" => groups.sort_by(|a, b| a.task.cmp(b.task)),
-        "least" => groups.sort_by(|a, b| share(a).total_cmp(&share(b))),
-        "most" => groups.sort_by(|a, b| share(b).total_cmp(&share(a))),
+        "least" => groups.sort_by(|a, b| resolved_share(a).total_cmp(&resolved_share(b))),
+        "most" => groups.sort_by(|a, b| resolved_share(b).total_cmp(&resolved_share(a))),
         _ => {}
     }
     let (mut pages, mut on_it) = (1, 0);
@@ -89,24 +90,29 @@ pub fn overview(
         page_of.push(pages);
     }
     filter.page = filter.page.min(pages);
-    let mut rows: Vec<Vec<Row>> = runs.iter().map(|_| Vec::new()).collect();
+    let mut rows: Vec<Vec<MatrixRow>> = runs.iter().map(|_| Vec::new()).collect();
     for (group, page) in groups.into_iter().zip(page_of) {
         if page == filter.page {
             let several = counts.of_task.get(group.task).copied().unwrap_or_default() > 1;
-            let beside = if several { form.beside(group.task) } else { String::new() };
-            rows[group.run].push(Row { task: group.task.to_owned(), beside, cells: group.cells });
+            let beside =
+                if several { form.side_by_side_address(group.task) } else { String::new() };
+            rows[group.run].push(MatrixRow {
+                task: group.task.to_owned(),
+                beside,
+                cells: group.cells,
+            });
         }
     }
     let mut matrices = Vec::new();
     let mut live = false;
     for ((run, read), rows) in runs.iter().zip(&read).zip(rows) {
-        let (state, going_on, more) = state(run, read, form)?;
+        let (state, going_on, more) = run_state(run, read, form)?;
         live |= more;
         matrices.push(Matrix {
             run: run.name.clone(),
             state,
             going_on,
-            arms: arms(run, read),
+            arms: arm_results(run, read),
             rows,
             findings: findings(&read.report),
         });
@@ -117,17 +123,17 @@ pub fn overview(
         filter,
         shown: counts.shown,
         of: counts.of,
-        choices: counts.choices(),
+        choices: counts.into_options(),
         pages,
         live,
     })
 }
 
-fn share(group: &Group<'_>) -> f64 {
+fn resolved_share(group: &Group<'_>) -> f64 {
     group.resolved as f64 / group.count.max(1) as f64
 }
 
-fn arms(run: &Shown, read: &Read) -> Vec<(String, String)> {
+fn arm_results(run: &ViewedRun, read: &RunResults) -> Vec<(String, String)> {
     let arms = run.record.arms.iter().map(|arm| {
         let told = read.report.arms.iter().find(|one| one.arm == arm.id);
         (arm.name.clone(), told.map(arm_result).unwrap_or_default())
@@ -153,13 +159,13 @@ struct FilterCounts {
 }
 
 impl FilterCounts {
-    fn groups<'a>(
+    fn filter_groups<'a>(
         &mut self,
         at: usize,
-        run: &'a Shown,
-        read: &Read,
+        run: &'a ViewedRun,
+        read: &RunResults,
         filter: &Filter,
-        form: Form,
+        form: AddressForm,
     ) -> Vec<Group<'a>> {
         let record = &run.record;
         let wanted: Vec<String> =
@@ -175,7 +181,7 @@ impl FilterCounts {
                 resolved: 0,
             })
             .collect();
-        let places = planned(record);
+        let places = planned_trials(record);
         // Look tasks up by memory address, which is faster than by name for ten thousand trials.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
@@ -185,7 +191,7 @@ impl FilterCounts {
             let is_it = |one: &Arm| std::ptr::eq(one, found.arm);
             let Some(arm) = record.arms.iter().position(is_it) else { continue };
             let cell = cell(found, report, *begun, run.number, form);
-            self.count(&cell, found);
+            self.count_cell(&cell, found);
             let fits = |asked: &str, has: &str| asked.is_empty() || asked == has;
             let outcome = fits(&filter.outcome, cell.word) || filter.outcome == cell.ending;
             let all = || {
@@ -202,7 +208,7 @@ impl FilterCounts {
             };
             if !(outcome
                 && text
-                && fits(&filter.arm, &visible_line(&found.arm.name))
+                && fits(&filter.arm, &escape_unprintable_line(&found.arm.name))
                 && fits(&filter.reason, &cell.reason))
             {
                 continue;
@@ -216,10 +222,10 @@ impl FilterCounts {
         groups
     }
 
-    fn count(&mut self, cell: &Cell, found: &Found<'_>) {
+    fn count_cell(&mut self, cell: &MatrixCell, found: &PlannedTrial<'_>) {
         self.of += 1;
         *self.of_task.entry(found.task.task.id.to_string()).or_default() += 1;
-        *self.arms.entry(visible_line(&found.arm.name)).or_default() += 1;
+        *self.arms.entry(escape_unprintable_line(&found.arm.name)).or_default() += 1;
         *self.words.entry(cell.word).or_default() += 1;
         *self.endings.entry(cell.ending.clone()).or_default() += 1;
         if !cell.reason.is_empty() {
@@ -227,9 +233,9 @@ impl FilterCounts {
         }
     }
 
-    fn choices(self) -> Choices {
+    fn into_options(self) -> FilterOptions {
         let words = self.words.into_iter().map(|(word, count)| (word.to_owned(), count));
-        Choices {
+        FilterOptions {
             arms: self.arms.into_iter().collect(),
             outcomes: words.chain(self.endings).collect(),
             reasons: self.reasons.into_iter().collect(),
@@ -237,10 +243,16 @@ impl FilterCounts {
     }
 }
 
-fn cell(found: &Found<'_>, report: &TaskReport, begun: bool, run: usize, form: Form) -> Cell {
-    let (word, class) = word_of(report.resolved);
-    Cell {
-        href: form.trial(run, found),
+fn cell(
+    found: &PlannedTrial<'_>,
+    report: &TaskReport,
+    begun: bool,
+    run: usize,
+    form: AddressForm,
+) -> MatrixCell {
+    let (word, class) = verdict_word(report.resolved);
+    MatrixCell {
+        href: form.trial_address(run, found),
         attempt: found.attempt,
         word,
         class,
@@ -254,7 +266,7 @@ fn cell(found: &Found<'_>, report: &TaskReport, begun: bool, run: usize, form: F
 }
 
 /// Returns a verdict in words, and its CSS class.
-pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
+pub fn verdict_word(resolved: Option<bool>) -> (&'static str, &'static str) {
     match resolved {
         Some(true) => ("resolved", "yes"),
         Some(false) => ("not resolved", "no"),
@@ -263,9 +275,9 @@ pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
 }
 
 /// A run's progress as a sentence, its running trials, and whether the page will still change.
-type State = (String, Vec<(String, String)>, bool);
+type RunState = (String, Vec<(String, String)>, bool);
 
-fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
+fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<RunState, ViewError> {
     let of = read.results.len();
     let ended = read.results.iter().filter(|one| one.outcome.is_some()).count();
     let graded = read.results.iter().filter(|one| one.verdict.is_some()).count();
@@ -287,15 +299,15 @@ fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
     }
     let mut going_on = Vec::new();
     let mut last = 0.0_f64;
-    let all = planned(&run.record);
+    let all = planned_trials(&run.record);
     let begun = all.iter().zip(&read.results).zip(&read.begun);
     let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
     for ((found, _), _) in begun.take(MAX_RUNNING_LISTED) {
-        if let Some(index) = run.index(found)? {
+        if let Some(index) = run.current_index(found)? {
             last = last.max(index.last_wall);
             going_on.push((
-                form.trial(run.number, found),
-                format!("{}: {}", found.name(), index.now()),
+                form.trial_address(run.number, found),
+                format!("{}: {}", found.name(), index.current_activity()),
             ));
         }
     }

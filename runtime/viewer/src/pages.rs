@@ -3,24 +3,21 @@
 use std::path::PathBuf;
 
 use proctor_record::RunDir;
-use proctor_report::{TrialResult, result_of_trial};
+use proctor_report::{TrialResult, read_trial_result};
 
 use super::{
-    Found, Index,
-    beside::beside,
-    gold_of, labels_of,
-    overview::{filter_of, overview},
-    patch_of,
-    place::{Form, Query, parts},
-    planned,
-    search::{for_test, search},
-    shown::Shown,
-    step, trial,
-    workspace::workspace,
+    JournalIndex, PlannedTrial,
+    address::{AddressForm, Query, split_address},
+    overview::{filter_from_query, overview},
+    planned_trials, read_labels, read_patch, read_step, read_trial, reference_patch,
+    search::{search, test_search_address},
+    side_by_side::load_side_by_side,
+    viewed_run::ViewedRun,
+    workspace::load_workspace,
 };
 use crate::{
     ViewError,
-    html::{self, FILES, Links, Trial, whole},
+    html::{self, ASSETS, Links, Trial, join_pieces},
 };
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -29,7 +26,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The runs of a viewer.
 pub struct Pages {
-    pub(super) runs: Vec<Shown>,
+    pub(super) runs: Vec<ViewedRun>,
 }
 
 /// The content of an address.
@@ -47,14 +44,14 @@ impl Page {
 
 impl Pages {
     pub fn open(runs: &[PathBuf]) -> Result<Self, ViewError> {
-        let runs = runs.iter().zip(1..).map(|(path, number)| Shown::open(path, number));
+        let runs = runs.iter().zip(1..).map(|(path, number)| ViewedRun::open(path, number));
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
     /// Reads the results of every run. A run that cannot be read is reported on its page.
-    pub fn read_ahead(&self) {
+    pub fn preload(&self) {
         for run in &self.runs {
-            let _ = run.read();
+            let _ = run.current_results();
         }
     }
 
@@ -68,28 +65,30 @@ impl Pages {
     /// - `search`
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
-        if let Some((_, kind, texts)) = FILES.iter().find(|(name, _, _)| *name == path) {
-            return Ok(Some(Page { kind, body: whole(texts).into_bytes() }));
+        if let Some((_, kind, texts)) = ASSETS.iter().find(|(name, _, _)| *name == path) {
+            return Ok(Some(Page { kind, body: join_pieces(texts).into_bytes() }));
         }
-        let (parts, query) = (parts(path), Query::of(query));
+        let (parts, query) = (split_address(path), Query::parse(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let links = Links { root, served: true, ..Links::default() };
         let page = match parts.as_slice() {
             [""] => {
-                let told = overview(&self.runs, filter_of(&query), Form::Served, false)?;
-                Some(html::matrix(&told, &links)?)
+                let told =
+                    overview(&self.runs, filter_from_query(&query), AddressForm::Served, false)?;
+                Some(html::render_matrix(&told, &links)?)
             }
-            ["search"] => Some(html::search(&search(&self.runs, &query)?, &links)?),
-            ["beside", task] => self.beside(task, &query, &links)?,
+            ["search"] => Some(html::render_search(&search(&self.runs, &query)?, &links)?),
+            ["beside", task] => self.side_by_side_page(task, &query, &links)?,
             [run, task, arm, attempt, rest @ ..] => {
                 let Some((shown, found)) = self.find(run, task, arm, attempt) else {
                     return Ok(None);
                 };
-                let here = format!("{root}{}", Form::Served.trial(shown.number, &found));
+                let here =
+                    format!("{root}{}", AddressForm::Served.trial_address(shown.number, &found));
                 let links = Links { here: &here, ..links };
                 match rest {
                     [] => {
-                        let several = self.trials_of(task) > 1;
+                        let several = self.trial_count(task) > 1;
                         Some(trial_page(shown, found, &links, several)?)
                     }
                     ["step", number] => match number.parse() {
@@ -105,30 +104,41 @@ impl Pages {
         Ok(page.map(Page::html))
     }
 
-    fn find(&self, run: &str, task: &str, arm: &str, attempt: &str) -> Option<(&Shown, Found<'_>)> {
+    fn find(
+        &self,
+        run: &str,
+        task: &str,
+        arm: &str,
+        attempt: &str,
+    ) -> Option<(&ViewedRun, PlannedTrial<'_>)> {
         let shown = self.runs.get(run.parse::<usize>().ok()?.checked_sub(1)?)?;
         Some((shown, shown.find(task, arm, attempt)?))
     }
 
-    fn beside(
+    fn side_by_side_page(
         &self,
         task: &str,
         query: &Query,
         links: &Links<'_>,
     ) -> Result<Option<String>, ViewError> {
-        let named: Vec<&str> = query.all("trial").collect();
-        let Some((sides, choices)) = beside(&self.runs, task, &named, Form::Served)? else {
+        let named: Vec<&str> = query.values("trial").collect();
+        let Some((sides, choices)) =
+            load_side_by_side(&self.runs, task, &named, AddressForm::Served)?
+        else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, Form::Served.beside(task));
+        let here = format!("{}{}", links.root, AddressForm::Served.side_by_side_address(task));
         let links = Links { here: &here, ..*links };
-        Ok(Some(html::beside(task, &sides, &choices, &links)?))
+        Ok(Some(html::render_side_by_side(task, &sides, &choices, &links)?))
     }
 
     /// Returns the number of a task's trials, in all runs.
-    pub(super) fn trials_of(&self, task: &str) -> usize {
-        let of = |run: &Shown| {
-            planned(&run.record).iter().filter(|one| one.task.task.id.as_str() == task).count()
+    pub(super) fn trial_count(&self, task: &str) -> usize {
+        let of = |run: &ViewedRun| {
+            planned_trials(&run.record)
+                .iter()
+                .filter(|one| one.task.task.id.as_str() == task)
+                .count()
         };
         self.runs.iter().map(of).sum()
     }
@@ -136,15 +146,15 @@ impl Pages {
 
 /// Reads a trial, adds the links of its page, and returns whether it is running.
 pub(super) fn load_trial(
-    shown: &Shown,
-    found: Found<'_>,
-    index: Option<&Index>,
+    shown: &ViewedRun,
+    found: PlannedTrial<'_>,
+    index: Option<&JournalIndex>,
 ) -> Result<(Trial, bool), ViewError> {
-    let run = RunDir::view(&shown.path)?;
-    let result = result_of_trial(&run, &found);
-    let mut told = trial(&run, &shown.name, found, &result, index)?;
+    let run = RunDir::open_read_only(&shown.path)?;
+    let result = read_trial_result(&run, &found);
+    let mut told = read_trial(&run, &shown.name, found, &result, index)?;
     for test in told.tests.iter_mut().filter(|test| !test.passed) {
-        test.speaks = for_test(shown.number, &found, &test.id);
+        test.speaks = test_search_address(shown.number, &found, &test.id);
     }
     Ok((told, is_running(&result)))
 }
@@ -155,49 +165,53 @@ fn is_running(result: &TrialResult) -> bool {
 }
 
 fn trial_page(
-    shown: &Shown,
-    found: Found<'_>,
+    shown: &ViewedRun,
+    found: PlannedTrial<'_>,
     links: &Links<'_>,
     several: bool,
 ) -> Result<String, ViewError> {
-    let run = RunDir::view(&shown.path)?;
-    let index = shown.index(&found)?;
+    let run = RunDir::open_read_only(&shown.path)?;
+    let index = shown.current_index(&found)?;
     let (mut told, live) = load_trial(shown, found, index.as_deref())?;
     if several {
-        told.beside = Form::Served.beside(found.task.task.id.as_str());
+        told.beside = AddressForm::Served.side_by_side_address(found.task.task.id.as_str());
     }
-    let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
-    Ok(html::trial(&told, links, &patch, &gold, live)?)
+    let (patch, gold) = (read_patch(&run, found), reference_patch(found.task));
+    Ok(html::render_trial(&told, links, &patch, &gold, live)?)
 }
 
 pub(super) fn step_page(
-    shown: &Shown,
-    found: Found<'_>,
+    shown: &ViewedRun,
+    found: PlannedTrial<'_>,
     number: u64,
     query: Option<&Query>,
     links: &Links<'_>,
 ) -> Result<Option<String>, ViewError> {
-    let Some(index) = shown.index(&found)? else { return Ok(None) };
-    let run = RunDir::view(&shown.path)?;
-    let dir = run.trial_path(&found.id());
-    let Some(mut told) = step(&index, &run.blobs_of(&dir), number) else { return Ok(None) };
-    told.labels = labels_of(&run, found, Some(number));
+    let Some(index) = shown.current_index(&found)? else { return Ok(None) };
+    let run = RunDir::open_read_only(&shown.path)?;
+    let dir = run.trial_dir(&found.id());
+    let Some(mut told) = read_step(&index, &run.trial_blobs(&dir), number) else { return Ok(None) };
+    told.labels = read_labels(&run, found, Some(number));
     if let Some(query) = query {
         // A damaged tree does not affect the rest of the page.
-        match workspace(&index, &run.blobs_of(&dir), number, query) {
+        match load_workspace(&index, &run.trial_blobs(&dir), number, query) {
             Ok(folder) => told.workspace = folder,
             Err(error) => told.notes.push(error.to_string()),
         }
     }
-    let live = !dir.outcome().exists();
-    Ok(Some(html::step(&told, &found.name(), &index.rows, links, live)?))
+    let live = !dir.outcome_path().exists();
+    Ok(Some(html::render_step(&told, &found.name(), &index.rows, links, live)?))
 }
 
 /// Returns exact bytes from the record: a request, a response, or a complete output.
-fn bytes(shown: &Shown, found: Found<'_>, hash: &str) -> Result<Option<Page>, ViewError> {
+fn bytes(
+    shown: &ViewedRun,
+    found: PlannedTrial<'_>,
+    hash: &str,
+) -> Result<Option<Page>, ViewError> {
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
-    let run = RunDir::view(&shown.path)?;
-    let blobs = run.blobs_of(&run.trial_path(&found.id()));
+    let run = RunDir::open_read_only(&shown.path)?;
+    let blobs = run.trial_blobs(&run.trial_dir(&found.id()));
     if !is_hash || !blobs.has(hash) {
         return Ok(None);
     }

@@ -2,48 +2,48 @@
 
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
-use proctor_report::{TrialResult, build};
-use proctor_types::{RunTask, Spent, TestGroup, Verdict};
+use proctor_report::{TrialResult, build_report};
+use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
-use super::{Found, Index, log};
+use super::{JournalIndex, PlannedTrial, log};
 use crate::{
     ViewError,
-    html::{Cap, CapKind, Said, StepRow, TestLine, Trial},
+    html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
 };
 
 /// Maximum number of bytes read from a log. They are read from its end, where failures are.
 const MAX_LOG_BYTES: usize = 16 << 20;
 
 /// Reads a trial, except for the contents of its steps.
-pub fn trial(
+pub fn read_trial(
     run: &RunDir,
     name: &str,
-    found: Found<'_>,
+    found: PlannedTrial<'_>,
     result: &TrialResult,
-    index: Option<&Index>,
+    index: Option<&JournalIndex>,
 ) -> Result<Trial, ViewError> {
-    let dir = run.trial_path(&found.id());
-    let journal = dir.trajectory();
+    let dir = run.trial_dir(&found.id());
+    let journal = dir.trajectory_path();
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
     damage.extend(result.damage.iter().cloned());
-    let report = build(vec![result.clone()]);
+    let report = build_report(vec![result.clone()]);
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
     // For a running trial, add up what its steps have used so far.
-    let so_far = |steps: &[StepRow]| Spent {
+    let so_far = |steps: &[StepRow]| Spending {
         input_tokens: steps.iter().map(|step| step.input).sum(),
         output_tokens: steps.iter().map(|step| step.output).sum(),
         cost_usd: steps.iter().filter_map(|step| step.cost_usd).sum(),
         unpriced: steps.iter().any(|step| step.number > 0 && step.cost_usd.is_none()),
-        ..Spent::default()
+        ..Spending::default()
     };
     let spent = outcome.map_or_else(|| so_far(&steps), |outcome| outcome.spent);
     let begun = outcome.is_some() || !steps.is_empty();
     let so_far = steps.last().map_or(0.0, |step| step.at + step.seconds);
     let mut files = vec![dir.path().to_owned()];
     files.extend(
-        [journal, dir.patch(), dir.outcome(), dir.verdict(), dir.grade()]
+        [journal, dir.patch_path(), dir.outcome_path(), dir.verdict_path(), dir.grading_dir()]
             .into_iter()
             .filter(|path| path.exists()),
     );
@@ -53,7 +53,7 @@ pub fn trial(
         why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
     }
     Ok(Trial {
-        labels: labels_of(run, found, None),
+        labels: read_labels(run, found, None),
         run: name.to_owned(),
         task: found.task.task.id.to_string(),
         arm: found.arm.name.clone(),
@@ -67,7 +67,7 @@ pub fn trial(
         why,
         interruptions: outcome
             .map(|one| &one.interruptions)
-            .filter(|all| !all.is_none())
+            .filter(|all| !all.is_empty())
             .map(ToString::to_string)
             .unwrap_or_default(),
         integrity: verdict.map(|verdict| verdict.integrity.to_string()).unwrap_or_default(),
@@ -82,16 +82,16 @@ pub fn trial(
         output: spent.output_tokens,
         cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
         wall_seconds: outcome.map_or(so_far, |outcome| outcome.wall_seconds),
-        limits: limits(found),
-        caps: caps(found),
+        limits: format_limits(found),
+        caps: chart_limits(found),
         beside: String::new(),
-        tests: verdict.map(|verdict| tests(verdict, &log_of(&dir))).unwrap_or_default(),
+        tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
         damage,
         files: files.iter().map(|path| path.display().to_string()).collect(),
     })
 }
 
-fn limits(found: Found<'_>) -> Vec<String> {
+fn format_limits(found: PlannedTrial<'_>) -> Vec<String> {
     let budget = serde_json::to_value(&found.arm.budget).unwrap_or_default();
     let fields = budget.as_object().cloned().unwrap_or_default();
     let numbers = fields.into_iter().filter(|(_, value)| value.is_number());
@@ -99,32 +99,32 @@ fn limits(found: Found<'_>) -> Vec<String> {
 }
 
 /// Returns the limits that can be computed from steps.
-fn caps(found: Found<'_>) -> Vec<Cap> {
+fn chart_limits(found: PlannedTrial<'_>) -> Vec<ChartLimit> {
     let budget = &found.arm.budget;
     let whole = |number: Option<u64>| number.map(|number| number as f64);
     [
-        (CapKind::Steps, whole(budget.steps)),
-        (CapKind::InputTokens, whole(budget.input_tokens)),
-        (CapKind::OutputTokens, whole(budget.output_tokens)),
-        (CapKind::TotalTokens, whole(budget.total_tokens)),
-        (CapKind::Cost, budget.cost_usd),
-        (CapKind::WallSeconds, budget.wall_seconds),
-        (CapKind::WorkingSeconds, budget.working_seconds),
-        (CapKind::ToolSeconds, budget.tool_seconds),
+        (ChartLimitKind::Steps, whole(budget.steps)),
+        (ChartLimitKind::InputTokens, whole(budget.input_tokens)),
+        (ChartLimitKind::OutputTokens, whole(budget.output_tokens)),
+        (ChartLimitKind::TotalTokens, whole(budget.total_tokens)),
+        (ChartLimitKind::Cost, budget.cost_usd),
+        (ChartLimitKind::WallSeconds, budget.wall_seconds),
+        (ChartLimitKind::WorkingSeconds, budget.working_seconds),
+        (ChartLimitKind::ToolSeconds, budget.tool_seconds),
     ]
     .into_iter()
-    .filter_map(|(kind, most)| Some(Cap { kind, most: most? }))
+    .filter_map(|(kind, most)| Some(ChartLimit { kind, most: most? }))
     .collect()
 }
 
-fn log_of(dir: &TrialDir) -> String {
+fn read_log_tail(dir: &TrialDir) -> String {
     let bytes = dir.read_log();
     let from = bytes.len().saturating_sub(MAX_LOG_BYTES);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
 /// Lists failed tests first. Within each kind, tests are in task order.
-fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
+fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     let mut lines = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
         let ids = if passed { &group.passed } else { &group.failed };
@@ -133,7 +133,7 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
             id: id.clone(),
             status: verdict.tests.get(id).map(ToString::to_string).unwrap_or_default(),
             passed,
-            log: if passed { String::new() } else { log::about(log, id) },
+            log: if passed { String::new() } else { log::test_section(log, id) },
             speaks: String::new(),
         }));
     };
@@ -145,12 +145,12 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
 }
 
 /// Returns people's labels of a trial and its steps, or of one step. Invalid labels are ignored here.
-pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said> {
+pub fn read_labels(run: &RunDir, found: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
     let id = found.id();
     let mut labels = run.labels().standing;
     labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));
     labels.sort_by_key(|label| label.step);
-    let said = labels.into_iter().map(|label| Said {
+    let said = labels.into_iter().map(|label| ShownLabel {
         step: label.step,
         label: label.label,
         comment: label.comment.unwrap_or_default(),
@@ -159,14 +159,14 @@ pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said>
 }
 
 /// Returns the patch of a trial as text, or an empty string without a patch.
-pub fn patch_of(run: &RunDir, found: Found<'_>) -> String {
-    let patch = run.trial_path(&found.id()).read_patch().ok().flatten().unwrap_or_default();
+pub fn read_patch(run: &RunDir, found: PlannedTrial<'_>) -> String {
+    let patch = run.trial_dir(&found.id()).read_patch().ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&patch).into_owned()
 }
 
 /// Returns the patch to compare with: gold, or the reversed mask. Empty if there is neither.
-pub fn gold_of(task: &RunTask) -> String {
-    let mask = || Patch::read(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
+pub fn reference_patch(task: &RunTask) -> String {
+    let mask = || Patch::parse(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
     match &task.task.gold {
         Some(gold) => gold.clone(),
         None => mask()

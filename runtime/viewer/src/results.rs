@@ -9,33 +9,33 @@ use std::{
 };
 
 use proctor_record::RunDir;
-use proctor_report::{Report, TrialResult, build, result_of_trial, results_of};
+use proctor_report::{Report, TrialResult, build_report, read_results, read_trial_result};
 use proctor_types::RunRecord;
 
-use super::planned;
+use super::planned_trials;
 use crate::ViewError;
 
 /// The results that were read from a run.
 #[derive(Debug)]
-pub struct Read {
+pub struct RunResults {
     /// In plan order, as in the report.
     pub results: Vec<TrialResult>,
     pub report: Report,
     /// Whether each trial has started.
     pub begun: Vec<bool>,
-    stamps: Vec<Stamp>,
+    stamps: Vec<FileStamps>,
 }
 
 /// Modification time and size of a trial's outcome and verdict. `None` if the file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileStamps {
     outcome: Option<(i64, i64, u64)>,
     verdict: Option<(i64, i64, u64)>,
     begun: bool,
 }
 
-impl Stamp {
-    fn of(path: &Path) -> Option<(i64, i64, u64)> {
+impl FileStamps {
+    fn read_stamp(path: &Path) -> Option<(i64, i64, u64)> {
         let file = fs::metadata(path).ok()?;
         Some((file.mtime(), file.mtime_nsec(), file.len()))
     }
@@ -43,36 +43,36 @@ impl Stamp {
 
 /// The results of one run, cached between reads.
 #[derive(Debug, Default)]
-pub struct Results(Mutex<Option<Arc<Read>>>);
+pub struct ResultsCache(Mutex<Option<Arc<RunResults>>>);
 
-impl Results {
-    pub fn now(&self, path: &Path, record: &RunRecord) -> Result<Arc<Read>, ViewError> {
+impl ResultsCache {
+    pub fn current(&self, path: &Path, record: &RunRecord) -> Result<Arc<RunResults>, ViewError> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let run = RunDir::view(path)?;
-        let planned = planned(record);
-        let stamp = |found: &super::Found<'_>| {
-            let dir = run.trial_path(&found.id());
-            let outcome = Stamp::of(&dir.outcome());
+        let run = RunDir::open_read_only(path)?;
+        let planned = planned_trials(record);
+        let stamp = |found: &super::PlannedTrial<'_>| {
+            let dir = run.trial_dir(&found.id());
+            let outcome = FileStamps::read_stamp(&dir.outcome_path());
             // A finished trial also has a journal, so skip the second lookup.
-            let begun = outcome.is_some() || dir.trajectory().exists();
-            Stamp { outcome, verdict: Stamp::of(&dir.verdict()), begun }
+            let begun = outcome.is_some() || dir.trajectory_path().exists();
+            FileStamps { outcome, verdict: FileStamps::read_stamp(&dir.verdict_path()), begun }
         };
-        let stamps: Vec<Stamp> = planned.iter().map(stamp).collect();
+        let stamps: Vec<FileStamps> = planned.iter().map(stamp).collect();
         let results = match kept.as_ref() {
             Some(read) if read.stamps == stamps => return Ok(Arc::clone(read)),
             Some(read) => {
                 let mut results = read.results.clone();
                 let changed = stamps.iter().zip(&read.stamps).enumerate();
                 for (at, _) in changed.filter(|(_, (now, then))| now != then) {
-                    results[at] = result_of_trial(&run, &planned[at]);
+                    results[at] = read_trial_result(&run, &planned[at]);
                 }
                 results
             }
-            None => results_of(path, false)?,
+            None => read_results(path, false)?,
         };
         let begun = stamps.iter().map(|stamp| stamp.begun).collect();
-        let report = build(results.clone());
-        let read = Arc::new(Read { results, report, begun, stamps });
+        let report = build_report(results.clone());
+        let read = Arc::new(RunResults { results, report, begun, stamps });
         *kept = Some(Arc::clone(&read));
         Ok(read)
     }

@@ -1,20 +1,20 @@
 //! Full-text search over the journals of runs. Journals are read event by event. Lines that cannot
 //! match are only scanned as bytes.
 
-use proctor_record::{EventLine, Events, RunDir};
+use proctor_record::{EventLine, EventReader, RunDir};
 use proctor_types::{Event, Message};
 use regex::{Regex, RegexBuilder, bytes};
 
 use super::{
-    Found,
-    place::{Form, Query, encoded},
-    planned,
-    shown::Shown,
-    words::{pretty, reasoning},
+    PlannedTrial,
+    address::{AddressForm, Query, percent_encode},
+    planned_trials,
+    tool_calls::{format_arguments, reasoning},
+    viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Hit, Search},
+    html::{Hit, SearchResults},
 };
 
 /// Maximum number of matches shown.
@@ -36,7 +36,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    fn of(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
+    fn compile(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
         let plain = regex::escape(text);
         let source = if is_pattern { text } else { &plain };
         let regex = RegexBuilder::new(source)
@@ -52,12 +52,12 @@ impl Pattern {
         Ok(Self { text: regex, part: part.transpose()? })
     }
 
-    fn may_have(&self, line: &[u8]) -> bool {
+    fn may_match(&self, line: &[u8]) -> bool {
         self.part.as_ref().is_none_or(|part| part.is_match(line))
     }
 
     /// Returns the first match in a text, and the number of further matches.
-    fn hit(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
+    fn find_first(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
         // Ignore empty matches, because a pattern that matches the empty string matches everywhere.
         let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
@@ -66,18 +66,18 @@ impl Pattern {
 }
 
 /// Returns the result of a query, over all journals or one trial's.
-pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
-    let (text, trial) = (query.one("q"), query.one("trial"));
-    let mut search = Search {
+pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewError> {
+    let (text, trial) = (query.first_value("q"), query.first_value("trial"));
+    let mut search = SearchResults {
         text: text.to_owned(),
-        pattern: !query.one("pattern").is_empty(),
+        pattern: !query.first_value("pattern").is_empty(),
         trial: trial.to_owned(),
-        ..Search::default()
+        ..SearchResults::default()
     };
     if text.is_empty() {
         return Ok(search);
     }
-    let wanted = match Pattern::of(text, search.pattern) {
+    let wanted = match Pattern::compile(text, search.pattern) {
         Ok(wanted) => wanted,
         Err(error) => {
             search.refused = format!("invalid regular expression: {error}");
@@ -85,14 +85,14 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
         }
     };
     for run in runs {
-        let dir = RunDir::view(&run.path)?;
-        for found in planned(&run.record) {
-            let place = Form::Served.trial(run.number, &found);
-            if !trial.is_empty() && !same_place(trial, run.number, &found) {
+        let dir = RunDir::open_read_only(&run.path)?;
+        for found in planned_trials(&run.record) {
+            let place = AddressForm::Served.trial_address(run.number, &found);
+            if !trial.is_empty() && !is_trial_address(trial, run.number, &found) {
                 continue;
             }
             search.of += 1;
-            let journal = dir.trial_path(&found.id()).trajectory();
+            let journal = dir.trial_dir(&found.id()).trajectory_path();
             if search.cut || !journal.exists() {
                 continue;
             }
@@ -102,17 +102,17 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
                 _ => format!("{}: {}", run.name, found.name()),
             };
             // The trial's page reports invalid lines.
-            for line in Events::of(&journal)?.flatten() {
-                if !wanted.may_have(line.json()) {
+            for line in EventReader::open(&journal)?.flatten() {
+                if !wanted.may_match(line.json()) {
                     continue;
                 }
-                for (place_in, text) in texts(&line) {
-                    let Some((at, more)) = wanted.hit(&text) else { continue };
+                for (place_in, text) in event_texts(&line) {
+                    let Some((at, more)) = wanted.find_first(&text) else { continue };
                     if search.hits.len() == MAX_HITS {
                         search.cut = true;
                         break;
                     }
-                    let hit = hit(&name, &place, line.step, place_in, &text, at, more);
+                    let hit = build_hit(&name, &place, line.step, place_in, &text, at, more);
                     // A call in a response is recorded again when it runs, so skip duplicates.
                     if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                         search.hits.push(hit);
@@ -128,24 +128,28 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
 }
 
 /// Whether `RUN/TASK/ARM/ATTEMPT`, without percent-encoding, is the address of this trial.
-fn same_place(trial: &str, run: usize, found: &Found<'_>) -> bool {
-    trial == said(run, found)
+fn is_trial_address(trial: &str, run: usize, found: &PlannedTrial<'_>) -> bool {
+    trial == readable_address(run, found)
 }
 
 /// Returns a trial's address without percent-encoding, for people.
-pub fn said(run: usize, found: &Found<'_>) -> String {
-    let (task, arm) = (&found.task.task.id, super::place::arm_of(found));
+pub fn readable_address(run: usize, found: &PlannedTrial<'_>) -> String {
+    let (task, arm) = (&found.task.task.id, super::address::short_arm_id(found));
     format!("{run}/{task}/{arm}/{}", found.attempt)
 }
 
 /// Returns the address of a search for a test in a trial.
-pub fn for_test(run: usize, found: &Found<'_>, test: &str) -> String {
+pub fn test_search_address(run: usize, found: &PlannedTrial<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
-    format!("search?q={}&trial={}", encoded(bare), encoded(&said(run, found)))
+    format!(
+        "search?q={}&trial={}",
+        percent_encode(bare),
+        percent_encode(&readable_address(run, found))
+    )
 }
 
-fn hit(
+fn build_hit(
     trial: &str,
     href: &str,
     step: u64,
@@ -168,14 +172,14 @@ fn hit(
         place,
         before: format!("{}{}", if from > 0 { "\u{2026}" } else { "" }, &before[from..]),
         after: format!("{}{}", &after[..to], if to < after.len() { "\u{2026}" } else { "" }),
-        fragment: encoded(&line),
+        fragment: percent_encode(&line),
         found,
         more,
     }
 }
 
 /// Returns the texts of an event with their labels.
-fn texts(line: &EventLine) -> Vec<(String, String)> {
+fn event_texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",
         "model_answered",
@@ -209,12 +213,14 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
             ];
             let calls = answer.tool_calls.into_iter();
             all.extend(
-                calls.map(|call| (format!("call of {}", call.name), pretty(&call.arguments))),
+                calls.map(|call| {
+                    (format!("call of {}", call.name), format_arguments(&call.arguments))
+                }),
             );
             all
         }
         Event::ToolCalled { name, arguments, .. } => {
-            vec![(format!("call of {name}"), pretty(&arguments.to_string()))]
+            vec![(format!("call of {name}"), format_arguments(&arguments.to_string()))]
         }
         Event::ToolReturned { name, shown, .. } => vec![(format!("output of {name}"), shown)],
         Event::UrlRequested(url) => {
@@ -234,13 +240,14 @@ mod tests {
 
     #[test]
     fn search_finds_text_that_the_journal_escapes() {
-        let wanted = Pattern::of("Say \"Hello", false).unwrap();
-        assert!(wanted.may_have(br#"{"x":"he: say \\\"hello\\\""}"#));
-        assert!(!wanted.may_have(br#"{"x":"nothing"}"#));
-        assert_eq!(wanted.hit("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
-        assert!(Pattern::of("(", true).is_err() && Pattern::of("(", false).is_ok());
-        assert_eq!(Pattern::of("x*", true).unwrap().hit("aaa"), None);
-        let found = hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
+        let wanted = Pattern::compile("Say \"Hello", false).unwrap();
+        assert!(wanted.may_match(br#"{"x":"he: say \\\"hello\\\""}"#));
+        assert!(!wanted.may_match(br#"{"x":"nothing"}"#));
+        assert_eq!(wanted.find_first("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
+        assert!(Pattern::compile("(", true).is_err() && Pattern::compile("(", false).is_ok());
+        assert_eq!(Pattern::compile("x*", true).unwrap().find_first("aaa"), None);
+        let found =
+            build_hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
         assert_eq!(found.before.chars().count(), CONTEXT_CHARS + 2);
         assert_eq!(
             (found.found.as_str(), found.fragment.as_str()),

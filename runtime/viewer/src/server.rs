@@ -59,7 +59,7 @@ impl Server {
         let Self { site, listener } = self;
         // Reading ten thousand trials takes a while, so don't make the first page wait for it.
         let ahead = Arc::clone(&site);
-        std::thread::spawn(move || ahead.pages.read_ahead());
+        std::thread::spawn(move || ahead.pages.preload());
         tokio::pin!(ended);
         loop {
             let stream = tokio::select! {
@@ -83,12 +83,13 @@ impl Server {
                     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
                     async move {
                         let made = task::spawn_blocking(move || {
-                            site.answer(&method, &uri, host.as_ref()).unless(known.as_ref())
+                            site.respond(&method, &uri, host.as_ref())
+                                .or_not_modified(known.as_ref())
                         });
-                        let answer = made
-                            .await
-                            .unwrap_or_else(|_| Answer::of(StatusCode::INTERNAL_SERVER_ERROR, ""));
-                        Ok::<_, Infallible>(answer.response())
+                        let answer = made.await.unwrap_or_else(|_| {
+                            PageResponse::plain_text(StatusCode::INTERNAL_SERVER_ERROR, "")
+                        });
+                        Ok::<_, Infallible>(answer.into_response())
                     }
                 });
                 // A client that disconnects during a response is not an error of the server.
@@ -113,7 +114,7 @@ struct Site {
     address: SocketAddr,
 }
 
-struct Answer {
+struct PageResponse {
     status: StatusCode,
     kind: &'static str,
     body: Vec<u8>,
@@ -121,14 +122,14 @@ struct Answer {
     tag: Option<HeaderValue>,
 }
 
-impl Answer {
-    fn of(status: StatusCode, body: &str) -> Self {
+impl PageResponse {
+    fn plain_text(status: StatusCode, body: &str) -> Self {
         let kind = "text/plain; charset=utf-8";
         Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
     }
 
     /// Returns 304 if the client already has this content. This makes it cheap for an open page to poll.
-    fn unless(mut self, known: Option<&HeaderValue>) -> Self {
+    fn or_not_modified(mut self, known: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();
             self.body.hash(&mut hasher);
@@ -141,10 +142,10 @@ impl Answer {
         self
     }
 
-    fn response(self) -> Response<Full<Bytes>> {
+    fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() = self.status;
-        headers(response.headers_mut(), self.kind);
+        set_headers(response.headers_mut(), self.kind);
         if let Some(tag) = self.tag {
             response.headers_mut().insert(header::ETAG, tag);
         }
@@ -154,7 +155,7 @@ impl Answer {
 
 /// Sets a content security policy that only allows the page's own content, the viewer's script and
 /// style sheet, and requests to this server.
-fn headers(map: &mut HeaderMap, kind: &'static str) {
+fn set_headers(map: &mut HeaderMap, kind: &'static str) {
     let policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
          form-action 'self'; frame-ancestors 'none'",
@@ -174,31 +175,31 @@ fn headers(map: &mut HeaderMap, kind: &'static str) {
 }
 
 impl Site {
-    fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
+    fn respond(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> PageResponse {
         // Prevent DNS rebinding: a foreign page whose name resolves to this server sends that name as the host.
         if !self.is_own(host) {
-            return Answer::of(StatusCode::FORBIDDEN, "unknown host name\n");
+            return PageResponse::plain_text(StatusCode::FORBIDDEN, "unknown host name\n");
         }
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
         if !constant_time_eq(parts.next().unwrap_or_default(), &self.token) {
-            return Answer::of(
+            return PageResponse::plain_text(
                 StatusCode::FORBIDDEN,
                 "invalid token: open the URL that `proctor view` printed\n",
             );
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return Answer::of(StatusCode::METHOD_NOT_ALLOWED, "read only\n");
+            return PageResponse::plain_text(StatusCode::METHOD_NOT_ALLOWED, "read only\n");
         }
         let root = format!("/{}/", self.token);
         let (path, query) = (parts.next().unwrap_or_default(), uri.query().unwrap_or_default());
         match self.pages.page(path, query, &root) {
             Ok(Some(Page { kind, body })) => {
-                Answer { status: StatusCode::OK, kind, body, tag: None }
+                PageResponse { status: StatusCode::OK, kind, body, tag: None }
             }
-            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "page not found\n"),
+            Ok(None) => PageResponse::plain_text(StatusCode::NOT_FOUND, "page not found\n"),
             Err(error) => {
-                let said = proctor_types::visible(&error.to_string()).into_owned();
-                Answer::of(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))
+                let said = proctor_types::escape_unprintable(&error.to_string()).into_owned();
+                PageResponse::plain_text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))
             }
         }
     }

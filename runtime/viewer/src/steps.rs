@@ -1,25 +1,25 @@
 //! Reads one complete step of a trial.
 
-use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, between};
+use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, collect_patch};
 use proctor_types::Event;
 
 use super::{
-    Index,
-    words::{arguments_text, pretty, reasoning},
+    JournalIndex,
+    tool_calls::{arguments_text, format_arguments, reasoning},
 };
-use crate::html::{Call, Sent, Step, Url};
+use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
 /// Reads the lines of one step. Returns `None` if the trial has no such step.
-pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
+pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Step> {
     let row = index.rows.get(number.checked_sub(1)? as usize)?;
     let mut step = Step { row: row.clone(), ..Step::default() };
-    for line in index.step(number) {
+    for line in index.step_lines(number) {
         match line.and_then(|line| line.event()) {
             Ok(event) => add_event(&mut step, event.event),
             Err(bad) => step.notes.push(bad.to_string()),
         }
     }
-    if let Some([before, after, first]) = index.trees(number) {
+    if let Some([before, after, first]) = index.trees_around_step(number) {
         // A damaged tree does not affect the rest of the step.
         let mut told = |diff: Result<String, RecordError>| {
             diff.unwrap_or_else(|error| {
@@ -41,14 +41,14 @@ fn add_event(step: &mut Step, event: Event) {
             let calls = answer.tool_calls.into_iter();
             let call = |call: proctor_types::ToolCall| Call {
                 name: call.name,
-                arguments: pretty(&call.arguments),
+                arguments: format_arguments(&call.arguments),
                 ..Call::default()
             };
             step.calls = calls.map(call).collect();
             step.message = answer.content;
         }
         Event::ToolCalled { name, arguments, .. } => {
-            let arguments = pretty(&arguments.to_string());
+            let arguments = format_arguments(&arguments.to_string());
             if !step.calls.iter().any(|call| call.name == name && call.arguments == arguments) {
                 step.calls.push(Call { name, arguments, ..Call::default() });
             }
@@ -65,7 +65,7 @@ fn add_event(step: &mut Step, event: Event) {
                 call.malformed = malformed;
             }
         }
-        Event::UrlRequested(url) => step.urls.push(Url {
+        Event::UrlRequested(url) => step.urls.push(EgressRequest {
             method: url.method,
             url: url.url,
             decision: serde_json::to_value(url.decision)
@@ -88,7 +88,14 @@ fn add_event(step: &mut Step, event: Event) {
                 step.notes.push(format!("attempt {attempt} failed: {error}"));
             }
             let waited_seconds = wait_seconds + queued_seconds;
-            step.sends.push(Sent { attempt, status, seconds, waited_seconds, request, body });
+            step.sends.push(EndpointRequest {
+                attempt,
+                status,
+                seconds,
+                waited_seconds,
+                request,
+                body,
+            });
         }
         Event::TrialResumed { whole_steps, .. } if whole_steps < step.row.number => {
             step.notes.push("interrupted during this step; its calls ran again".into());
@@ -108,6 +115,6 @@ fn diff(blobs: &Blobs, before: &str, after: &str) -> Result<String, RecordError>
     }
     let policy = PatchPolicy::shipped()?;
     let (before, after) = (Tree::load(blobs, before)?, Tree::load(blobs, after)?);
-    let found = between(&before, &after, blobs, policy)?;
+    let found = collect_patch(&before, &after, blobs, policy)?;
     Ok(String::from_utf8_lossy(&found.bytes).into_owned())
 }

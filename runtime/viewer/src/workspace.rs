@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use proctor_record::{Blobs, RecordError, Tree};
 
 use super::{
-    Index,
-    place::{Query, encoded},
+    JournalIndex,
+    address::{Query, percent_encode},
 };
-use crate::html::{Entry, Folder, Opened};
+use crate::html::{Entry, Folder, OpenedFile};
 
 /// Maximum number of entries listed per directory, and of bytes shown per file.
 const MAX_LISTED: usize = 1_000;
@@ -28,16 +28,16 @@ struct DirectoryEntry {
 }
 
 /// Returns the directory named by `in`, with the file named by `open`. `None` if there is no snapshot yet.
-pub fn workspace(
-    index: &Index,
+pub fn load_workspace(
+    index: &JournalIndex,
     blobs: &Blobs,
     number: u64,
     query: &Query,
 ) -> Result<Option<Folder>, RecordError> {
-    let Some([before, after, _]) = index.trees(number) else { return Ok(None) };
+    let Some([before, after, _]) = index.trees_around_step(number) else { return Ok(None) };
     let tree = Tree::load(blobs, after)?;
     let earlier = if before == after { tree.clone() } else { Tree::load(blobs, before)? };
-    let place = query.one("in").trim_matches('/').to_owned();
+    let place = query.first_value("in").trim_matches('/').to_owned();
     let inside = if place.is_empty() { String::new() } else { format!("{place}/") };
     let mut names: BTreeMap<Vec<u8>, DirectoryEntry> = BTreeMap::new();
     let gone = earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
@@ -66,14 +66,14 @@ pub fn workspace(
         }
     }
     let left_out = names.len().saturating_sub(MAX_LISTED);
-    let opened = query.one("open");
+    let opened = query.first_value("open");
     let entry = |(name, below): (Vec<u8>, DirectoryEntry)| {
         // A name that is not UTF-8 can be listed but not requested.
         let href = match std::str::from_utf8(&name) {
             Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
             Ok(_) if !below.link.is_empty() => String::new(),
-            Ok(name) if below.is_folder => address(&format!("{inside}{name}"), ""),
-            Ok(name) => address(&place, &format!("{inside}{name}")),
+            Ok(name) if below.is_folder => workspace_address(&format!("{inside}{name}"), ""),
+            Ok(name) => workspace_address(&place, &format!("{inside}{name}")),
             Err(_) => String::new(),
         };
         let DirectoryEntry { is_folder, paths, changed, size, mark, link } = below;
@@ -85,37 +85,38 @@ pub fn workspace(
         names.into_iter().take(MAX_LISTED).partition(|(_, below)| below.is_folder);
     let entries = folders.into_iter().chain(files).map(entry).collect();
     Ok(Some(Folder {
-        above: above(&place),
+        above: parent_directories(&place),
         entries,
         left_out,
         paths: tree.entries.len(),
-        opened: open(&tree, blobs, opened)?,
+        opened: open_file(&tree, blobs, opened)?,
     }))
 }
 
 /// Returns the directories from the top down to this one, each with its address.
-fn above(place: &str) -> Vec<(String, String)> {
-    let mut all = vec![("/".to_owned(), address("", ""))];
+fn parent_directories(place: &str) -> Vec<(String, String)> {
+    let mut all = vec![("/".to_owned(), workspace_address("", ""))];
     let mut path = String::new();
     for part in place.split('/').filter(|part| !part.is_empty()) {
         path = if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") };
-        all.push((part.to_owned(), address(&path, "")));
+        all.push((part.to_owned(), workspace_address(&path, "")));
     }
     all
 }
 
-fn address(place: &str, file: &str) -> String {
-    let open = if file.is_empty() { String::new() } else { format!("&open={}", encoded(file)) };
-    format!("?in={}{open}#workspace", encoded(place))
+fn workspace_address(place: &str, file: &str) -> String {
+    let open =
+        if file.is_empty() { String::new() } else { format!("&open={}", percent_encode(file)) };
+    format!("?in={}{open}#workspace", percent_encode(place))
 }
 
-fn open(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<Opened>, RecordError> {
+fn open_file(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<OpenedFile>, RecordError> {
     let found = tree.entries.iter().find(|(known, _)| known.as_bytes() == path.as_bytes());
     let Some(hash) = found.and_then(|(_, entry)| entry.hash.clone()).filter(|_| !path.is_empty())
     else {
         return Ok(None);
     };
-    let mut opened = Opened { path: path.to_owned(), hash, ..Opened::default() };
+    let mut opened = OpenedFile { path: path.to_owned(), hash, ..OpenedFile::default() };
     if !blobs.has(&opened.hash) {
         opened.why_not = "Unchanged file of the environment: only its hash is recorded.".to_owned();
         return Ok(Some(opened));

@@ -19,7 +19,7 @@ use std::{
 use proc_macro::{Literal, TokenStream};
 
 /// Variables of the outer build that would affect the inner one.
-const LEAKING: &[&str] = &[
+const REMOVED_VARS: &[&str] = &[
     "RUSTFLAGS",
     "RUSTDOCFLAGS",
     "RUSTC_WRAPPER",
@@ -38,25 +38,25 @@ const LEAKING: &[&str] = &[
 ];
 
 /// User settings that the inner build keeps.
-const KEPT: &[&str] =
+const KEPT_VAR_PREFIXES: &[&str] =
     &["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
 
 /// Expands to the bytes of the agent, or to an empty array if the compiler generates no code.
 #[proc_macro]
 pub fn agent(_input: TokenStream) -> TokenStream {
     if !generates_code(env::args()) {
-        return parsed("b\"\"");
+        return parse_tokens("b\"\"");
     }
     match build() {
         Ok(agent) => {
             let path = Literal::string(&agent.display().to_string());
-            parsed(&format!("include_bytes!({path})"))
+            parse_tokens(&format!("include_bytes!({path})"))
         }
-        Err(why) => parsed(&format!("compile_error!({})", Literal::string(&why))),
+        Err(why) => parse_tokens(&format!("compile_error!({})", Literal::string(&why))),
     }
 }
 
-fn parsed(code: &str) -> TokenStream {
+fn parse_tokens(code: &str) -> TokenStream {
     code.parse().unwrap_or_default()
 }
 
@@ -102,8 +102,8 @@ fn build() -> Result<PathBuf, String> {
     for (key, _) in env::vars_os() {
         let Some(name) = key.to_str() else { continue };
         let cargos = name == "CARGO" || name.starts_with("CARGO_") || name.starts_with("DEP_");
-        let leaks = cargos && !KEPT.iter().any(|prefix| name.starts_with(prefix));
-        if leaks || LEAKING.contains(&name) {
+        let leaks = cargos && !KEPT_VAR_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        if leaks || REMOVED_VARS.contains(&name) {
             cargo.env_remove(&key);
         }
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn check_generates_no_code_but_build_does() {
+    fn cargo_check_generates_no_code_but_cargo_build_does() {
         let called = |line: &str| generates_code(line.split(' ').map(str::to_owned));
         assert!(!called("rustc --crate-name a --emit=dep-info,metadata -C debuginfo=1"));
         assert!(!called("rustdoc --crate-type lib src/lib.rs"));

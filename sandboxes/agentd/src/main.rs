@@ -14,25 +14,25 @@ use std::{env, ffi::OsStr, process};
 use proctor_wire::Defence;
 
 /// The exit status of an invalid command line.
-const USAGE: i32 = 64;
+const EXIT_USAGE: i32 = 64;
 
 fn main() {
     let mode = env::args_os().nth(1);
     let code = match mode.as_deref().and_then(OsStr::to_str) {
-        Some("serve") => serve_as_told(),
+        Some("serve") => serve_with_options(),
         Some("sandbox") => isolate::run(),
         Some("remove") => isolate::remove(),
         _ => {
             eprintln!(
                 "usage: agentd serve [--hardened [--without=DEFENCE]...] | agentd sandbox | agentd remove"
             );
-            USAGE
+            EXIT_USAGE
         }
     };
     process::exit(code);
 }
 
-fn serve_as_told() -> i32 {
+fn serve_with_options() -> i32 {
     let (mut leaks, mut without) = (false, Vec::new());
     for argument in env::args_os().skip(2) {
         let argument = argument.to_string_lossy();
@@ -41,9 +41,9 @@ fn serve_as_told() -> i32 {
             (_, Some(defence)) => without.push(defence),
             _ => {
                 eprintln!("agentd: unknown option: {argument}");
-                return USAGE;
+                return EXIT_USAGE;
             }
         }
     }
-    serve::stdio(leaks.then_some(&without))
+    serve::serve_stdio(leaks.then_some(&without))
 }

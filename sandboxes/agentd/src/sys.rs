@@ -29,7 +29,7 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
 }
 
 /// Sets attributes (`MOUNT_ATTR_*`) of a mount and all mounts below it. Never clears any.
-pub(crate) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
+pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
     let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
     // SAFETY: the pointers are valid during the call, and the size is that of the structure.
@@ -47,7 +47,7 @@ pub(crate) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()>
 }
 
 /// Brings up the loopback interface. Without it, nothing can listen on 127.0.0.1.
-pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn set_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;

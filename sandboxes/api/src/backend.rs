@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use proctor_types::{EnvironmentRecord, Fault, ImageSettings, SandboxCounts, SandboxSpec};
 
 use crate::{
-    Enforcement, Kept, Machine, SandboxHandle,
-    wire::{Absent, RawPath},
+    CacheEntry, Enforcement, Machine, SandboxHandle,
+    wire::{HiddenPaths, RawPath},
 };
 
 /// The resolved base of a sandbox. Paths are absolute.
@@ -27,7 +27,7 @@ pub enum Base {
 
 /// Where an image is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImagePlace {
+pub enum ImageLocation {
     /// The back end has it locally.
     Here,
     /// A registry has it.
@@ -65,7 +65,7 @@ pub struct LayerSpec {
 /// A built environment from which sandboxes are started. Cheap to clone; cached on disk by
 /// `digest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PreparedEnvironment {
     /// Identifies the base, the source and the set-up lines.
     pub digest: String,
     /// Identifies the base's content: an image id or a SHA-256.
@@ -78,10 +78,10 @@ pub struct Prepared {
     pub built: bool,
     /// With a host base: the host paths that its sandboxes lack. Back ends leave this empty; the
     /// caller that opens a sandbox fills it.
-    pub absent: Absent,
+    pub absent: HiddenPaths,
 }
 
-impl Prepared {
+impl PreparedEnvironment {
     /// Returns the environment's entry for the run record.
     pub fn record(&self) -> EnvironmentRecord {
         EnvironmentRecord {
@@ -109,7 +109,7 @@ pub struct Mount {
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// The environment that the sandbox starts from.
-    pub environment: Prepared,
+    pub environment: PreparedEnvironment,
     /// Resource limits.
     pub limits: SandboxSpec,
     /// Host directories that the trial needs, such as an agent's programs. Sandboxes for grading
@@ -204,11 +204,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns the content hash of the sandbox agent. Cached results of a different agent are
     /// invalid.
-    fn agent(&self) -> String;
+    fn agent_digest(&self) -> String;
 
     /// Returns the resources available to all its sandboxes together.
     fn machine(&self) -> Machine {
-        Machine::here()
+        Machine::detect()
     }
 
     /// Returns the engine's version for the run record.
@@ -220,8 +220,8 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// The image is not present, and as far as can be known without pulling, no registry has it.
-    async fn image_place(&self, _image: &str) -> Result<ImagePlace, Fault> {
-        Ok(ImagePlace::Here)
+    async fn image_location(&self, _image: &str) -> Result<ImageLocation, Fault> {
+        Ok(ImageLocation::Here)
     }
 
     /// Returns the image's container settings. Pulls or builds a missing image. A base that is not
@@ -235,7 +235,7 @@ pub trait Backend: Send + Sync {
 
     /// Builds the environment or finds it in the cache. Two concurrent callers with the same spec
     /// build once.
-    async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
+    async fn prepare(&self, spec: &LayerSpec) -> Result<PreparedEnvironment, Fault>;
 
     /// Opens one sandbox and waits until its agent responds.
     ///
@@ -244,17 +244,17 @@ pub trait Backend: Send + Sync {
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
     /// Lists cache entries that can be recreated, in the order in which they can be removed.
-    async fn kept(&self) -> Result<Vec<Kept>, Fault> {
+    async fn cache_entries(&self) -> Result<Vec<CacheEntry>, Fault> {
         Ok(Vec::new())
     }
 
     /// Removes a cache entry. Returns `false` if it is still in use.
-    async fn discard(&self, _kept: &Kept) -> Result<bool, Fault> {
+    async fn discard(&self, _kept: &CacheEntry) -> Result<bool, Fault> {
         Ok(false)
     }
 
     /// Describes another live runtime that uses the cache, if there is one.
-    async fn in_use(&self) -> Result<Option<String>, Fault> {
+    async fn other_cache_user(&self) -> Result<Option<String>, Fault> {
         Ok(None)
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use crate::wire::{Exited, RawPath};
+use crate::wire::{CommandExit, RawPath};
 
 /// A command. Its environment is exactly `env`; it inherits no variables.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ impl Command {
 
 /// One captured stream.
 #[derive(Debug, Clone, Default)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// The start, at most `output_cap` bytes.
     pub head: Vec<u8>,
     /// Number of bytes written.
@@ -108,33 +108,33 @@ pub struct Captured {
     pub spill: Option<PathBuf>,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Returns the head as text. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.head).into_owned()
     }
 
     /// Returns whether the head is the complete output.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.head.len() as u64 == self.total
     }
 }
 
 /// A finished command.
 #[derive(Debug, Clone, Default)]
-pub struct Completed {
+pub struct CommandOutput {
     /// How the command ended.
-    pub exited: Exited,
+    pub exited: CommandExit,
     /// Standard output.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// Standard error.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// What the command wrote to the results pipe.
     pub results: Vec<u8>,
 }
 
 /// Describes how a command ended, for messages: `exit status 1`, `signal 9`, `timeout`.
-pub fn ending_of(exited: &Exited) -> String {
+pub fn describe_exit(exited: &CommandExit) -> String {
     match (exited.code, exited.signal) {
         _ if exited.timed_out => "timeout".to_owned(),
         (Some(code), _) => format!("exit status {code}"),
@@ -143,7 +143,7 @@ pub fn ending_of(exited: &Exited) -> String {
     }
 }
 
-impl Completed {
+impl CommandOutput {
     /// Returns whether the command exited with status 0.
     pub fn success(&self) -> bool {
         self.exited.code == Some(0) && !self.exited.timed_out

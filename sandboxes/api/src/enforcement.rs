@@ -14,7 +14,7 @@ pub struct Enforcement {
 const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
 /// Returns how to make the machine enforce an entry's limit, if known.
-pub fn hint_of(entry: &str) -> Option<&'static str> {
+pub fn find_hint(entry: &str) -> Option<&'static str> {
     HINTS
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -27,12 +27,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hint_of_matches_the_start_of_an_entry() {
-        let hint = hint_of("memory: no writable memory control group").unwrap();
+    fn find_hint_matches_the_start_of_an_entry() {
+        let hint = find_hint("memory: no writable memory control group").unwrap();
         assert!(hint.contains("Delegate=yes"), "{hint}");
         let hint =
-            hint_of("other users: the sandbox has only one user: no /usr/bin/newuidmap").unwrap();
+            find_hint("other users: the sandbox has only one user: no /usr/bin/newuidmap").unwrap();
         assert!(hint.contains("uidmap") && hint.contains("/etc/subuid"), "{hint}");
-        assert_eq!(hint_of("something else"), None);
+        assert_eq!(find_hint("something else"), None);
     }
 }

@@ -26,7 +26,7 @@ const NO_LIMIT: u64 = 1 << 60;
 /// Reads the counters. `text_of` returns a file's content, or `None` if the file does not exist.
 pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts {
     let number = |file: &str| text_of(file)?.trim().parse::<u64>().ok();
-    let line = |file: &str, name: &str| line_of(&text_of(file)?, name);
+    let line = |file: &str, name: &str| find_value(&text_of(file)?, name);
     let micros = |count: u64| count as f64 / 1e6;
     let nanos = |count: u64| count as f64 / 1e9;
     let memory = MemoryCounts {
@@ -37,10 +37,10 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
         at_limit: line("memory.events", "max"),
         oom_kills: line("memory.events", "oom_kill")
             .or_else(|| line("memory.oom_control", "oom_kill")),
-        stalled_seconds: text_of("memory.pressure").and_then(|text| stalled(&text)),
+        stalled_seconds: text_of("memory.pressure").and_then(|text| parse_stalled_seconds(&text)),
     };
     let cpu = CpuCounts {
-        limit: quota(&text_of),
+        limit: parse_cpu_quota(&text_of),
         seconds: line("cpu.stat", "usage_usec")
             .map(micros)
             .or_else(|| number("cpuacct.usage").map(nanos)),
@@ -55,20 +55,20 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
 }
 
 /// Returns the number in the line `name 12`.
-fn line_of(text: &str, name: &str) -> Option<u64> {
+fn find_value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 /// Returns the total in seconds from `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`
 /// (microseconds).
-fn stalled(text: &str) -> Option<f64> {
+fn parse_stalled_seconds(text: &str) -> Option<f64> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
     let total: u64 = some.split("total=").nth(1)?.trim().parse().ok()?;
     Some(total as f64 / 1e6)
 }
 
 /// Returns the CPU quota. For no limit, version 2 writes `max` and version 1 a negative number.
-fn quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
+fn parse_cpu_quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
     let both = match text_of("cpu.max") {
         Some(text) => text,
         None => format!(
@@ -86,7 +86,7 @@ fn quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn of(files: &[(&str, &str)]) -> SandboxCounts {
+    fn counts_from(files: &[(&str, &str)]) -> SandboxCounts {
         kernel_counts(|wanted| {
             files.iter().find(|(file, _)| *file == wanted).map(|(_, text)| (*text).to_owned())
         })
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn kernel_counts_reads_version_2() {
-        let counts = of(&[
+        let counts = counts_from(&[
             ("memory.max", "268435456\n"),
             ("memory.peak", "268431360\n"),
             ("memory.events", "low 0\nhigh 0\nmax 41\noom 2\noom_kill 1\noom_group_kill 0\n"),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn kernel_counts_reads_version_1_without_missing_counters() {
-        let counts = of(&[
+        let counts = counts_from(&[
             ("memory.limit_in_bytes", "268435456\n"),
             ("memory.max_usage_in_bytes", "1048576\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn kernel_counts_returns_none_without_limits() {
-        let counts = of(&[
+        let counts = counts_from(&[
             ("memory.max", "max\n"),
             ("memory.limit_in_bytes", "9223372036854771712\n"),
             ("cpu.max", "max 100000\n"),

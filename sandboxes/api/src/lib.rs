@@ -6,23 +6,25 @@
 #![warn(missing_docs)]
 
 mod backend;
+mod cache_entry;
 mod command;
 mod enforcement;
 mod handle;
-mod kept;
 mod kernel_counts;
 mod machine;
 
 pub use backend::{
-    Backend, Base, ImagePlace, LayerSpec, Mount, Prepared, Sandbox, SandboxRequest, SourceTree,
+    Backend, Base, ImageLocation, LayerSpec, Mount, PreparedEnvironment, Sandbox, SandboxRequest,
+    SourceTree,
 };
-pub use command::{Captured, Command, Completed, ending_of};
-pub use enforcement::{Enforcement, hint_of};
+pub use cache_entry::CacheEntry;
+pub use command::{CapturedOutput, Command, CommandOutput, describe_exit};
+pub use enforcement::{Enforcement, find_hint};
 pub use handle::{
-    BlobSink, Exhausted, Incoming, LayerState, Listener, Running, Said, SandboxError,
-    SandboxHandle, SandboxStream, SnapshotError, Witness, WrittenPaths,
+    BlobSink, CommandEvent, Exhaustion, FailureDiagnostics, IncomingConnection, LayerState,
+    Listener, RunningCommand, SandboxError, SandboxHandle, SandboxStream, SnapshotError,
+    WrittenPaths,
 };
-pub use kept::Kept;
 pub use kernel_counts::{KERNEL_FILES, kernel_counts};
 pub use machine::Machine;
 pub use proctor_wire as wire;

@@ -14,7 +14,7 @@ pub struct Machine {
 impl Machine {
     /// Returns the CPUs that this process may use, and the memory that is available now within its
     /// control groups. Memory is unlimited if the kernel does not report it.
-    pub fn here() -> Self {
+    pub fn detect() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let available = available(&said).unwrap_or(u64::from(u32::MAX));
@@ -25,26 +25,29 @@ impl Machine {
     /// Returns the memory that control groups allow this process, in MiB. `None` means no limit.
     pub fn memory_limit_mb() -> Option<u64> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        groups.lines().filter_map(|line| memory_limit_of(line, Path::new("/sys/fs/cgroup"))).min()
+        groups
+            .lines()
+            .filter_map(|line| cgroup_memory_limit_mb(line, Path::new("/sys/fs/cgroup")))
+            .min()
     }
 
     /// Returns all resources of this machine, including those in use.
-    pub fn whole() -> Self {
+    pub fn total() -> Self {
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let memory_mb = line_of(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
-        Self { memory_mb, ..Self::here() }
+        let memory_mb = find_meminfo_mb(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
+        Self { memory_mb, ..Self::detect() }
     }
 
     /// Returns the smaller value of each resource.
     #[must_use]
-    pub fn smaller(self, other: Self) -> Self {
+    pub fn min(self, other: Self) -> Self {
         Self { cpus: self.cpus.min(other.cpus), memory_mb: self.memory_mb.min(other.memory_mb) }
     }
 }
 
 /// Returns the smallest memory limit of a control group and its ancestors, in MiB. `line` comes
 /// from `/proc/self/cgroup`.
-fn memory_limit_of(line: &str, mount: &Path) -> Option<u64> {
+fn cgroup_memory_limit_mb(line: &str, mount: &Path) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
     let (root, file) = match controllers {
@@ -62,10 +65,10 @@ fn memory_limit_of(line: &str, mount: &Path) -> Option<u64> {
 }
 
 fn available(meminfo: &str) -> Option<u64> {
-    line_of(meminfo, "MemAvailable:")
+    find_meminfo_mb(meminfo, "MemAvailable:")
 }
 
-fn line_of(meminfo: &str, name: &str) -> Option<u64> {
+fn find_meminfo_mb(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kilobytes >> 10)
@@ -76,11 +79,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn available_reads_meminfo_and_missing_line_is_no_limit() {
+    fn available_memory_is_none_without_a_meminfo_line() {
         let said = "MemTotal:       24000000 kB\nMemAvailable:   2097152 kB\nSwapTotal: 0 kB\n";
         assert_eq!(available(said), Some(2048));
         assert_eq!(available("MemTotal: 1 kB\n"), None);
-        let here = Machine::here();
+        let here = Machine::detect();
         assert!(here.cpus >= 1.0 && here.memory_mb > 0, "{here:?}");
     }
 
@@ -92,10 +95,10 @@ mod tests {
         fs::write(job.join("memory.limit_in_bytes"), "629145600\n").unwrap();
         fs::write(job.join("step_batch/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
         let line = "4:memory:/slurm/job_1/step_batch";
-        assert_eq!(memory_limit_of(line, mount.path()), Some(600));
+        assert_eq!(cgroup_memory_limit_mb(line, mount.path()), Some(600));
         fs::create_dir_all(mount.path().join("job")).unwrap();
         fs::write(mount.path().join("job/memory.max"), "max\n").unwrap();
-        assert_eq!(memory_limit_of("0::/job", mount.path()), None);
-        assert_eq!(memory_limit_of("5:pids:/slurm/job_1", mount.path()), None);
+        assert_eq!(cgroup_memory_limit_mb("0::/job", mount.path()), None);
+        assert_eq!(cgroup_memory_limit_mb("5:pids:/slurm/job_1", mount.path()), None);
     }
 }

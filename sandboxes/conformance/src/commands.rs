@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{
-    Command, Said, SandboxError,
+    Command, CommandEvent, SandboxError,
     wire::{RawPath, RefusalKind},
 };
 
 use super::{
-    fixture::{Fixture, Outcome, ensure, must, wrong},
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success},
     kit::{Check, list},
 };
 
@@ -63,8 +63,8 @@ async fn missing_program_is_127(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn unexecutable_file_is_126(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
-    must(
+    let folder = fixture.create_folder().await?;
+    expect_success(
         &fixture.sh(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain")).await?,
     )?;
     let done = fixture.handle.run(Command::new([format!("{folder}/plain")])).await?;
@@ -93,7 +93,7 @@ async fn environment_is_exact(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::new(["/usr/bin/env"]);
     command.env = BTreeMap::from([("ONLY".to_owned(), RawPath::from("this one"))]);
     let done = fixture.handle.run(command).await?;
-    ensure!(must(&done)? == "ONLY=this one\n", "{:?}", done.stdout.text());
+    ensure!(expect_success(&done)? == "ONLY=this one\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
@@ -105,28 +105,29 @@ async fn environment_is_bytes(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn working_directory_is_kept(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let done = fixture.handle.run(Command::new(["pwd"]).cwd(&*folder)).await?;
-    ensure!(must(&done)? == format!("{folder}\n"), "{:?}", done.stdout.text());
+    ensure!(expect_success(&done)? == format!("{folder}\n"), "{:?}", done.stdout.text());
     Ok(())
 }
 
 async fn missing_working_directory_is_rejected(fixture: &Fixture<'_>) -> Outcome {
-    refused(fixture, Command::new(["pwd"]).cwd("/no/such/folder"), RefusalKind::NotFound).await?;
-    refused(fixture, Command::new(["pwd"]).cwd("/bin/sh"), RefusalKind::NotADirectory).await
+    expect_refusal(fixture, Command::new(["pwd"]).cwd("/no/such/folder"), RefusalKind::NotFound)
+        .await?;
+    expect_refusal(fixture, Command::new(["pwd"]).cwd("/bin/sh"), RefusalKind::NotADirectory).await
 }
 
 async fn invalid_argument_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     let nul = Command::new([RawPath::from("echo"), RawPath::new(&b"a\0b"[..])]);
-    refused(fixture, nul, RefusalKind::BadRequest).await?;
-    refused(fixture, Command::new(Vec::<RawPath>::new()), RefusalKind::BadRequest).await?;
-    must(&fixture.sh("true").await?).map(drop)
+    expect_refusal(fixture, nul, RefusalKind::BadRequest).await?;
+    expect_refusal(fixture, Command::new(Vec::<RawPath>::new()), RefusalKind::BadRequest).await?;
+    expect_success(&fixture.sh("true").await?).map(drop)
 }
 
-async fn refused(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> Outcome {
+async fn expect_refusal(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> Outcome {
     match fixture.handle.run(command).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == kind => Ok(()),
-        other => Err(wrong(format!("not refused as {kind:?}: {other:?}"))),
+        other => Err(check_failed(format!("not refused as {kind:?}: {other:?}"))),
     }
 }
 
@@ -144,7 +145,7 @@ async fn input_is_echoed_back(fixture: &Fixture<'_>) -> Outcome {
 
 async fn input_is_empty_by_default(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("cat; echo end").await?;
-    ensure!(must(&done)? == "end\n", "{:?}", done.stdout.text());
+    ensure!(expect_success(&done)? == "end\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
@@ -162,15 +163,15 @@ async fn running_command_accepts_input(fixture: &Fixture<'_>) -> Outcome {
     let mut heard = Vec::new();
     // Send each line only after the previous one has been echoed.
     for line in ["one", "two", "end"] {
-        running.say(format!("{line}\n").as_bytes());
+        running.queue_input(format!("{line}\n").as_bytes());
         let before = heard.len();
         while heard.len() == before {
-            match running.next().await? {
-                Said::Output(bytes) => heard.extend(bytes),
-                Said::Error(bytes) => {
-                    return Err(wrong(String::from_utf8_lossy(&bytes).into_owned()));
+            match running.next_event().await? {
+                CommandEvent::Output(bytes) => heard.extend(bytes),
+                CommandEvent::Error(bytes) => {
+                    return Err(check_failed(String::from_utf8_lossy(&bytes).into_owned()));
                 }
-                Said::Exited(exited) => {
+                CommandEvent::Exited(exited) => {
                     ensure!(exited.code == Some(3) && line == "end", "{exited:?} at {line}");
                     ensure!(heard == b"<one>\n<two>\n", "{:?}", String::from_utf8_lossy(&heard));
                     return Ok(());
@@ -178,26 +179,26 @@ async fn running_command_accepts_input(fixture: &Fixture<'_>) -> Outcome {
             }
         }
     }
-    Err(wrong("it continued after its end"))
+    Err(check_failed("it continued after its end"))
 }
 
 async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let program = format!("echo up; sleep 1; echo late > {folder}/late");
     let mut running = fixture.handle.start(Command::shell(&program))?;
-    let first = running.next().await?;
-    ensure!(first == Said::Output(b"up\n".to_vec()), "{first:?}");
+    let first = running.next_event().await?;
+    ensure!(first == CommandEvent::Output(b"up\n".to_vec()), "{first:?}");
     drop(running);
-    let late = must(&fixture.sh(&format!("sleep 2; ls {folder}")).await?)?;
+    let late = expect_success(&fixture.sh(&format!("sleep 2; ls {folder}")).await?)?;
     ensure!(late.is_empty(), "{late:?}");
     Ok(())
 }
 
 async fn another_user_is_restricted_by_permissions(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("other users")?;
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let make = format!("chmod 755 {folder}; echo s > {folder}/own; chmod 600 {folder}/own");
-    must(&fixture.sh(&make).await?)?;
+    expect_success(&fixture.sh(&make).await?)?;
     let mut command = Command::shell(&format!("id -u; cat {folder}/own; echo x > {folder}/new"));
     command.user = Some("65534:65534".to_owned());
     let done = fixture.handle.run(command).await?;

@@ -8,8 +8,8 @@ use proctor_sandbox_api::{
 };
 
 use super::{
-    Failed,
-    fixture::{Fixture, Outcome, ensure, must, path, wrong},
+    CheckError,
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path},
     kit::{Check, list},
 };
 
@@ -38,16 +38,16 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-fn refused<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcome {
+fn expect_refusal<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcome {
     match outcome {
         Err(SandboxError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
-        Err(other) => Err(wrong(format!("not refused as {kinds:?}: {other:?}"))),
-        Ok(_) => Err(wrong(format!("not refused as {kinds:?}: it was done"))),
+        Err(other) => Err(check_failed(format!("not refused as {kinds:?}: {other:?}"))),
+        Ok(_) => Err(check_failed(format!("not refused as {kinds:?}: it was done"))),
     }
 }
 
 async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.folder().await?));
+    let file = path(&format!("{}/f", fixture.create_folder().await?));
     let bytes = b"caf\xc3\xa9 \xff\0\r\nno newline at the end";
     fixture.handle.write(&file, bytes, None).await?;
     let back = fixture.handle.read(&file, 1 << 20).await?;
@@ -59,22 +59,22 @@ async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
 
 async fn write_as_sets_the_owner_of_new_files_and_folders(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("other users")?;
-    let folder = fixture.folder().await?;
-    must(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
+    let folder = fixture.create_folder().await?;
+    expect_success(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
     let owner = Some("65534:65534");
     for name in ["new/inner/file", "old"] {
         let file = path(&format!("{folder}/{name}"));
         fixture.handle.write_as(&file, b"x\n", None, owner).await?;
     }
     let line = format!("cd {folder}; ls -ldn new new/inner new/inner/file old | tr -s ' '");
-    let listed = must(&fixture.sh(&line).await?)?;
+    let listed = expect_success(&fixture.sh(&line).await?)?;
     let owners: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     ensure!(owners == ["65534", "65534", "65534", "0"], "{listed}");
     Ok(())
 }
 
 async fn large_file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.folder().await?));
+    let file = path(&format!("{}/f", fixture.create_folder().await?));
     let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n / 11) as u8).collect();
     fixture.handle.write(&file, &bytes, None).await?;
     ensure!(fixture.handle.read(&file, 1 << 26).await? == bytes, "other bytes came back");
@@ -83,7 +83,7 @@ async fn large_file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.folder().await?));
+    let file = path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.write(&file, b"something", None).await?;
     fixture.handle.write(&file, b"", None).await?;
     ensure!(fixture.handle.read(&file, 0).await?.is_empty(), "it is not empty");
@@ -91,19 +91,22 @@ async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn missing_file_is_rejected(fixture: &Fixture<'_>) -> Outcome {
-    refused(fixture.handle.read(&path("/no/such/file"), 10).await, &[RefusalKind::NotFound])?;
-    refused(fixture.handle.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
+    expect_refusal(
+        fixture.handle.read(&path("/no/such/file"), 10).await,
+        &[RefusalKind::NotFound],
+    )?;
+    expect_refusal(fixture.handle.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
 }
 
 async fn folder_is_not_read_as_a_file(fixture: &Fixture<'_>) -> Outcome {
-    refused(fixture.handle.read(&path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
-    refused(fixture.handle.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
+    expect_refusal(fixture.handle.read(&path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
+    expect_refusal(fixture.handle.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
 }
 
 async fn file_over_the_limit_is_rejected(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.folder().await?));
+    let file = path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.write(&file, &[b'x'; 101], None).await?;
-    refused(fixture.handle.read(&file, 100).await, &[RefusalKind::TooLarge])?;
+    expect_refusal(fixture.handle.read(&file, 100).await, &[RefusalKind::TooLarge])?;
     ensure!(
         fixture.handle.read(&file, 101).await?.len() == 101,
         "a file of exactly the limit is rejected"
@@ -112,44 +115,45 @@ async fn file_over_the_limit_is_rejected(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn reading_a_pipe_does_not_block(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
-    must(&fixture.sh(&format!("mkfifo {folder}/p")).await?)?;
+    let folder = fixture.create_folder().await?;
+    expect_success(&fixture.sh(&format!("mkfifo {folder}/p")).await?)?;
     let pipe = path(&format!("{folder}/p"));
     let read = tokio::time::timeout(Duration::from_secs(5), fixture.handle.read(&pipe, 10)).await;
-    let read = read.map_err(|_| wrong("reading a pipe hangs"))?;
+    let read = read.map_err(|_| check_failed("reading a pipe hangs"))?;
     ensure!(matches!(read, Err(SandboxError::Refused(_))), "{read:?}");
     Ok(())
 }
 
 async fn circular_links_are_rejected(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
-    must(&fixture.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
+    let folder = fixture.create_folder().await?;
+    expect_success(&fixture.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
     let read = fixture.handle.read(&path(&format!("{folder}/a")), 10).await;
     ensure!(matches!(read, Err(SandboxError::Refused(_))), "{read:?}");
     Ok(())
 }
 
 async fn parents_are_created(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/a/b/c/d", fixture.folder().await?));
+    let file = path(&format!("{}/a/b/c/d", fixture.create_folder().await?));
     fixture.handle.write(&file, b"deep", None).await?;
     ensure!(fixture.handle.read(&file, 10).await? == b"deep", "it is not there");
     Ok(())
 }
 
 async fn modes_are_set_and_kept(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.folder().await?));
+    let file = path(&format!("{}/f", fixture.create_folder().await?));
     for (asked, expected) in
         [(None, 0o644), (Some(0o751), 0o751), (None, 0o751), (Some(0o400), 0o400)]
     {
         fixture.handle.write(&file, b"#!/bin/sh\n", asked).await?;
-        let found = fixture.handle.stat(&file).await?.ok_or_else(|| wrong("it is not there"))?;
+        let found =
+            fixture.handle.stat(&file).await?.ok_or_else(|| check_failed("it is not there"))?;
         ensure!(found.mode & 0o7777 == expected, "{asked:?} gave {:o}", found.mode);
     }
     Ok(())
 }
 
 async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let file = path(&format!("{folder}/f"));
     let (small, large) = (vec![b'a'; 1000], vec![b'b'; 2_000_000]);
     fixture.handle.write(&file, &small, None).await?;
@@ -161,24 +165,24 @@ async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
         for turn in 0..12 {
             fixture.handle.write(&file, if turn % 2 == 0 { &large } else { &small }, None).await?;
         }
-        Ok::<(), Failed>(())
+        Ok::<(), CheckError>(())
     };
     let (seen, written) = tokio::join!(watching, writing);
     written?;
-    let seen = must(&seen?)?;
+    let seen = expect_success(&seen?)?;
     let torn = seen.lines().take_while(|line| *line != "f").any(|line| {
         // The listing may include the temporary name of a write in progress.
         line.parse::<usize>().is_ok_and(|size| size != small.len() && size != large.len())
             || line == "gone"
     });
     ensure!(!torn, "{seen:?}");
-    let left = must(&fixture.sh(&format!("ls -A {folder}")).await?)?;
+    let left = expect_success(&fixture.sh(&format!("ls -A {folder}")).await?)?;
     ensure!(left == "f\n", "left: {left:?}");
     Ok(())
 }
 
 async fn append_keeps_existing_content(fixture: &Fixture<'_>) -> Outcome {
-    let file = path(&format!("{}/f", fixture.folder().await?));
+    let file = path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.append(&file, b"one\n").await?;
     fixture.handle.append(&file, b"two\n").await?;
     ensure!(fixture.handle.read(&file, 100).await? == b"one\ntwo\n", "not both");
@@ -186,7 +190,7 @@ async fn append_keeps_existing_content(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let names = [&b"\xff\xfe"[..], b" a b ", b"new\nline", b"%41", "漢é".as_bytes()];
     for name in names {
         let file = RawPath::new([folder.as_bytes(), b"/", name].concat());
@@ -203,9 +207,9 @@ async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn list_is_sorted(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let make = format!("cd {folder}; mkdir c; echo hi > b; ln -s nowhere a; mkfifo d; touch .e");
-    must(&fixture.sh(&make).await?)?;
+    expect_success(&fixture.sh(&make).await?)?;
     let entries = fixture.handle.list(&path(&folder)).await?;
     let seen: Vec<_> = entries.iter().map(|entry| (entry.name.to_string(), entry.kind)).collect();
     let expected = [
@@ -223,8 +227,8 @@ async fn list_is_sorted(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn stat_and_list_do_not_follow_links(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
-    must(&fixture.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
+    let folder = fixture.create_folder().await?;
+    expect_success(&fixture.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
     let found = fixture.handle.stat(&path(&format!("{folder}/l"))).await?;
     let link = found.is_some_and(|entry| entry.link == Some(path("/bin/sh")));
     ensure!(link, "the link was followed");
@@ -234,9 +238,9 @@ async fn stat_and_list_do_not_follow_links(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let root = path(&format!("{folder}/root"));
-    must(&fixture.sh(&format!("mkdir {folder}/root")).await?)?;
+    expect_success(&fixture.sh(&format!("mkdir {folder}/root")).await?)?;
     fixture.handle.write_beneath(&root, &path("a/b"), b"in", None).await?;
     ensure!(
         fixture.handle.read(&path(&format!("{folder}/root/a/b")), 10).await? == b"in",
@@ -244,7 +248,7 @@ async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     );
     for bad in ["../out", "a/../../out", "a/b/../../../out"] {
         let wrote = fixture.handle.write_beneath(&root, &path(bad), b"out", None).await;
-        refused(
+        expect_refusal(
             wrote,
             &[RefusalKind::Outside, RefusalKind::BadRequest, RefusalKind::NotADirectory],
         )?;
@@ -255,12 +259,12 @@ async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let make = format!(
         "cd {folder}; mkdir root out; echo kept > out/f; ln -s ../out root/dir; \
          ln -s {folder}/out root/abs; ln -s ../out/f root/file; ln -s / root/top"
     );
-    must(&fixture.sh(&make).await?)?;
+    expect_success(&fixture.sh(&make).await?)?;
     let root = path(&format!("{folder}/root"));
     for bad in ["dir/f", "abs/f", "dir/new", "top/tmp/kit-escape"] {
         let wrote = fixture.handle.write_beneath(&root, &path(bad), b"escaped", None).await;
@@ -268,7 +272,7 @@ async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Ou
     }
     // A link in the last component is replaced or rejected, never followed.
     let _ = fixture.handle.write_beneath(&root, &path("file"), b"escaped", None).await;
-    let kept = must(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
+    let kept = expect_success(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");
     let escaped = fixture.handle.stat(&path("/tmp/kit-escape")).await?;
     ensure!(escaped.is_none(), "{escaped:?}");
@@ -276,8 +280,8 @@ async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Ou
 }
 
 async fn symlink_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
-    must(&fixture.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
+    let folder = fixture.create_folder().await?;
+    expect_success(&fixture.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
     let root = path(&format!("{folder}/root"));
     fixture.handle.symlink_beneath(&root, &path("l"), &path("../anywhere")).await?;
     let found = fixture.handle.stat(&path(&format!("{folder}/root/l"))).await?;
@@ -291,15 +295,15 @@ async fn symlink_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn remove_deletes_a_tree_but_no_link_target(fixture: &Fixture<'_>) -> Outcome {
-    let folder = fixture.folder().await?;
+    let folder = fixture.create_folder().await?;
     let make = format!(
         "cd {folder}; mkdir -p tree/a/b kept; echo x > tree/a/b/f; echo k > kept/f; \
          ln -s ../kept tree/link; chmod 0 tree/a/b"
     );
-    must(&fixture.sh(&make).await?)?;
+    expect_success(&fixture.sh(&make).await?)?;
     fixture.handle.remove(&path(&format!("{folder}/tree"))).await?;
     fixture.handle.remove(&path(&format!("{folder}/tree"))).await?;
-    let left = must(&fixture.sh(&format!("cd {folder}; ls; ls kept")).await?)?;
+    let left = expect_success(&fixture.sh(&format!("cd {folder}; ls; ls kept")).await?)?;
     ensure!(left == "kept\nf\n", "{left:?}");
     Ok(())
 }

@@ -8,26 +8,26 @@ use std::{
 };
 
 use proctor_sandbox_api::{
-    Backend, Command, Completed, Enforcement, Mount, Prepared, Sandbox, SandboxError,
-    SandboxHandle, SandboxRequest, wire::RawPath,
+    Backend, Command, CommandOutput, Enforcement, Mount, PreparedEnvironment, Sandbox,
+    SandboxError, SandboxHandle, SandboxRequest, wire::RawPath,
 };
 use proctor_types::{Fault, SandboxSpec};
 
-static FOLDERS: AtomicU64 = AtomicU64::new(0);
+static FOLDER_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// Why a check did not pass.
 #[derive(Debug)]
-pub enum Failed {
+pub enum CheckError {
     /// The limit is listed as not enforced. Contains the entry of the list.
     Skipped(String),
     Wrong(String),
 }
 
-pub type Outcome = Result<(), Failed>;
+pub type Outcome = Result<(), CheckError>;
 
 pub struct Fixture<'a> {
     pub backend: &'a dyn Backend,
-    pub prepared: &'a Prepared,
+    pub prepared: &'a PreparedEnvironment,
     /// The sandbox that most checks share.
     pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
@@ -35,20 +35,20 @@ pub struct Fixture<'a> {
 
 impl Fixture<'_> {
     /// Runs a shell line in the shared sandbox, with a time limit of one minute.
-    pub async fn sh(&self, line: &str) -> Result<Completed, Failed> {
+    pub async fn sh(&self, line: &str) -> Result<CommandOutput, CheckError> {
         sh(&self.handle, line).await
     }
 
     /// Creates a new directory in the shared sandbox.
-    pub async fn folder(&self) -> Result<String, Failed> {
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    pub async fn create_folder(&self) -> Result<String, CheckError> {
+        let number = FOLDER_COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = format!("/tmp/kit-{number}");
-        must(&self.sh(&format!("mkdir {path}")).await?)?;
+        expect_success(&self.sh(&format!("mkdir {path}")).await?)?;
         Ok(path)
     }
 
     /// Opens a sandbox for this check only.
-    pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, Failed> {
+    pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, CheckError> {
         self.open_with(limits, Vec::new()).await
     }
 
@@ -57,7 +57,7 @@ impl Fixture<'_> {
         &self,
         limits: SandboxSpec,
         mounts: Vec<Mount>,
-    ) -> Result<Box<dyn Sandbox>, Failed> {
+    ) -> Result<Box<dyn Sandbox>, CheckError> {
         let environment = self.prepared.clone();
         let spec =
             SandboxRequest { environment, limits, mounts, purpose: "conformance kit".to_owned() };
@@ -67,26 +67,26 @@ impl Fixture<'_> {
     /// Skips the check if the limit is listed as not enforced.
     pub fn needs(&self, limit: &str) -> Outcome {
         match self.enforcement.not_enforced.iter().find(|entry| entry.starts_with(limit)) {
-            Some(entry) => Err(Failed::Skipped(entry.clone())),
+            Some(entry) => Err(CheckError::Skipped(entry.clone())),
             None => Ok(()),
         }
     }
 }
 
-pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<Completed, Failed> {
+pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<CommandOutput, CheckError> {
     Ok(handle.run(Command::shell(line).time_limit(Duration::from_secs(60))).await?)
 }
 
 /// Returns the standard output of a command that must succeed.
-pub fn must(done: &Completed) -> Result<String, Failed> {
+pub fn expect_success(done: &CommandOutput) -> Result<String, CheckError> {
     match done.success() {
         true => Ok(done.stdout.text()),
-        false => Err(wrong(format!("{:?}, stderr: {}", done.exited, done.stderr.text()))),
+        false => Err(check_failed(format!("{:?}, stderr: {}", done.exited, done.stderr.text()))),
     }
 }
 
-pub fn wrong(why: impl Into<String>) -> Failed {
-    Failed::Wrong(why.into())
+pub fn check_failed(why: impl Into<String>) -> CheckError {
+    CheckError::Wrong(why.into())
 }
 
 pub fn path(text: &str) -> RawPath {
@@ -94,7 +94,7 @@ pub fn path(text: &str) -> RawPath {
 }
 
 /// Waits up to ten seconds until no process is left in the sandbox.
-pub async fn until_empty(handle: &SandboxHandle) -> Outcome {
+pub async fn wait_until_empty(handle: &SandboxHandle) -> Outcome {
     let mut left = 0;
     for _ in 0..100 {
         left = handle.ping().await?.0;
@@ -104,22 +104,22 @@ pub async fn until_empty(handle: &SandboxHandle) -> Outcome {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let who = sh(handle, "grep -H . /proc/[0-9]*/cmdline | tr '\\0' ' '").await?;
-    Err(wrong(format!("{left} processes are left: {}", who.stdout.text())))
+    Err(check_failed(format!("{left} processes are left: {}", who.stdout.text())))
 }
 
-impl From<SandboxError> for Failed {
+impl From<SandboxError> for CheckError {
     fn from(error: SandboxError) -> Self {
         Self::Wrong(error.to_string())
     }
 }
 
-impl From<Fault> for Failed {
+impl From<Fault> for CheckError {
     fn from(fault: Fault) -> Self {
         Self::Wrong(fault.to_string())
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped(why) => write!(f, "skipped: {why}"),
@@ -133,7 +133,7 @@ macro_rules! ensure {
     ($holds:expr, $($seen:tt)+) => {
         let holds: bool = $holds;
         if !holds {
-            return Err($crate::fixture::wrong(format!($($seen)+)));
+            return Err($crate::fixture::check_failed(format!($($seen)+)));
         }
     };
 }

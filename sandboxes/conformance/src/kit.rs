@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
+use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox, SandboxRequest};
 use proctor_types::{Fault, SandboxSpec};
 
 use super::{
-    commands, endings, files,
-    fixture::{Failed, Fixture, Outcome},
-    hardening, layers, limits, mounts, outputs, processes, trees,
+    commands, files,
+    fixture::{CheckError, Fixture, Outcome},
+    hardening, layers, lifecycle, limits, mounts, outputs, processes, trees,
 };
 
 /// How long a check may take before it counts as hung.
@@ -68,7 +68,7 @@ pub fn checks() -> Vec<Check> {
         hardening::checks(),
         mounts::checks(),
         limits::checks(),
-        endings::checks(),
+        lifecycle::checks(),
     ]
     .into_iter()
     .flatten()
@@ -77,7 +77,11 @@ pub fn checks() -> Vec<Check> {
 
 /// Runs the kit or its quick part, one check after another. If a check breaks the sandbox, it is
 /// replaced before the next check.
-pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) -> Vec<CheckResult> {
+pub async fn run_kit(
+    backend: &dyn Backend,
+    prepared: &PreparedEnvironment,
+    quick: bool,
+) -> Vec<CheckResult> {
     let mut shared: Option<Box<dyn Sandbox>> = None;
     let mut results = Vec::new();
     for check in checks().into_iter().filter(|check| check.quick || !quick) {
@@ -90,16 +94,16 @@ pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) ->
                 let run = tokio::time::timeout(LIMIT, (check.body)(&fixture)).await;
                 run.unwrap_or_else(|_| {
                     fixture.handle.disconnect("a check hung");
-                    Err(Failed::Wrong(format!("hung for {} s", LIMIT.as_secs())))
+                    Err(CheckError::Wrong(format!("hung for {} s", LIMIT.as_secs())))
                 })
             }
-            Err(fault) => Err(Failed::Wrong(fault.to_string())),
+            Err(fault) => Err(CheckError::Wrong(fault.to_string())),
         };
         let took = started.elapsed();
         let (passed, skipped_reason, why) = match outcome {
             Ok(()) => (true, None, None),
-            Err(Failed::Skipped(reason)) => (false, Some(reason), None),
-            Err(Failed::Wrong(why)) => (false, None, Some(why)),
+            Err(CheckError::Skipped(reason)) => (false, Some(reason), None),
+            Err(CheckError::Wrong(why)) => (false, None, Some(why)),
         };
         results.push(CheckResult { name: check.name, passed, skipped_reason, took, why });
     }
@@ -115,10 +119,10 @@ pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) ->
 
 async fn sandbox_for<'s>(
     backend: &dyn Backend,
-    prepared: &Prepared,
+    prepared: &PreparedEnvironment,
     shared: &'s mut Option<Box<dyn Sandbox>>,
 ) -> Result<&'s dyn Sandbox, Fault> {
-    if let Some(mut broken) = shared.take_if(|sandbox| sandbox.handle().broken().is_some()) {
+    if let Some(mut broken) = shared.take_if(|sandbox| sandbox.handle().broken_reason().is_some()) {
         broken.close().await?;
     }
     let sandbox = match shared.take() {
@@ -139,7 +143,7 @@ async fn sandbox_for<'s>(
 /// Returns why results do not prove that all of `listed` pass: failures, missing or duplicate
 /// results, and skipped ones if there are more than `skips`. A list that is mostly skipped proves
 /// nothing.
-pub fn missed<'a>(
+pub fn find_unproven<'a>(
     listed: impl IntoIterator<Item = &'a str>,
     skips: usize,
     results: &[CheckResult],
@@ -213,21 +217,21 @@ mod tests {
     }
 
     #[test]
-    fn missed_reports_failed_missing_and_duplicate_results() {
+    fn find_unproven_returns_failed_missing_and_duplicate_results() {
         let passed: Vec<_> = ["a", "b", "c"].map(|name| result(name, true, None)).into();
-        assert_eq!(missed(["a", "b", "c"], 0, &passed), Vec::<String>::new());
-        assert_eq!(missed(["a", "d"], 0, &passed), ["d: was not run"]);
-        assert_eq!(missed([], 0, &passed), ["nothing is listed"]);
+        assert_eq!(find_unproven(["a", "b", "c"], 0, &passed), Vec::<String>::new());
+        assert_eq!(find_unproven(["a", "d"], 0, &passed), ["d: was not run"]);
+        assert_eq!(find_unproven([], 0, &passed), ["nothing is listed"]);
         let twice = [result("a", true, None), result("a", true, None)];
-        assert_eq!(missed(["a"], 0, &twice), ["a: has 2 results"]);
-        assert_eq!(missed(["a"], 1, &[result("a", false, None)]), ["a: failed"]);
+        assert_eq!(find_unproven(["a"], 0, &twice), ["a: has 2 results"]);
+        assert_eq!(find_unproven(["a"], 1, &[result("a", false, None)]), ["a: failed"]);
     }
 
     #[test]
-    fn missed_reports_too_many_skipped_results() {
+    fn find_unproven_returns_skipped_results_above_the_limit() {
         let results = [result("a", false, Some("no quota")), result("b", false, Some("no quota"))];
-        assert_eq!(missed(["a", "b"], 2, &results), Vec::<String>::new());
+        assert_eq!(find_unproven(["a", "b"], 2, &results), Vec::<String>::new());
         let said = ["a: skipped: no quota", "b: skipped: no quota"];
-        assert_eq!(missed(["a", "b"], 1, &results), said);
+        assert_eq!(find_unproven(["a", "b"], 1, &results), said);
     }
 }

@@ -2,13 +2,13 @@
 
 use proctor_sandbox_api::{
     BlobSink, LayerState, SandboxHandle, SnapshotError,
-    wire::{EntryKind, Layer, LayerRequest},
+    wire::{EntryKind, LayerDiff, LayerRequest},
 };
 use proctor_types::SandboxSpec;
 
 use super::{
-    Failed,
-    fixture::{Fixture, Outcome, ensure, must, path, sh, wrong},
+    CheckError,
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path, sh},
     kit::{Check, list},
 };
 
@@ -31,7 +31,7 @@ impl BlobSink for Contents {
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+    fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
         if let Some(last) = self.0.last_mut() {
             last.extend_from_slice(bytes);
         }
@@ -43,7 +43,10 @@ impl BlobSink for Contents {
     }
 }
 
-async fn look(handle: &SandboxHandle, fresh: bool) -> Result<(LayerState, Contents), Failed> {
+async fn capture_layer(
+    handle: &SandboxHandle,
+    fresh: bool,
+) -> Result<(LayerState, Contents), CheckError> {
     let request = LayerRequest {
         files_alone: false,
         fresh,
@@ -55,22 +58,24 @@ async fn look(handle: &SandboxHandle, fresh: bool) -> Result<(LayerState, Conten
         entry_limit: 10_000,
     };
     let mut contents = Contents::default();
-    match handle.layer_to(request, &mut contents).await {
+    match handle.capture_layer(request, &mut contents).await {
         Ok(state) => Ok((state, contents)),
         Err(SnapshotError::Sandbox(error)) => Err(error.into()),
         Err(SnapshotError::Sink(never)) => match never {},
     }
 }
 
-async fn changed(handle: &SandboxHandle) -> Result<(Layer, Contents), Failed> {
-    match look(handle, false).await? {
+async fn capture_changed_layer(
+    handle: &SandboxHandle,
+) -> Result<(LayerDiff, Contents), CheckError> {
+    match capture_layer(handle, false).await? {
         (LayerState::Changed(layer), contents) => Ok((layer, contents)),
-        (other, _) => Err(wrong(format!("{other:?}"))),
+        (other, _) => Err(check_failed(format!("{other:?}"))),
     }
 }
 
 /// Returns changed paths except directories, and removed paths.
-fn names(layer: &Layer) -> (Vec<String>, Vec<String>) {
+fn names(layer: &LayerDiff) -> (Vec<String>, Vec<String>) {
     let files = layer.changed.iter().filter(|one| one.entry.kind != EntryKind::Dir);
     let changed = files.map(|one| one.entry.path.to_string()).collect();
     (changed, layer.removed.iter().map(ToString::to_string).collect())
@@ -81,16 +86,16 @@ async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>
     let handle = sandbox.handle();
     let before = "mkdir -p /work/.git /tmp/there; echo a > /tmp/there/kept; echo b > /tmp/there/edited; \
                   echo c > /tmp/there/lost";
-    must(&sh(handle, before).await?)?;
-    look(handle, true).await?;
-    let (layer, _) = changed(handle).await?;
-    ensure!(layer == Layer::default(), "changed without a change: {layer:?}");
+    expect_success(&sh(handle, before).await?)?;
+    capture_layer(handle, true).await?;
+    let (layer, _) = capture_changed_layer(handle).await?;
+    ensure!(layer == LayerDiff::default(), "changed without a change: {layer:?}");
 
     let line = "echo more >> /tmp/there/edited; rm /tmp/there/lost; echo new > /tmp/new; \
                 ln -s new /tmp/link; echo memory > /dev/shm/state; echo in > /work/file; \
                 echo ref > /work/.git/HEAD; mkdir /tmp/empty; chmod 750 /tmp/empty";
-    must(&sh(handle, line).await?)?;
-    let (layer, contents) = changed(handle).await?;
+    expect_success(&sh(handle, line).await?)?;
+    let (layer, contents) = capture_changed_layer(handle).await?;
     let (files, removed) = names(&layer);
     let expected = ["dev/shm/state", "tmp/link", "tmp/new", "tmp/there/edited", "work/.git/HEAD"];
     ensure!(files == expected, "{files:?}");
@@ -101,7 +106,7 @@ async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>
         let count = contents.0.iter().filter(|one| *one == content).count();
         ensure!(count == 1, "{:?} came {count} times", String::from_utf8_lossy(content));
     }
-    let (again, contents) = look(handle, false).await?;
+    let (again, contents) = capture_layer(handle, false).await?;
     ensure!(again == LayerState::Same && contents.0.is_empty(), "{again:?}");
     sandbox.close().await?;
     Ok(())
@@ -110,7 +115,7 @@ async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>
 async fn layer_reports_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(SandboxSpec::default()).await?;
     let handle = sandbox.handle();
-    look(handle, true).await?;
+    capture_layer(handle, true).await?;
     for (line, undo, why) in [
         ("mkfifo /tmp/pipe", "rm /tmp/pipe", "/tmp/pipe is a socket, a pipe or a device"),
         ("head -c 1100000 /dev/zero > /tmp/large", "rm /tmp/large", "/tmp/large is larger"),
@@ -121,12 +126,12 @@ async fn layer_reports_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome
         ),
         ("setsid sleep 77 > /dev/null 2>&1 & sleep 0.5", "", "processes of the agent were running"),
     ] {
-        must(&sh(handle, line).await?)?;
-        match look(handle, false).await?.0 {
+        expect_success(&sh(handle, line).await?)?;
+        match capture_layer(handle, false).await?.0 {
             LayerState::Unkept(told) if told.contains(why) => {}
-            other => return Err(wrong(format!("{line}: {other:?}"))),
+            other => return Err(check_failed(format!("{line}: {other:?}"))),
         }
-        must(&sh(handle, undo).await?)?;
+        expect_success(&sh(handle, undo).await?)?;
     }
     sandbox.close().await?;
     Ok(())

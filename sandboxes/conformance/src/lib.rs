@@ -6,17 +6,17 @@
 
 pub mod attacks;
 mod commands;
-mod endings;
 mod files;
 mod fixture;
 mod hardening;
 mod kit;
 mod layers;
+mod lifecycle;
 mod limits;
 mod mounts;
 mod outputs;
 mod processes;
 mod trees;
 
-pub use fixture::{Failed, Fixture};
-pub use kit::{Check, CheckResult, announce, checks, missed, render, run_kit};
+pub use fixture::{CheckError, Fixture};
+pub use kit::{Check, CheckResult, announce, checks, find_unproven, render, run_kit};

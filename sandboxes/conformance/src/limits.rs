@@ -6,7 +6,7 @@ use proctor_sandbox_api::{Command, SandboxError, wire::RefusalKind};
 use proctor_types::SandboxSpec;
 
 use super::{
-    fixture::{Fixture, Outcome, ensure, must, path, sh, until_empty, wrong},
+    fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path, sh, wait_until_empty},
     kit::{Check, list},
 };
 
@@ -21,19 +21,19 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-fn small() -> SandboxSpec {
+fn small_limits() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
 async fn process_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
-    let mut sandbox = fixture.open(small()).await?;
+    let mut sandbox = fixture.open(small_limits()).await?;
     let program = "import os, time\nn = 0\n\
         try:\n    while n < 500:\n        if os.fork() == 0: time.sleep(60); os._exit(0)\n        n += 1\n\
         except OSError: pass\nprint(n)";
     let command = Command::new(["python3", "-c", program]).time_limit(Duration::from_secs(30));
     let done = sandbox.handle().run(command).await;
-    let after = until_empty(sandbox.handle()).await;
+    let after = wait_until_empty(sandbox.handle()).await;
     sandbox.close().await?;
     let done = done?;
     let count: u32 = done.stdout.text().trim().parse().unwrap_or(u32::MAX);
@@ -44,39 +44,39 @@ async fn process_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
 
 async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
-    let mut sandbox = fixture.open(small()).await?;
+    let mut sandbox = fixture.open(small_limits()).await?;
     let started = Instant::now();
     // The shell itself must not need to fork once the bomb is running.
     let bomb =
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
     let done = sandbox.handle().run(bomb).await;
-    let after = until_empty(sandbox.handle()).await;
+    let after = wait_until_empty(sandbox.handle()).await;
     let alive = sh(sandbox.handle(), "echo alive").await;
     let took = started.elapsed();
     sandbox.close().await?;
     ensure!(done?.exited.timed_out, "the bomb ended by itself");
     after?;
-    ensure!(must(&alive?)? == "alive\n", "the sandbox does not respond");
+    ensure!(expect_success(&alive?)? == "alive\n", "the sandbox does not respond");
     ensure!(took < Duration::from_secs(30), "took {took:?}");
     Ok(())
 }
 
 async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
-    let mut sandbox = fixture.open(small()).await?;
+    let mut sandbox = fixture.open(small_limits()).await?;
     let program = "x = bytearray(1 << 30); print(len(x))";
     let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
     let alive = sh(sandbox.handle(), "echo alive").await;
     sandbox.close().await?;
     let done = done?;
     ensure!(!done.success(), "1 GiB was allocated with a limit of 256 MiB");
-    ensure!(must(&alive?)? == "alive\n", "the sandbox does not respond");
+    ensure!(expect_success(&alive?)? == "alive\n", "the sandbox does not respond");
     Ok(())
 }
 
 async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
-    let mut sandbox = fixture.open(small()).await?;
+    let mut sandbox = fixture.open(small_limits()).await?;
     // Each process is well within the limit, but not all together.
     let program = "import subprocess, sys\n\
         one = 'x = bytearray(100 << 20); import sys; sys.stdin.read(1); print(len(x))'\n\
@@ -96,19 +96,20 @@ async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
 
 async fn cpu_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("cpus")?;
-    let mut sandbox = fixture.open(SandboxSpec { cpus: 0.25, ..small() }).await?;
+    let mut sandbox = fixture.open(SandboxSpec { cpus: 0.25, ..small_limits() }).await?;
     let program = "import time\nend = time.monotonic() + 2\n\
         while time.monotonic() < end: pass\nprint(time.process_time())";
     let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
     sandbox.close().await?;
-    let used: f64 = must(&done?)?.trim().parse().map_err(|_| wrong("no number"))?;
+    let used: f64 =
+        expect_success(&done?)?.trim().parse().map_err(|_| check_failed("no number"))?;
     ensure!(used < 1.2, "{used} s of CPU time in 2 s with a quarter of a CPU");
     Ok(())
 }
 
 async fn full_disk_is_reported(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("disk")?;
-    let mut sandbox = fixture.open(small()).await?;
+    let mut sandbox = fixture.open(small_limits()).await?;
     let handle = sandbox.handle();
     let filled = sh(handle, "head -c 200000000 /dev/zero > /var/tmp/fill").await;
     let wrote = handle.write(&path("/var/tmp/more"), &vec![b'x'; 1 << 20], None).await;
@@ -119,7 +120,7 @@ async fn full_disk_is_reported(fixture: &Fixture<'_>) -> Outcome {
     ensure!(!filled.success(), "200 MB were written under a limit of 64 MiB");
     match wrote {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
-        other => return Err(wrong(format!("not rejected for lack of space: {other:?}"))),
+        other => return Err(check_failed(format!("not rejected for lack of space: {other:?}"))),
     }
     Ok(again?)
 }

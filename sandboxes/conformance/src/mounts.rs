@@ -12,7 +12,7 @@ use proctor_types::SandboxSpec;
 use tempfile::TempDir;
 
 use super::{
-    fixture::{Failed, Fixture, Outcome, ensure, must, path, sh, wrong},
+    fixture::{CheckError, Fixture, Outcome, check_failed, ensure, expect_success, path, sh},
     kit::{Check, list},
 };
 
@@ -28,10 +28,10 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// The mount point used by the checks. No environment has this path.
-const AT: &str = "/lent";
+const MOUNT_POINT: &str = "/lent";
 
 /// Shell commands that change a directory. Each must fail.
-const WRITES: &[&str] = &[
+const WRITE_COMMANDS: &[&str] = &[
     "echo x > /lent/new",
     "echo x >> /lent/tool",
     "rm /lent/tool",
@@ -49,7 +49,7 @@ const WRITES: &[&str] = &[
 
 /// Creates a host directory with a program and a subdirectory with a file and a link to the
 /// program.
-fn folder() -> Result<TempDir, Failed> {
+fn create_host_folder() -> Result<TempDir, CheckError> {
     let made = || {
         let folder = tempfile::tempdir()?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
@@ -64,14 +64,14 @@ fn folder() -> Result<TempDir, Failed> {
         symlink("../tool", folder.path().join("sub/link"))?;
         Ok(folder)
     };
-    made().map_err(|error: std::io::Error| wrong(format!("creating a host folder: {error}")))
+    made().map_err(|error: std::io::Error| check_failed(format!("creating a host folder: {error}")))
 }
 
-fn lent(folder: &Path, at: &str) -> Vec<Mount> {
+fn mount_at(folder: &Path, at: &str) -> Vec<Mount> {
     vec![Mount { folder: folder.to_owned(), at: path(at) }]
 }
 
-async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool), Failed> {
+async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool), CheckError> {
     let mut command = Command::shell(line);
     command.user = Some("65534:65534".to_owned());
     let done = handle.run(command).await?;
@@ -79,10 +79,11 @@ async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool),
 }
 
 async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
-    let folder = folder()?;
-    let mut sandbox = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
+    let folder = create_host_folder()?;
+    let mut sandbox =
+        fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
     let line = "/lent/tool; /lent/sub/link; cat /lent/sub/file";
-    let seen = must(&sh(sandbox.handle(), line).await?)?;
+    let seen = expect_success(&sh(sandbox.handle(), line).await?)?;
     ensure!(seen == "lent\nlent\ntext\n", "{seen:?}");
     if fixture.needs("other users").is_ok() {
         let (seen, ran) = as_nobody(sandbox.handle(), line).await?;
@@ -92,10 +93,11 @@ async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
-    let folder = folder()?;
-    let mut sandbox = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
+    let folder = create_host_folder()?;
+    let mut sandbox =
+        fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
     let handle = sandbox.handle();
-    for write in WRITES {
+    for write in WRITE_COMMANDS {
         let done = sh(handle, write).await?;
         ensure!(!done.success(), "root could run: {write}");
         if fixture.needs("other users").is_ok() {
@@ -108,7 +110,7 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
     ensure!(written.is_err(), "the agent wrote a file");
     let removed = handle.remove(&path("/lent/tool")).await;
     ensure!(removed.is_err(), "the agent removed a file");
-    let seen = must(&sh(handle, "/lent/tool; ls /lent").await?)?;
+    let seen = expect_success(&sh(handle, "/lent/tool; ls /lent").await?)?;
     ensure!(seen == "lent\nsub\ntool\n", "{seen:?}");
     sandbox.close().await?;
     let text = fs::read_to_string(folder.path().join("tool")).unwrap_or_default();
@@ -119,12 +121,12 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn mount_hides_existing_content(fixture: &Fixture<'_>) -> Outcome {
-    let folder = folder()?;
+    let folder = create_host_folder()?;
     // Mount on an existing directory of the environment and below missing ones.
     for at in ["/tmp", "/tmp/a/b/c"] {
         let mut sandbox =
-            fixture.open_with(SandboxSpec::default(), lent(folder.path(), at)).await?;
-        let seen = must(&sh(sandbox.handle(), &format!("ls {at}")).await?)?;
+            fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), at)).await?;
+        let seen = expect_success(&sh(sandbox.handle(), &format!("ls {at}")).await?)?;
         ensure!(seen == "sub\ntool\n", "{at}: {seen:?}");
         sandbox.close().await?;
     }
@@ -132,10 +134,11 @@ async fn mount_hides_existing_content(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn mount_is_not_in_snapshots(fixture: &Fixture<'_>) -> Outcome {
-    let folder = folder()?;
-    let mut sandbox =
-        fixture.open_with(SandboxSpec::default(), lent(folder.path(), "/tmp/work/lent")).await?;
-    must(&sh(sandbox.handle(), "echo own > /tmp/work/own").await?)?;
+    let folder = create_host_folder()?;
+    let mut sandbox = fixture
+        .open_with(SandboxSpec::default(), mount_at(folder.path(), "/tmp/work/lent"))
+        .await?;
+    expect_success(&sh(sandbox.handle(), "echo own > /tmp/work/own").await?)?;
     let request = SnapshotRequest {
         root: path("/tmp/work"),
         fresh: true,
@@ -153,21 +156,22 @@ async fn mount_is_not_in_snapshots(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome {
-    let gone = folder()?.path().to_owned();
-    match fixture.open_with(SandboxSpec::default(), lent(&gone, AT)).await {
-        Err(Failed::Wrong(why)) if why.contains(&gone.display().to_string()) => Ok(()),
-        Err(other) => Err(wrong(format!("the error does not mention the folder: {other}"))),
+    let gone = create_host_folder()?.path().to_owned();
+    match fixture.open_with(SandboxSpec::default(), mount_at(&gone, MOUNT_POINT)).await {
+        Err(CheckError::Wrong(why)) if why.contains(&gone.display().to_string()) => Ok(()),
+        Err(other) => Err(check_failed(format!("the error does not mention the folder: {other}"))),
         Ok(mut sandbox) => {
             sandbox.close().await?;
             ensure!(!gone.exists(), "the folder was created on the host");
-            Err(wrong("a sandbox was opened without its folder"))
+            Err(check_failed("a sandbox was opened without its folder"))
         }
     }
 }
 
 async fn mount_is_visible_in_one_sandbox_only(fixture: &Fixture<'_>) -> Outcome {
-    let folder = folder()?;
-    let mut with = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
+    let folder = create_host_folder()?;
+    let mut with =
+        fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), MOUNT_POINT)).await?;
     let mut without = fixture.open(SandboxSpec::default()).await?;
     let seen = sh(without.handle(), "ls /lent").await?;
     ensure!(!seen.success(), "{:?}", seen.stdout.text());

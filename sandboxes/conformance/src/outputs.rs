@@ -3,7 +3,7 @@
 use proctor_sandbox_api::Command;
 
 use super::{
-    fixture::{Fixture, Outcome, ensure, must},
+    fixture::{Fixture, Outcome, ensure, expect_success},
     kit::{Check, list},
 };
 
@@ -25,7 +25,7 @@ pub fn checks() -> Vec<Check> {
 
 async fn output_is_utf8(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("printf 'h\\303\\244\\303\\237 \\346\\274\\242\\n'").await?;
-    ensure!(must(&done)? == "häß 漢\n", "{:?}", done.stdout.text());
+    ensure!(expect_success(&done)? == "häß 漢\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
@@ -56,7 +56,7 @@ async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
     command.spill = Some(spill);
     let done = fixture.handle.run(command).await?;
     let Some(file) = &done.stdout.spill else {
-        return Err(super::fixture::wrong("no spill file"));
+        return Err(super::fixture::check_failed("no spill file"));
     };
     let whole = std::fs::read(file).unwrap_or_default();
     let _ = std::fs::remove_file(file);
@@ -87,7 +87,7 @@ async fn results_pipe_is_a_separate_stream(fixture: &Fixture<'_>) -> Outcome {
 
 async fn results_pipe_is_only_open_on_request(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("(echo forged >&3) 2>/dev/null && echo wrote; true").await?;
-    ensure!(must(&done)?.is_empty() && done.results.is_empty(), "{done:?}");
+    ensure!(expect_success(&done)?.is_empty() && done.results.is_empty(), "{done:?}");
     Ok(())
 }
 
@@ -115,6 +115,6 @@ async fn no_descriptor_leaks_in(fixture: &Fixture<'_>) -> Outcome {
     let line = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))";
     let done = fixture.handle.run(Command::new(["python3", "-c", line])).await?;
     // The three standard streams and the descriptor of the listing itself.
-    ensure!(must(&done)? == "[0, 1, 2, 3]\n", "{:?}", done.stdout.text());
+    ensure!(expect_success(&done)? == "[0, 1, 2, 3]\n", "{:?}", done.stdout.text());
     Ok(())
 }

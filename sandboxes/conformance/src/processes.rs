@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use proctor_sandbox_api::{Command, Completed};
+use proctor_sandbox_api::{Command, CommandOutput};
 
 use super::{
-    fixture::{Fixture, Outcome, ensure, must, until_empty},
+    fixture::{Fixture, Outcome, ensure, expect_success, wait_until_empty},
     kit::{Check, list},
 };
 
@@ -28,32 +28,35 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-const SOON: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-async fn limited(fixture: &Fixture<'_>, line: &str) -> Result<Completed, super::Failed> {
+async fn run_into_time_limit(
+    fixture: &Fixture<'_>,
+    line: &str,
+) -> Result<CommandOutput, super::CheckError> {
     let started = Instant::now();
     let limit = Duration::from_millis(400);
     let done = fixture.handle.run(Command::shell(line).time_limit(limit)).await?;
     ensure!(done.exited.timed_out, "not timed out: {:?}", done.exited);
-    ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
-    until_empty(&fixture.handle).await?;
+    ensure!(started.elapsed() < KILL_TIMEOUT, "took {:?}", started.elapsed());
+    wait_until_empty(&fixture.handle).await?;
     Ok(done)
 }
 
 async fn time_limit_kills(fixture: &Fixture<'_>) -> Outcome {
-    limited(fixture, "sleep 1000").await.map(drop)
+    run_into_time_limit(fixture, "sleep 1000").await.map(drop)
 }
 
 async fn time_limit_kills_processes_that_ignore_signals(fixture: &Fixture<'_>) -> Outcome {
-    limited(fixture, "trap '' TERM INT HUP; sleep 1000; sleep 1000").await.map(drop)
+    run_into_time_limit(fixture, "trap '' TERM INT HUP; sleep 1000; sleep 1000").await.map(drop)
 }
 
 async fn time_limit_kills_background_processes(fixture: &Fixture<'_>) -> Outcome {
-    limited(fixture, "for n in 1 2 3 4 5; do sleep 1000 & done; wait").await.map(drop)
+    run_into_time_limit(fixture, "for n in 1 2 3 4 5; do sleep 1000 & done; wait").await.map(drop)
 }
 
 async fn time_limit_kills_new_sessions(fixture: &Fixture<'_>) -> Outcome {
-    limited(fixture, "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & sleep 1000")
+    run_into_time_limit(fixture, "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & sleep 1000")
         .await
         .map(drop)
 }
@@ -63,11 +66,11 @@ async fn time_limit_kills_double_forked_daemons(fixture: &Fixture<'_>) -> Outcom
                   if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n\
                   \x20       os.chdir('/')\n        time.sleep(1000)\n    os._exit(0)\n\
                   os.wait()\ntime.sleep(1000)";
-    limited(fixture, &format!("exec python3 -c \"{daemon}\"")).await.map(drop)
+    run_into_time_limit(fixture, &format!("exec python3 -c \"{daemon}\"")).await.map(drop)
 }
 
 async fn time_limit_keeps_the_output_so_far(fixture: &Fixture<'_>) -> Outcome {
-    let done = limited(fixture, "echo before; sleep 1000; echo after").await?;
+    let done = run_into_time_limit(fixture, "echo before; sleep 1000; echo after").await?;
     ensure!(done.stdout.text() == "before\n", "{:?}", done.stdout.text());
     Ok(())
 }
@@ -76,7 +79,7 @@ async fn finished_command_leaves_no_group(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("sleep 1000 & sleep 1000 & exit 3").await?;
     ensure!(done.exited.code == Some(3), "{:?}", done.exited);
     ensure!(done.exited.left_behind >= 2, "left behind: {}", done.exited.left_behind);
-    until_empty(&fixture.handle).await
+    wait_until_empty(&fixture.handle).await
 }
 
 async fn reap_all_kills_daemons(fixture: &Fixture<'_>) -> Outcome {
@@ -84,7 +87,7 @@ async fn reap_all_kills_daemons(fixture: &Fixture<'_>) -> Outcome {
     command.reap_all = true;
     let done = fixture.handle.run(command).await?;
     ensure!(done.exited.left_behind >= 1, "left behind: {}", done.exited.left_behind);
-    until_empty(&fixture.handle).await
+    wait_until_empty(&fixture.handle).await
 }
 
 async fn daemon_holding_the_output_does_not_hang(fixture: &Fixture<'_>) -> Outcome {
@@ -94,8 +97,8 @@ async fn daemon_holding_the_output_does_not_hang(fixture: &Fixture<'_>) -> Outco
     command.reap_all = true;
     let done = fixture.handle.run(command).await?;
     ensure!(done.stdout.text().contains("ok\n"), "{:?}", done.stdout.text());
-    ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
-    until_empty(&fixture.handle).await
+    ensure!(started.elapsed() < KILL_TIMEOUT, "took {:?}", started.elapsed());
+    wait_until_empty(&fixture.handle).await
 }
 
 async fn commands_run_concurrently(fixture: &Fixture<'_>) -> Outcome {
@@ -106,7 +109,7 @@ async fn commands_run_concurrently(fixture: &Fixture<'_>) -> Outcome {
         Ok(())
     });
     try_join_all(all).await?;
-    ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
+    ensure!(started.elapsed() < KILL_TIMEOUT, "took {:?}", started.elapsed());
     Ok(())
 }
 
@@ -126,15 +129,15 @@ async fn dropped_command_is_cancelled(fixture: &Fixture<'_>) -> Outcome {
     let command = Command::shell("setsid sleep 1000 & sleep 1000");
     let cut = tokio::time::timeout(Duration::from_millis(400), fixture.handle.run(command)).await;
     ensure!(cut.is_err(), "it ended by itself: {cut:?}");
-    until_empty(&fixture.handle).await?;
-    must(&fixture.sh("true").await?).map(drop)
+    wait_until_empty(&fixture.handle).await?;
+    expect_success(&fixture.sh("true").await?).map(drop)
 }
 
 async fn zombies_are_reaped(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("for n in 1 2 3 4 5; do setsid true & done; sleep 0.3");
     command.reap_all = true;
-    must(&fixture.handle.run(command).await?)?;
+    expect_success(&fixture.handle.run(command).await?)?;
     let done = fixture.sh("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
-    ensure!(must(&done)?.is_empty(), "{:?}", done.stdout.text());
+    ensure!(expect_success(&done)?.is_empty(), "{:?}", done.stdout.text());
     Ok(())
 }

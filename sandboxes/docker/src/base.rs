@@ -17,7 +17,7 @@ use bollard::{
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_host::host_base;
-use proctor_sandbox_api::{Base, ImagePlace};
+use proctor_sandbox_api::{Base, ImageLocation};
 use proctor_types::{Cause, Fault, ImageSettings, Layer, hex, sha256_hex};
 use tokio::task::spawn_blocking;
 
@@ -45,43 +45,43 @@ pub struct ResolvedBase {
 
 pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
-        Base::Image(name) => image(engine, name).await,
-        Base::Dockerfile(folder) => build::image(engine, folder).await,
-        Base::Host => host(engine).await,
+        Base::Image(name) => resolve_image(engine, name).await,
+        Base::Dockerfile(folder) => build::ensure_image(engine, folder).await,
+        Base::Host => resolve_host(engine).await,
         Base::Folder(path) => {
             let walked = path.clone();
-            let digest = blocking(path, move || folder_digest(&walked)).await?;
-            if let Some(base) = known(engine, &digest).await? {
+            let digest = run_blocking(path, move || folder_digest(&walked)).await?;
+            if let Some(base) = find_imported(engine, &digest).await? {
                 return Ok(base);
             }
-            let body = tarball::folder(path.clone(), ".".into(), true);
+            let body = tarball::stream_folder(path.clone(), ".".into(), true);
             import(engine, &digest, body, path).await
         }
         Base::Archive(path) => {
             let read = path.clone();
-            let digest = blocking(path, move || file_digest(&read)).await?;
-            if let Some(base) = known(engine, &digest).await? {
+            let digest = run_blocking(path, move || file_digest(&read)).await?;
+            if let Some(base) = find_imported(engine, &digest).await? {
                 return Ok(base);
             }
             let read = path.clone();
-            if blocking(path, move || holds_an_image(&read)).await? {
+            if run_blocking(path, move || contains_image(&read)).await? {
                 load(engine, &digest, path).await
             } else {
-                import(engine, &digest, tarball::file(path.clone()), path).await
+                import(engine, &digest, tarball::stream_file(path.clone()), path).await
             }
         }
     }
 }
 
 /// Finds an image by name and pulls it if the engine does not have it.
-async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
-    if let Some(base) = by_name(engine, name).await? {
+async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
+    if let Some(base) = find_by_name(engine, name).await? {
         return Ok(base);
     }
-    let options = CreateImageOptionsBuilder::new().from_image(&tagged(name)).build();
+    let options = CreateImageOptionsBuilder::new().from_image(&with_tag(name)).build();
     let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
-    pulled.map_err(|error| not_pulled(name, &error))?;
-    by_name(engine, name).await?.ok_or_else(|| {
+    pulled.map_err(|error| pull_fault(name, &error))?;
+    find_by_name(engine, name).await?.ok_or_else(|| {
         Fault::new(
             Layer::Environment,
             format!("image {name} was pulled, but the engine does not have it"),
@@ -90,23 +90,25 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
 }
 
 /// Returns where an image is available. Requests only its manifest from the registry.
-pub(crate) async fn image_place(engine: &Engine, name: &str) -> Result<ImagePlace, Fault> {
+pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageLocation, Fault> {
     if inspect(engine, name).await?.is_some() {
-        return Ok(ImagePlace::Here);
+        return Ok(ImageLocation::Here);
     }
-    let found = engine.client.inspect_registry_image(&tagged(name), None).await;
-    found.map(|_| ImagePlace::Registry).map_err(|error| not_pulled(name, &error))
+    let found = engine.client.inspect_registry_image(&with_tag(name), None).await;
+    found.map(|_| ImageLocation::Registry).map_err(|error| pull_fault(name, &error))
 }
 
 /// Adds the tag `latest` if there is none. Without a tag an engine pulls all of them.
-fn tagged(name: &str) -> String {
+fn with_tag(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
 }
 
-fn not_pulled(name: &str, error: &bollard::errors::Error) -> Fault {
-    let fault =
-        fault::environment(&format!("image {name} is not available and cannot be pulled"), error);
+fn pull_fault(name: &str, error: &bollard::errors::Error) -> Fault {
+    let fault = fault::environment_fault(
+        &format!("image {name} is not available and cannot be pulled"),
+        error,
+    );
     let cause = match fault.cause {
         Cause::Other if fault::is_no_such_image(error) => Cause::Missing,
         Cause::Other => Cause::Unreachable,
@@ -117,15 +119,15 @@ fn not_pulled(name: &str, error: &bollard::errors::Error) -> Fault {
 
 /// Finds an image that the engine has. From here on it is referred to by id: if a tag moves during
 /// a run, the run's base must not change.
-async fn by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
+async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
     let Some(found) = inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
-    let registered = registered(name, &found.repo_digests.unwrap_or_default());
+    let registered = repository_digest(name, &found.repo_digests.unwrap_or_default());
     Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
 }
 
 /// Returns the repository digest that belongs to the requested name, if an image has several.
-fn registered(name: &str, digests: &[String]) -> Option<String> {
+fn repository_digest(name: &str, digests: &[String]) -> Option<String> {
     let untagged = |name: &str| {
         let name = name.split('@').next().unwrap_or(name);
         match name.rsplit_once(':') {
@@ -140,7 +142,7 @@ fn registered(name: &str, digests: &[String]) -> Option<String> {
 
 /// Imports the skeleton of the host base as an image. The host's programs are bind-mounted when a
 /// container is created.
-async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
+async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.local {
         let what = "a host base needs an engine on this machine, but DOCKER_HOST is set to another";
         return Err(Fault::new(Layer::Environment, what)
@@ -148,16 +150,16 @@ async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
             .hint("use an image, or unset DOCKER_HOST"));
     }
     host_base::host_python()?;
-    let skeleton = spawn_blocking(tarball::skeleton).await;
+    let skeleton = spawn_blocking(tarball::skeleton_archive).await;
     let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
     let skeleton = skeleton.map_err(|error| {
         Fault::new(Layer::Environment, format!("cannot collect the host's base files: {error}"))
     })?;
     let content = sha256_hex(&skeleton);
-    let base = match known(engine, &content).await? {
+    let base = match find_imported(engine, &content).await? {
         Some(base) => base,
         None => {
-            let body = tarball::whole(skeleton);
+            let body = tarball::body_from_bytes(skeleton);
             import(engine, &content, body, Path::new("the host's base files")).await?
         }
     };
@@ -165,19 +167,22 @@ async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     Ok(ResolvedBase { digest, ..base })
 }
 
-async fn known(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fault> {
+async fn find_imported(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fault> {
     let image = tag(digest);
-    let found = id_of(engine, &image).await?;
+    let found = image_id(engine, &image).await?;
     Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
 }
 
 /// Returns the image's id; `None` if the engine does not have it.
-pub async fn id_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+pub async fn image_id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.id))
 }
 
 /// Returns the environment variables that an image sets for its containers.
-pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>, Fault> {
+pub(crate) async fn image_env(
+    engine: &Engine,
+    name: &str,
+) -> Result<BTreeMap<String, String>, Fault> {
     let found = inspect(engine, name).await?;
     let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
     let pairs = lines.iter().filter_map(|line| line.split_once('='));
@@ -185,7 +190,7 @@ pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<Strin
 }
 
 /// Returns the settings of a base's image. Pulls or builds a missing image.
-pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettings, Fault> {
+pub(crate) async fn image_settings(engine: &Engine, base: &Base) -> Result<ImageSettings, Fault> {
     match base {
         // Imported file trees have no settings.
         Base::Host | Base::Folder(_) => return Ok(ImageSettings::default()),
@@ -208,7 +213,7 @@ pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettin
 }
 
 /// Returns the comment of an image.
-pub(crate) async fn comment_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+pub(crate) async fn image_comment(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.comment))
 }
 
@@ -216,7 +221,9 @@ async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fa
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),
         Err(error) if fault::is_missing(&error) => Ok(None),
-        Err(error) => Err(fault::environment(&format!("cannot inspect image {name}"), &error)),
+        Err(error) => {
+            Err(fault::environment_fault(&format!("cannot inspect image {name}"), &error))
+        }
     }
 }
 
@@ -236,7 +243,7 @@ async fn import(
     let imported =
         drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
     imported.map_err(|error| {
-        fault::environment(&format!("cannot import {}", from.display()), &error)
+        fault::environment_fault(&format!("cannot import {}", from.display()), &error)
     })?;
     Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
@@ -245,13 +252,13 @@ async fn import(
 async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase, Fault> {
     let doing = format!("cannot load {}", path.display());
     let options = ImportImageOptionsBuilder::new().build();
-    let body = tarball::file(path.to_owned());
+    let body = tarball::stream_file(path.to_owned());
     let said: Vec<_> = engine
         .slow
         .import_image(options, body_try_stream(body), None)
         .try_collect()
         .await
-        .map_err(|error| fault::environment(&doing, &error))?;
+        .map_err(|error| fault::environment_fault(&doing, &error))?;
     let text: String = said.into_iter().filter_map(|info| info.stream).collect();
     let name = text
         .lines()
@@ -265,7 +272,7 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase
         })?;
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
     let tagged = engine.client.tag_image(name.trim(), Some(options)).await;
-    tagged.map_err(|error| fault::environment(&doing, &error))?;
+    tagged.map_err(|error| fault::environment_fault(&doing, &error))?;
     Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
@@ -283,14 +290,14 @@ async fn drain<T>(
     Ok(())
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Fault> {
     let done = spawn_blocking(work).await.map_err(io::Error::other).and_then(|done| done);
     done.map_err(|error| {
         Fault::new(Layer::Environment, format!("{}: {error}", path.display()))
-            .cause(Cause::of_io(&error))
+            .cause(Cause::from_io_error(&error))
     })
 }
 
@@ -332,7 +339,7 @@ fn file_digest(path: &Path) -> io::Result<String> {
 
 /// Returns whether an archive contains an image. An image archive has a manifest at its top level,
 /// a root file system does not.
-fn holds_an_image(path: &Path) -> io::Result<bool> {
+fn contains_image(path: &Path) -> io::Result<bool> {
     let mut head = [0; 2];
     let read = File::open(path)?.read(&mut head)?;
     let file = File::open(path)?;
@@ -360,13 +367,13 @@ mod tests {
     #[test]
     fn image_with_several_names_is_recorded_by_the_requested_name() {
         let digests = ["mirror:5000/a/b@sha256:1", "a/b@sha256:1"].map(str::to_owned);
-        let of = |name: &str| registered(name, &digests).unwrap();
+        let of = |name: &str| repository_digest(name, &digests).unwrap();
         assert_eq!(of("a/b"), digests[1]);
         assert_eq!(of("a/b:latest"), digests[1]);
         assert_eq!(of("mirror:5000/a/b:v1"), digests[0]);
         assert_eq!(of("mirror:5000/a/b"), digests[0]);
         assert_eq!(of("a/b@sha256:1"), digests[1]);
         assert_eq!(of("of/another:name"), digests[0]);
-        assert_eq!(registered("made/here:1", &[]), None);
+        assert_eq!(repository_digest("made/here:1", &[]), None);
     }
 }

@@ -35,7 +35,7 @@ const DOCKERFILE: &str = "Dockerfile";
 const IGNORE: &str = ".dockerignore";
 
 /// Maximum characters of a failed build's output that a fault quotes.
-const QUOTED: usize = 4_000;
+const MAX_QUOTED_CHARS: usize = 4_000;
 
 /// One entry of a context.
 #[derive(Debug, Clone)]
@@ -51,17 +51,17 @@ struct Entry {
 }
 
 /// Returns the image of a build context. Builds it if the engine does not have it.
-pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
+pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
     let walked = folder.to_owned();
     let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
-        let entries = context(&walked)?;
+        let entries = collect_context(&walked)?;
         let digest = digest(&walked, &entries)?;
         Ok((entries, digest))
     });
     let collected = collected.await.map_err(io::Error::other).and_then(|collected| collected);
     let (entries, digest) = collected.map_err(|error| {
         let what = format!("the build context {}: {error}", folder.display());
-        let fault = Fault::new(Layer::Environment, what).cause(Cause::of_io(&error));
+        let fault = Fault::new(Layer::Environment, what).cause(Cause::from_io_error(&error));
         match error.kind() {
             io::ErrorKind::NotFound => {
                 fault.hint("`environment.dockerfile` must be a folder with a `Dockerfile`")
@@ -70,11 +70,11 @@ pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault
         }
     })?;
     let name = format!("{REPOSITORY}:{}", &digest[..32]);
-    if let Some(id) = base::id_of(engine, &name).await? {
+    if let Some(id) = base::image_id(engine, &name).await? {
         return Ok(ResolvedBase { image: id.clone(), digest: id, registered: None });
     }
     build(engine, folder, entries, &name).await?;
-    let id = base::id_of(engine, &name).await?.ok_or_else(|| {
+    let id = base::image_id(engine, &name).await?.ok_or_else(|| {
         let what = format!("the engine built {} but does not have the image", folder.display());
         Fault::new(Layer::Environment, what)
     })?;
@@ -89,7 +89,7 @@ async fn build(
 ) -> Result<(), Fault> {
     let proxies: HashMap<String, String> = host_base::setup_env()
         .into_iter()
-        .filter(|(key, _)| host_base::PROXIES.contains(&&**key))
+        .filter(|(key, _)| host_base::PROXY_VARS.contains(&&**key))
         .collect();
     let options = BuildImageOptionsBuilder::new()
         .dockerfile(DOCKERFILE)
@@ -100,7 +100,7 @@ async fn build(
         .networkmode("host")
         .buildargs(&proxies)
         .build();
-    let body = body_try_stream(archive(folder.to_owned(), entries));
+    let body = body_try_stream(context_archive(folder.to_owned(), entries));
     let mut steps = std::pin::pin!(engine.slow.build_image(options, None, Some(body)));
     let mut said = String::new();
     while let Some(step) = steps.next().await {
@@ -114,16 +114,16 @@ async fn build(
             }
             Err(error) => fault::words(&error),
         };
-        return Err(failed(folder, &error, &said));
+        return Err(build_fault(folder, &error, &said));
     }
     Ok(())
 }
 
-fn failed(folder: &Path, error: &str, said: &str) -> Fault {
+fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
     let tail: Vec<char> = said.trim_end().chars().collect();
-    let tail: String = tail[tail.len().saturating_sub(QUOTED)..].iter().collect();
+    let tail: String = tail[tail.len().saturating_sub(MAX_QUOTED_CHARS)..].iter().collect();
     let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
-    let cause = match Cause::of_text(&tail) {
+    let cause = match Cause::from_output(&tail) {
         // The same Dockerfile would fail in the same way again, like a set-up line.
         Cause::Other => Cause::SetupLine,
         known => known,
@@ -143,12 +143,12 @@ fn failed(folder: &Path, error: &str, said: &str) -> Fault {
 }
 
 /// Returns the entries to send, sorted, without those that `.dockerignore` excludes. Blocking.
-fn context(folder: &Path) -> io::Result<Vec<Entry>> {
+fn collect_context(folder: &Path) -> io::Result<Vec<Entry>> {
     if !folder.join(DOCKERFILE).is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "no file `Dockerfile` in it"));
     }
     let ignore = match fs::read(folder.join(IGNORE)) {
-        Ok(bytes) => Ignore::read(&String::from_utf8_lossy(&bytes)),
+        Ok(bytes) => Ignore::parse(&String::from_utf8_lossy(&bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ignore::default(),
         Err(error) => return Err(error),
     };
@@ -213,7 +213,7 @@ fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
         match (&entry.kind, &entry.target) {
             (EntryType::Regular, _) => {
                 let mut file = fs::File::open(folder.join(&entry.path))?;
-                io::copy(&mut file, &mut Hashing(&mut content))?;
+                io::copy(&mut file, &mut HashWriter(&mut content))?;
             }
             (_, Some(target)) => content.update(target.as_os_str().as_bytes()),
             _ => {}
@@ -225,9 +225,9 @@ fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
 }
 
 /// Writes into a hash.
-struct Hashing<'a>(&'a mut Sha256);
+struct HashWriter<'a>(&'a mut Sha256);
 
-impl Write for Hashing<'_> {
+impl Write for HashWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())
@@ -239,8 +239,8 @@ impl Write for Hashing<'_> {
 }
 
 /// Returns the context as a tar stream. As in the Docker client, root owns everything.
-fn archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
-    tarball::stream_of(move |out| {
+fn context_archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
+    tarball::stream_writer(move |out| {
         let mut builder = Builder::new(out);
         for entry in entries {
             let mut header = Header::new_gnu();
@@ -269,7 +269,7 @@ fn archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
 mod tests {
     use super::*;
 
-    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn create_context(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join(path);
@@ -279,51 +279,51 @@ mod tests {
         folder
     }
 
-    fn named(folder: &Path) -> String {
-        digest(folder, &context(folder).unwrap()).unwrap()
+    fn tag_digest(folder: &Path) -> String {
+        digest(folder, &collect_context(folder).unwrap()).unwrap()
     }
 
     #[test]
     fn build_tag_depends_only_on_sent_content() {
         let files = [("Dockerfile", "FROM scratch\n"), ("a/b", "1"), (".dockerignore", "*.log\n")];
-        let (one, other) = (made(&files), made(&files));
-        assert_eq!(named(one.path()), named(other.path()));
+        let (one, other) = (create_context(&files), create_context(&files));
+        assert_eq!(tag_digest(one.path()), tag_digest(other.path()));
         fs::write(other.path().join("x.log"), "noise").unwrap();
-        assert_eq!(named(one.path()), named(other.path()), "an ignored file is not sent");
+        assert_eq!(tag_digest(one.path()), tag_digest(other.path()), "an ignored file is not sent");
         fs::write(other.path().join("a/b"), "2").unwrap();
-        assert_ne!(named(one.path()), named(other.path()));
+        assert_ne!(tag_digest(one.path()), tag_digest(other.path()));
         fs::write(other.path().join("a/b"), "1").unwrap();
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(other.path().join("a/b"), mode).unwrap();
-        assert_ne!(named(one.path()), named(other.path()), "COPY keeps modes");
+        assert_ne!(tag_digest(one.path()), tag_digest(other.path()), "COPY keeps modes");
     }
 
     #[test]
     fn build_sends_the_dockerfile_and_rejects_folders_without_one() {
-        let folder = made(&[
+        let folder = create_context(&[
             ("Dockerfile", "FROM scratch\n"),
             (".dockerignore", "*\n!keep\n"),
             ("keep/a", ""),
             ("x", ""),
         ]);
         let sent: Vec<_> =
-            context(folder.path()).unwrap().into_iter().map(|one| one.path).collect();
+            collect_context(folder.path()).unwrap().into_iter().map(|one| one.path).collect();
         let expected = [".dockerignore", "Dockerfile", "keep", "keep/a"].map(PathBuf::from);
         assert_eq!(sent, expected);
         let empty = tempfile::tempdir().unwrap();
-        assert!(context(empty.path()).unwrap_err().to_string().contains("Dockerfile"));
+        assert!(collect_context(empty.path()).unwrap_err().to_string().contains("Dockerfile"));
     }
 
     #[test]
     fn failed_build_quotes_output_and_mentions_buildkit() {
-        let fault = failed(Path::new("/t"), "The command returned 1", "Step 1/1\nboom\n");
+        let fault = build_fault(Path::new("/t"), "The command returned 1", "Step 1/1\nboom\n");
         assert!(
             fault.what.contains("/t/Dockerfile") && fault.what.ends_with("boom"),
             "{}",
             fault.what
         );
         assert_eq!(fault.cause, Cause::SetupLine);
-        let mount = failed(Path::new("/t"), "the --mount option requires BuildKit", "");
+        let mount = build_fault(Path::new("/t"), "the --mount option requires BuildKit", "");
         assert!(mount.hint.unwrap().contains("BuildKit"));
     }
 }

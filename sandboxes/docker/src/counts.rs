@@ -38,12 +38,15 @@ pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> Sandbox
     if counts != SandboxCounts::default() {
         return counts;
     }
-    match handle.broken() {
-        None => of_engine(container).await,
+    match handle.broken_reason() {
+        None => read_engine_counts(container).await,
         // The control group is gone with the container. The engine still knows whether it was
         // killed.
         Some(_) => SandboxCounts {
-            memory: MemoryCounts { oom_kills: killed(container).await, ..Default::default() },
+            memory: MemoryCounts {
+                oom_kills: read_oom_kills(container).await,
+                ..Default::default()
+            },
             ..SandboxCounts::default()
         },
     }
@@ -51,7 +54,7 @@ pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> Sandbox
 
 /// Requests the counters from the engine. It has fewer: with version 2, neither peak memory nor
 /// kills.
-async fn of_engine(container: &ContainerRef<'_>) -> SandboxCounts {
+async fn read_engine_counts(container: &ContainerRef<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
     let Some(Ok(stats)) = stats.next().await else { return SandboxCounts::default() };
@@ -78,7 +81,7 @@ async fn of_engine(container: &ContainerRef<'_>) -> SandboxCounts {
 }
 
 /// Returns 1 if the kernel killed a process in the container. The engine does not count kills.
-async fn killed(container: &ContainerRef<'_>) -> Option<u64> {
+async fn read_oom_kills(container: &ContainerRef<'_>) -> Option<u64> {
     let found = container.client.inspect_container(container.id, None).await.ok()?;
     found.state?.oom_killed.map(u64::from)
 }

@@ -15,9 +15,10 @@ use bollard::{
         StartContainerOptions,
     },
 };
-use proctor_host::{absent::Cut, host_base};
+use proctor_host::{absent::HostOverlay, host_base};
 use proctor_sandbox_api::{
-    Enforcement, Mount as HostMount, SandboxHandle, SandboxRequest, Witness, WrittenPaths,
+    Enforcement, FailureDiagnostics, Mount as HostMount, SandboxHandle, SandboxRequest,
+    WrittenPaths,
 };
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
@@ -25,8 +26,8 @@ use crate::{
     base,
     docker::Engine,
     fault, hardening, layer, owner,
-    sandbox::{EngineWitness, Guard},
-    stream::{LastWords, Output, text},
+    sandbox::{EngineDiagnostics, Guard},
+    stream::{Output, StderrTail, stderr_text},
     tarball::AGENT_PATH,
 };
 
@@ -38,23 +39,27 @@ use crate::{
 ///
 /// Not granted, although engines grant them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is
 /// no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
-const KEPT: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
+const ALLOWED_CAPABILITIES: &[&str] =
+    &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
 
 /// Mount options of an empty file system that covers a directory.
-const EMPTY: &str = "ro,nosuid,nodev,size=4k";
+const EMPTY_TMPFS_OPTIONS: &str = "ro,nosuid,nodev,size=4k";
 
 /// Number of the agent's threads, which count as processes. Added to the process limit.
 const AGENT_THREADS: u64 = 16;
 
 /// A running container and its channel.
-pub struct Opened {
+pub struct OpenContainer {
     pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
     pub guard: Guard,
 }
 
 /// Opens a sandbox in a prepared environment.
-pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opened, Fault> {
+pub async fn open_sandbox(
+    engine: &Arc<Engine>,
+    spec: &SandboxRequest,
+) -> Result<OpenContainer, Fault> {
     let image = &spec.environment.handle;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
     let mut asked = host_config(image, &spec.limits);
@@ -66,8 +71,8 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     }
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
-    if layer::stands_on_host(image) && !spec.environment.absent.paths.is_empty() {
-        add_cuts(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
+    if layer::has_host_base(image) && !spec.environment.absent.paths.is_empty() {
+        add_overlays(&mut asked, engine.prepare_overlays(spec.environment.absent.clone()).await?)?;
     }
     add_mounts(&mut asked, &spec.mounts, engine.local)?;
     if engine.has_quota() {
@@ -83,10 +88,10 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         other => other,
     };
     let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
-        true => fault::environment("cannot create a container", &error)
+        true => fault::environment_fault("cannot create a container", &error)
             .cause(Cause::Gone)
             .hint("the image was removed during the run; the next try builds it again"),
-        false => fault::sandbox("cannot create a container", &error),
+        false => fault::sandbox_fault("cannot create a container", &error),
     })?;
     if !engine.has_quota() {
         let why = "disk: the engine's storage driver has no quota";
@@ -98,7 +103,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     let leaks = async {
         let handle = start(engine, &guard).await?;
         let notes = hardening::verify(&handle, &engine.without).await?;
-        handle.set_image_env(base::env_of(engine, image).await?);
+        handle.set_image_env(base::image_env(engine, image).await?);
         Ok((handle, notes))
     };
     let (handle, notes) = match leaks.await {
@@ -110,20 +115,20 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         }
     };
     enforcement.not_enforced.extend(notes);
-    let word = Arc::new(EngineWitness {
+    let word = Arc::new(EngineDiagnostics {
         client: engine.client.clone(),
         id: guard.id().to_owned(),
         disk_mb: (!engine.has_quota()).then_some(spec.limits.disk_mb),
         listings: Mutex::default(),
     });
-    handle.set_witness(Arc::clone(&word) as Arc<dyn Witness>);
+    handle.set_diagnostics(Arc::clone(&word) as Arc<dyn FailureDiagnostics>);
     handle.set_written_paths(word as Arc<dyn WrittenPaths>);
-    Ok(Opened { handle, enforcement, guard })
+    Ok(OpenContainer { handle, enforcement, guard })
 }
 
 /// Hides entries of host directories, with volumes that the engine mounts as overlays and removes
 /// with the container.
-fn add_cuts(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
+fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
@@ -175,7 +180,7 @@ fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Res
         }
         let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
             Fault::new(Layer::Sandbox, format!("cannot mount {folder} at {at}: {error}"))
-                .cause(Cause::of_io(&error))
+                .cause(Cause::from_io_error(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
         // `binds` cannot be used: the engine splits those at colons and creates missing
@@ -197,25 +202,25 @@ fn names_quota(error: &bollard::errors::Error) -> bool {
 }
 
 fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
-    let memory = whole(limits.memory_mb) << 20;
+    let memory = saturating_i64(limits.memory_mb) << 20;
     let capabilities = |list: &[&str]| Some(list.iter().map(|&name| name.to_owned()).collect());
     HostConfig {
         network_mode: Some("none".to_owned()),
         cap_drop: capabilities(&["ALL"]),
-        cap_add: capabilities(KEPT),
+        cap_add: capabilities(ALLOWED_CAPABILITIES),
         memory: Some(memory),
         // Memory and swap together, so this allows no swap.
         memory_swap: Some(memory),
-        pids_limit: Some(whole(limits.processes + AGENT_THREADS)),
+        pids_limit: Some(saturating_i64(limits.processes + AGENT_THREADS)),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
         // `/dev/shm` is a separate file system in memory, charged to the sandbox's memory.
         shm_size: Some((memory / 2).max(1 << 20)),
-        ..shared(image)
+        ..common_config(image)
     }
 }
 
 /// Returns the settings shared by all our containers.
-fn shared(image: &str) -> HostConfig {
+fn common_config(image: &str) -> HostConfig {
     let mut config = HostConfig {
         // The channel is not a log: an engine that logs it would write every byte to disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
@@ -224,33 +229,34 @@ fn shared(image: &str) -> HostConfig {
         ipc_mode: Some("private".to_owned()),
         ..HostConfig::default()
     };
-    if layer::stands_on_host(image) {
-        let shown = host_base::shown();
+    if layer::has_host_base(image) {
+        let shown = host_base::visible_folders();
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());
         // Use an empty file system: an empty host directory would have to be created first.
-        let cover = |path: std::path::PathBuf| (path.display().to_string(), EMPTY.to_owned());
-        config.tmpfs = Some(host_base::hidden().into_iter().map(cover).collect());
+        let cover =
+            |path: std::path::PathBuf| (path.display().to_string(), EMPTY_TMPFS_OPTIONS.to_owned());
+        config.tmpfs = Some(host_base::hidden_folders().into_iter().map(cover).collect());
     }
     config
 }
 
 /// Creates a container for set-up lines: trusted, with the machine's network and without limits.
-pub async fn for_setup(
+pub async fn create_setup_container(
     engine: &Arc<Engine>,
     image: &str,
     binds: Vec<String>,
 ) -> Result<Guard, Fault> {
-    let mut config = shared(image);
+    let mut config = common_config(image);
     // Use the host's network: registries are reached as from the machine itself. Addresses and
     // rules of a bridge differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
     let created = create(engine, image, "set-up", &agent, config).await;
-    created
-        .map(|(guard, _)| guard)
-        .map_err(|error| fault::environment("cannot create a container for the set-up", &error))
+    created.map(|(guard, _)| guard).map_err(|error| {
+        fault::environment_fault("cannot create a container for the set-up", &error)
+    })
 }
 
 async fn create(
@@ -300,22 +306,22 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
         .build();
     let attached = engine.client.attach_container(guard.id(), Some(options)).await;
     let attached =
-        attached.map_err(|error| fault::sandbox("cannot attach to a container", &error))?;
+        attached.map_err(|error| fault::sandbox_fault("cannot attach to a container", &error))?;
     engine
         .client
         .start_container(guard.id(), None::<StartContainerOptions>)
         .await
-        .map_err(|error| fault::sandbox("cannot start a container", &error))?;
-    let words = LastWords::default();
+        .map_err(|error| fault::sandbox_fault("cannot start a container", &error))?;
+    let words = StderrTail::default();
     let output = Output::new(attached.output, Arc::clone(&words));
     match SandboxHandle::connect(output, attached.input).await {
         Ok(handle) => Ok(handle),
-        Err(error) => Err(why_not(engine, guard.id(), &words, &error.to_string()).await),
+        Err(error) => Err(explain_failure(engine, guard.id(), &words, &error.to_string()).await),
     }
 }
 
 /// Explains why a container does not respond, from its state or the agent's last output.
-async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> Fault {
+async fn explain_failure(engine: &Engine, id: &str, words: &StderrTail, error: &str) -> Fault {
     let mut what = format!("the sandbox agent does not respond: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
     if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {
@@ -326,13 +332,13 @@ async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> F
             what.push_str(&format!(": {error}"));
         }
     }
-    let words = text(words);
+    let words = stderr_text(words);
     if !words.is_empty() {
         what.push_str(&format!("; its output: {words}"));
     }
     Fault::new(Layer::Sandbox, what)
 }
 
-fn whole(number: u64) -> i64 {
+fn saturating_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

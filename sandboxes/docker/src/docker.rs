@@ -19,25 +19,26 @@ use bollard::{
 use proctor_embedded_agent::{AGENT_BYTES, agent_digest};
 use proctor_host::{
     RuntimeLock,
-    absent::{self, Cut},
+    absent::{self, HostOverlay},
     dead_runtimes,
 };
 use proctor_sandbox_api::{
-    Backend, Base, ImagePlace, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
-    wire::{Absent, Defence},
+    Backend, Base, CacheEntry, ImageLocation, LayerSpec, Machine, PreparedEnvironment, Sandbox,
+    SandboxRequest,
+    wire::{Defence, HiddenPaths},
 };
 use proctor_types::{Cause, Fault, ImageSettings, Layer};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use crate::{base, create, fault, kept, layer, owner, sandbox};
+use crate::{base, cache_entries, create, fault, layer, owner, sandbox};
 
 /// How long the engine may take to load, import, commit or pull an image. The client's default of
 /// two minutes is too short for large images.
-const SLOW: Duration = Duration::from_secs(3600);
+const SLOW_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// How long a working engine may take to respond.
-const ANSWER: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A Docker engine, local or remote. Cheap to share. Each sandbox is one of its containers.
 pub struct Docker {
@@ -69,7 +70,7 @@ pub(crate) struct Engine {
     /// Defences that a test has disabled.
     pub without: Vec<Defence>,
     /// Shows other processes on this machine that this one uses an engine.
-    pub alive: owner::Alive,
+    pub alive: owner::LivenessSocket,
     /// Where whiteouts are stored. Defaults to a directory that is removed when this process ends.
     pub store: Store,
     /// Kept as long as this runtime may have containers.
@@ -83,7 +84,7 @@ impl Drop for Engine {
         // Keep the lock otherwise: without it, the owner of a remaining container could not be
         // proven dead.
         if self.containers.load(Ordering::Acquire) == 0 {
-            self.lock.forget();
+            self.lock.remove_file();
         }
     }
 }
@@ -131,7 +132,7 @@ impl Docker {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
             let at = host.as_deref().unwrap_or("the local socket");
-            fault::sandbox(&format!("no Docker engine responds at {at}"), &error).hint(
+            fault::sandbox_fault(&format!("no Docker engine responds at {at}"), &error).hint(
                 "start the engine (`systemctl start docker` or `dockerd`), set DOCKER_HOST, or use \
                  sandbox.kind = \"native\"",
             )
@@ -162,7 +163,7 @@ impl Docker {
             .filter(|(_, can)| *can == Some(false))
             .map(|(limit, _)| format!("{limit}: the engine's kernel has no control group for it"))
             .collect();
-        let slow = client.clone().with_timeout(SLOW);
+        let slow = client.clone().with_timeout(SLOW_TIMEOUT);
         let local = host.is_none_or(|host| host.starts_with("unix://"));
         let quota = AtomicBool::new(true);
         let unified = info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_2);
@@ -174,9 +175,9 @@ impl Docker {
             memory_mb: counted(info.mem_total).map_or(u64::from(u32::MAX), |bytes| bytes >> 20),
         };
         if local {
-            machine = machine.smaller(Machine::here());
+            machine = machine.min(Machine::detect());
         }
-        let lock = RuntimeLock::take(&runtimes(folder)).map_err(|error| {
+        let lock = RuntimeLock::acquire(&runtimes(folder)).map_err(|error| {
             let what = format!("cannot use the cache folder {}: {error}", folder.display());
             Fault::new(Layer::Sandbox, what).hint("choose a writable folder")
         })?;
@@ -194,7 +195,7 @@ impl Docker {
             store: Store::Temporary(OnceLock::new()),
             lock,
             containers: AtomicUsize::new(0),
-            alive: owner::Alive::show(),
+            alive: owner::LivenessSocket::announce(),
         };
         Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), building: Mutex::default() })
     }
@@ -206,7 +207,7 @@ impl Docker {
     /// # Errors
     /// See [`Docker::connect`].
     #[doc(hidden)]
-    pub async fn without(defences: &[Defence]) -> Result<Self, Fault> {
+    pub async fn connect_without_defences(defences: &[Defence]) -> Result<Self, Fault> {
         let mut docker = Self::connect().await?;
         if let Some(engine) = Arc::get_mut(&mut docker.engine) {
             engine.without = defences.to_vec();
@@ -217,14 +218,14 @@ impl Docker {
     /// Sets a directory on this machine for cached files that sandboxes need. Without it they are
     /// recreated each time.
     #[must_use]
-    pub fn keeping(mut self, folder: PathBuf) -> Self {
+    pub fn with_cache_folder(mut self, folder: PathBuf) -> Self {
         if let Some(engine) = Arc::get_mut(&mut self.engine) {
             engine.store = Store::Kept(folder);
         }
         self
     }
 
-    fn lock_of(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
+    fn lock_for(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(building.entry(digest.to_owned()).or_default())
     }
@@ -232,17 +233,20 @@ impl Docker {
 
 impl Engine {
     /// Lists all containers that Proctor created, in any state.
-    async fn containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
+    async fn list_containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
         let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.client.list_containers(Some(options)).await;
-        listed.map_err(|error| fault::sandbox("cannot list containers", &error))
+        listed.map_err(|error| fault::sandbox_fault("cannot list containers", &error))
     }
 
     /// Returns the host directories to show with hidden entries.
-    pub async fn cuts(self: &Arc<Self>, absent: Absent) -> Result<Vec<Cut>, Fault> {
+    pub async fn prepare_overlays(
+        self: &Arc<Self>,
+        absent: HiddenPaths,
+    ) -> Result<Vec<HostOverlay>, Fault> {
         let engine = Arc::clone(self);
-        let made = move || absent::cuts(engine.store.folder()?, &absent);
+        let made = move || absent::prepare_overlays(engine.store.folder()?, &absent);
         let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
         made.map_err(|error| {
             Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
@@ -260,7 +264,7 @@ impl Backend for Docker {
         "docker"
     }
 
-    fn agent(&self) -> String {
+    fn agent_digest(&self) -> String {
         agent_digest().to_owned()
     }
 
@@ -268,8 +272,8 @@ impl Backend for Docker {
         self.engine.version.clone()
     }
 
-    async fn image_place(&self, image: &str) -> Result<ImagePlace, Fault> {
-        base::image_place(&self.engine, image).await
+    async fn image_location(&self, image: &str) -> Result<ImageLocation, Fault> {
+        base::image_location(&self.engine, image).await
     }
 
     fn machine(&self) -> Machine {
@@ -279,25 +283,25 @@ impl Backend for Docker {
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
         let lock = match base {
             // Two tasks with the same Dockerfile must build it only once.
-            Base::Dockerfile(folder) => Some(self.lock_of(&folder.display().to_string())),
+            Base::Dockerfile(folder) => Some(self.lock_for(&folder.display().to_string())),
             _ => None,
         };
         let _only = match &lock {
             Some(lock) => Some(lock.lock().await),
             None => None,
         };
-        base::settings(&self.engine, base).await
+        base::image_settings(&self.engine, base).await
     }
 
-    async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
+    async fn prepare(&self, spec: &LayerSpec) -> Result<PreparedEnvironment, Fault> {
         let plan = layer::plan(&self.engine, spec).await?;
-        let lock = self.lock_of(&plan.digest);
+        let lock = self.lock_for(&plan.digest);
         let _only = lock.lock().await;
         layer::prepare(&self.engine, spec, &plan).await
     }
 
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
-        let opened = create::handle(&self.engine, spec).await?;
+        let opened = create::open_sandbox(&self.engine, spec).await?;
         Ok(Box::new(sandbox::DockerSandbox::new(opened)))
     }
 
@@ -308,28 +312,28 @@ impl Backend for Docker {
                 .cause(Cause::BackEndGone)
                 .hint("start the engine, then `proctor resume` the run")
         };
-        match tokio::time::timeout(ANSWER, self.engine.client.ping()).await {
+        match tokio::time::timeout(PING_TIMEOUT, self.engine.client.ping()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(gone(&fault::words(&error))),
-            Err(_) => Err(gone(&format!("no response for {} s", ANSWER.as_secs()))),
+            Err(_) => Err(gone(&format!("no response for {} s", PING_TIMEOUT.as_secs()))),
         }
     }
 
-    async fn kept(&self) -> Result<Vec<Kept>, Fault> {
-        kept::list(&self.engine).await
+    async fn cache_entries(&self) -> Result<Vec<CacheEntry>, Fault> {
+        cache_entries::list(&self.engine).await
     }
 
-    async fn discard(&self, kept: &Kept) -> Result<bool, Fault> {
-        kept::remove(&self.engine, &kept.handle).await
+    async fn discard(&self, kept: &CacheEntry) -> Result<bool, Fault> {
+        cache_entries::remove(&self.engine, &kept.handle).await
     }
 
     /// A run may have no container at the moment, so processes on this machine announce themselves.
     /// Of runs on other machines only the containers are visible.
-    async fn in_use(&self) -> Result<Option<String>, Fault> {
-        if let Some(pid) = self.engine.alive.others().first() {
+    async fn other_cache_user(&self) -> Result<Option<String>, Fault> {
+        if let Some(pid) = self.engine.alive.other_processes().first() {
             return Ok(Some(format!("process {pid}")));
         }
-        let containers = self.engine.containers().await?;
+        let containers = self.engine.list_containers().await?;
         let live = containers.into_iter().find(|container| {
             !owner::is_orphan(container.labels.as_ref().unwrap_or(&HashMap::new()))
         });
@@ -342,11 +346,11 @@ impl Backend for Docker {
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {
         let (mut removed, mut left) = (Vec::new(), HashSet::new());
-        for container in self.engine.containers().await? {
+        for container in self.engine.list_containers().await? {
             let Some(id) = container.id else { continue };
             let labels = container.labels.unwrap_or_default();
             if !owner::is_orphan(&labels) {
-                left.extend(owner::runtime(&labels));
+                left.extend(owner::runtime_name(&labels));
                 continue;
             }
             let name = container.names.and_then(|names| names.into_iter().next());
@@ -356,7 +360,7 @@ impl Backend for Docker {
                 // Not a fault of this run, and the next sweep finds the container again.
                 Err(fault) => {
                     tracing::warn!(%fault, name, "cannot remove a dead run's container");
-                    left.extend(owner::runtime(&labels));
+                    left.extend(owner::runtime_name(&labels));
                 }
             }
         }
@@ -364,7 +368,7 @@ impl Backend for Docker {
         // harmless.
         for dead in dead_runtimes(&runtimes(&self.folder)).into_iter().flatten() {
             if !left.contains(&dead.name) {
-                let _ = dead.forget();
+                let _ = dead.remove_file();
             }
         }
         Ok(removed)

@@ -1,20 +1,20 @@
 //! Converts the engine's errors to faults.
 
 use bollard::errors::Error;
-use proctor_types::{Cause, Fault, Layer, with_causes};
+use proctor_types::{Cause, Fault, Layer, format_error_chain};
 
-pub fn sandbox(doing: &str, error: &Error) -> Fault {
+pub fn sandbox_fault(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Sandbox, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
-pub fn environment(doing: &str, error: &Error) -> Fault {
+pub fn environment_fault(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
 /// Returns the cause behind the engine's error or its failure to respond.
 fn cause(error: &Error) -> Cause {
     match error {
-        Error::DockerResponseServerError { message, .. } => Cause::of_text(message),
+        Error::DockerResponseServerError { message, .. } => Cause::from_output(message),
         // All other errors concern the connection: a working engine responds with a status.
         Error::SocketNotFoundError(_) | Error::RequestTimeoutError => Cause::BackEndGone,
         _ => Cause::Other,
@@ -38,6 +38,6 @@ pub fn words(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
         // The client's own message says only that there was an error; its causes are informative.
-        other => with_causes(other),
+        other => format_error_chain(other),
     }
 }

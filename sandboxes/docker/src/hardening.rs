@@ -11,7 +11,7 @@ use proctor_types::{Fault, Layer, SandboxSpec};
 
 /// The paths to cover, shared by both back ends. They include everything that engines cover by
 /// default, because the list replaces theirs.
-const COVERED: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
+const COVERED_PATHS: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
 
 /// Limits for shared memory and message queues. They belong to no process: without limits they
 /// would outlive the process that filled them, with nothing left to kill.
@@ -22,7 +22,7 @@ const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// The agent's own settings. Writing its OOM score requires only to be the file's owner.
-const AGENT: &str = "/proc/1";
+const AGENT_PROC_PATH: &str = "/proc/1";
 
 /// If memory is short, the kernel kills the agent before the machine's own programs. The agent
 /// starts commands with twice this score.
@@ -44,7 +44,7 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
         options.push("no-new-privileges:true".to_owned());
     }
     if up(Defence::CoveredProc) {
-        let paths = COVERED.lines().filter(|line| line.starts_with('/'));
+        let paths = COVERED_PATHS.lines().filter(|line| line.starts_with('/'));
         config.masked_paths = Some(paths.map(str::to_owned).collect());
     }
     if up(Defence::SharedMemory) {
@@ -53,7 +53,7 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     }
     // With SELinux, the engine's runtime writes there last and would fail.
     if up(Defence::AgentIdentity) && !selinux {
-        let paths = READ_ONLY.into_iter().chain([AGENT]);
+        let paths = READ_ONLY.into_iter().chain([AGENT_PROC_PATH]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
     }
     config.oom_score_adj = Some(OOM_SCORE);

@@ -15,7 +15,7 @@ struct Rule {
 }
 
 impl Ignore {
-    pub fn read(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().filter(|line| !line.starts_with('#')).map(str::trim);
         let rules = lines.filter(|line| !line.is_empty()).filter_map(|line| {
@@ -73,9 +73,9 @@ fn matches_name(pattern: &[char], name: &[char]) -> bool {
         None => name.is_empty(),
         Some(('*', rest)) => (0..=name.len()).any(|skipped| matches_name(rest, &name[skipped..])),
         Some(('?', rest)) => !name.is_empty() && matches_name(rest, &name[1..]),
-        Some(('[', rest)) => match (class(rest), name.split_first()) {
+        Some(('[', rest)) => match (parse_class(rest), name.split_first()) {
             (Some((class, after)), Some((one, below))) => {
-                class.holds(*one) && matches_name(after, below)
+                class.contains(*one) && matches_name(after, below)
             }
             _ => false,
         },
@@ -92,14 +92,14 @@ struct Class {
 }
 
 impl Class {
-    fn holds(&self, one: char) -> bool {
+    fn contains(&self, one: char) -> bool {
         self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&one)) != self.negated
     }
 }
 
 /// Parses a bracket expression and returns it with the rest of the pattern; `None` if it is not
 /// closed.
-fn class(pattern: &[char]) -> Option<(Class, &[char])> {
+fn parse_class(pattern: &[char]) -> Option<(Class, &[char])> {
     let mut rest = pattern;
     let negated = rest.first() == Some(&'^');
     if negated {
@@ -107,11 +107,11 @@ fn class(pattern: &[char]) -> Option<(Class, &[char])> {
     }
     let mut ranges = Vec::new();
     loop {
-        let (low, after) = member(rest)?;
+        let (low, after) = parse_member(rest)?;
         rest = after;
         let mut high = low;
         if rest.first() == Some(&'-') && rest.get(1).is_some_and(|next| *next != ']') {
-            (high, rest) = member(&rest[1..])?;
+            (high, rest) = parse_member(&rest[1..])?;
         }
         ranges.push((low, high));
         if rest.first() == Some(&']') {
@@ -120,7 +120,7 @@ fn class(pattern: &[char]) -> Option<(Class, &[char])> {
     }
 }
 
-fn member(pattern: &[char]) -> Option<(char, &[char])> {
+fn parse_member(pattern: &[char]) -> Option<(char, &[char])> {
     match pattern {
         ['\\', one, rest @ ..] | [one, rest @ ..] => Some((*one, rest)),
         [] => None,
@@ -146,7 +146,7 @@ mod tests {
             ("docs/**", vec!["docs/a", "docs/a/b"], vec!["a"]),
             ("[", vec![], vec!["[", "a"]),
         ] {
-            let ignore = Ignore::read(rules);
+            let ignore = Ignore::parse(rules);
             for path in excluded {
                 assert!(ignore.excludes(path), "{rules:?} sends {path}");
             }

@@ -6,7 +6,7 @@ use bollard::{
     body_try_stream, models::ContainerConfig, query_parameters::CommitContainerOptionsBuilder,
 };
 use proctor_embedded_agent::agent_digest;
-use proctor_sandbox_api::{Base, LayerSpec, Prepared, wire::Absent};
+use proctor_sandbox_api::{Base, LayerSpec, PreparedEnvironment, wire::HiddenPaths};
 use proctor_types::{Fault, sha256_hex};
 
 use crate::{
@@ -35,7 +35,7 @@ pub struct LayerPlan {
 }
 
 /// Returns whether sandboxes of this image see the host's programs.
-pub fn stands_on_host(image: &str) -> bool {
+pub fn has_host_base(image: &str) -> bool {
     image.split(':').next() == Some(HOST_LAYER)
 }
 
@@ -62,18 +62,18 @@ pub async fn prepare(
     engine: &Arc<Engine>,
     spec: &LayerSpec,
     plan: &LayerPlan,
-) -> Result<Prepared, Fault> {
+) -> Result<PreparedEnvironment, Fault> {
     let tag = &plan.digest[..32];
     let handle = format!("{}:{tag}", plan.repository);
-    let mut prepared = Prepared {
+    let mut prepared = PreparedEnvironment {
         digest: plan.digest.clone(),
         base: plan.base.digest.clone(),
         image: plan.base.registered.clone(),
         handle,
         built: false,
-        absent: Absent::default(),
+        absent: HiddenPaths::default(),
     };
-    if base::id_of(engine, &prepared.handle).await?.is_some() {
+    if base::image_id(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
     // The container takes the image's name, which indicates a host base.
@@ -81,7 +81,8 @@ pub async fn prepare(
         Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
         _ => plan.base.image.clone(),
     };
-    let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
+    let guard =
+        create::create_setup_container(engine, &image, setup::wheel_mounts(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
     // Remove the container even after a failure, and before the caller continues: a background
     // removal may come too late. The committed image stays in any case.
@@ -101,12 +102,12 @@ async fn build(
     guard: &Guard,
 ) -> Result<(), Fault> {
     let doing = "cannot copy the sandbox agent";
-    let agent = tarball::agent().map_err(|error| setup::wrong(doing, &error))?;
+    let agent = tarball::agent_archive().map_err(|error| setup::setup_fault(doing, &error))?;
     upload(engine, guard.id(), agent, doing).await?;
     if let Some(source) = &spec.source {
         let at = String::from_utf8_lossy(source.at.as_bytes()).into_owned();
         let at = PathBuf::from(at.trim_matches('/'));
-        let body = tarball::folder(source.folder.clone(), at, false);
+        let body = tarball::stream_folder(source.folder.clone(), at, false);
         upload(engine, guard.id(), body, "cannot copy the source").await?;
     }
     if !spec.setup.is_empty() {
@@ -122,12 +123,13 @@ async fn build(
         .comment(COMMENT)
         .build();
     let committed = engine.slow.commit_container(options, ContainerConfig::default()).await;
-    let keeping = |error| fault::environment("cannot store the environment as an image", &error);
+    let keeping =
+        |error| fault::environment_fault("cannot store the environment as an image", &error);
     committed.map(drop).map_err(keeping)
 }
 
 async fn upload(engine: &Engine, id: &str, body: tarball::Body, doing: &str) -> Result<(), Fault> {
     let body = body_try_stream(body);
-    let uploaded = engine.slow.upload_to_container(id, Some(tarball::upload()), body).await;
-    uploaded.map_err(|error| fault::environment(doing, &error))
+    let uploaded = engine.slow.upload_to_container(id, Some(tarball::upload_options()), body).await;
+    uploaded.map_err(|error| fault::environment_fault(doing, &error))
 }

@@ -7,13 +7,13 @@
 
 mod base;
 mod build;
+mod cache_entries;
 mod counts;
 mod create;
 mod docker;
 mod fault;
 mod hardening;
 mod ignore;
-mod kept;
 mod layer;
 mod owner;
 mod sandbox;

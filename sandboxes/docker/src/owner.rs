@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use proctor_host::{Life, LockIdentity, RuntimeLock, life_of};
+use proctor_host::{Liveness, LockIdentity, RuntimeLock, check_liveness};
 
 /// Marks everything that Proctor created.
 pub const MARK: &str = "proctor";
@@ -28,31 +28,31 @@ const IDENTITY: &str = "proctor.lock.identity";
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Prefix of the socket names by which processes announce themselves.
-const ALIVE: &str = "proctor-docker-";
+const SOCKET_PREFIX: &str = "proctor-docker-";
 
 /// Announces to all processes on this machine that this one is alive and uses an engine. Uses a
 /// socket with an abstract name, which the kernel removes on any exit.
-pub struct Alive {
+pub struct LivenessSocket {
     name: String,
     _socket: Option<UnixListener>,
 }
 
-impl Alive {
-    pub fn show() -> Self {
+impl LivenessSocket {
+    pub fn announce() -> Self {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{ALIVE}{}-{count}", process::id());
+        let name = format!("{SOCKET_PREFIX}{}-{count}", process::id());
         let socket = SocketAddr::from_abstract_name(&name);
         let socket = socket.and_then(|address| UnixListener::bind_addr(&address)).ok();
         Self { name, _socket: socket }
     }
 
     /// Returns the process ids of other live processes.
-    pub fn others(&self) -> Vec<String> {
+    pub fn other_processes(&self) -> Vec<String> {
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let names = sockets.lines().filter_map(|line| line.rsplit_once('@').map(|(_, at)| at));
         names
             .filter(|name| *name != self.name)
-            .filter_map(|name| name.strip_prefix(ALIVE)?.split('-').next())
+            .filter_map(|name| name.strip_prefix(SOCKET_PREFIX)?.split('-').next())
             .map(str::to_owned)
             .collect()
     }
@@ -61,14 +61,14 @@ impl Alive {
 /// Returns a unique container name: this host, this runtime, and a number.
 pub fn container_name(lock: &RuntimeLock) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("proctor-{}-{}-{count}", &host()[..8], lock.name())
+    format!("proctor-{}-{}-{count}", &host_id()[..8], lock.name())
 }
 
 /// Returns the labels of a container that this runtime creates.
 pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     [
         (MARK, "1".to_owned()),
-        (HOST, host()),
+        (HOST, host_id()),
         (RUNTIME, lock.name().to_owned()),
         (LOCK, lock.path().display().to_string()),
         (IDENTITY, lock.identity().to_string()),
@@ -83,15 +83,15 @@ pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
 /// an engine, so a container whose runtime's lock is not on this machine is not touched.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
-    if label(MARK) != Some("1") || label(HOST) != Some(&host()) {
+    if label(MARK) != Some("1") || label(HOST) != Some(&host_id()) {
         return false;
     }
     let (Some(path), Some(identity)) = (label(LOCK), label(IDENTITY)) else { return false };
     let Ok(identity) = identity.parse::<LockIdentity>() else { return false };
-    match life_of(Path::new(path), Some(&identity)) {
-        Life::Dead(_) => true,
-        Life::Living => false,
-        Life::Unknown(why) => {
+    match check_liveness(Path::new(path), Some(&identity)) {
+        Liveness::Dead(_) => true,
+        Liveness::Living => false,
+        Liveness::Unknown(why) => {
             tracing::debug!(why, path, "leaving a container alone");
             false
         }
@@ -99,12 +99,12 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
 }
 
 /// Returns the name of the runtime that created the container.
-pub fn runtime(labels: &HashMap<String, String>) -> Option<String> {
+pub fn runtime_name(labels: &HashMap<String, String>) -> Option<String> {
     labels.get(RUNTIME).cloned()
 }
 
 /// Returns an id of this machine.
-fn host() -> String {
+fn host_id() -> String {
     let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     proctor_types::sha256_hex(format!("{machine} {name}").as_bytes())[..16].to_owned()
@@ -115,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orphans_need_a_released_lock() {
+    fn container_is_orphan_only_after_its_lock_is_released() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = RuntimeLock::take(folder.path()).unwrap();
+        let lock = RuntimeLock::acquire(folder.path()).unwrap();
         let own = labels(&lock, "test");
         assert!(!is_orphan(&own));
         let copy = folder.path().join("copy");

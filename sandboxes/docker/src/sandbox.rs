@@ -11,15 +11,15 @@ use bollard::{
     query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder},
 };
 use proctor_sandbox_api::{
-    Enforcement, Sandbox, SandboxHandle, Witness, WrittenPaths,
-    wire::{RawPath, Written},
+    Enforcement, FailureDiagnostics, Sandbox, SandboxHandle, WrittenPaths,
+    wire::{ContainerDiff, RawPath},
 };
 use proctor_types::{Fault, SandboxCounts};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     counts::{self, ContainerRef},
-    create::Opened,
+    create::OpenContainer,
     docker::Engine,
     fault,
 };
@@ -37,42 +37,43 @@ pub struct DockerSandbox {
 }
 
 impl DockerSandbox {
-    pub fn new(opened: Opened) -> Self {
-        let Opened { handle, enforcement, guard } = opened;
+    pub fn new(opened: OpenContainer) -> Self {
+        let OpenContainer { handle, enforcement, guard } = opened;
         Self { handle, enforcement, guard: Some(guard) }
     }
 }
 
 /// The engine's information about a container's end.
-pub struct EngineWitness {
+pub struct EngineDiagnostics {
     pub client: bollard::Docker,
     pub id: String,
     /// `None` if the engine enforces the disk limit itself.
     pub disk_mb: Option<u64>,
     /// Statistics of the engine's listings of written paths.
-    pub listings: Mutex<Listings>,
+    pub listings: Mutex<ListingBudget>,
 }
 
 /// Number and duration of the engine's listings of what a container wrote.
 #[derive(Debug, Default)]
-pub struct Listings {
+pub struct ListingBudget {
     count: u32,
     last: Option<(Instant, Duration)>,
 }
 
-impl Listings {
+impl ListingBudget {
     /// Number of unrestricted listings: enough for the agent's start, a restored state, and a few
     /// steps of a short trial.
-    const FREE: u32 = 12;
+    const FREE_LISTINGS: u32 = 12;
     /// The engine walks the whole layer for each listing, which takes 0.1 s or more. Listings may
     /// use 1/`SHARE` of a trial's time.
-    const SHARE: u32 = 20;
+    const MIN_INTERVAL_FACTOR: u32 = 20;
 
     /// Returns why the engine should not be asked for a listing now. A trial that is interrupted
     /// here restarts from the beginning.
-    fn refused(&self) -> Option<String> {
+    fn refusal_reason(&self) -> Option<String> {
         let (ended, took) = self.last?;
-        let early = self.count >= Self::FREE && ended.elapsed() < took * Self::SHARE;
+        let early =
+            self.count >= Self::FREE_LISTINGS && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
         early.then(|| {
             format!(
                 "the engine takes {:.2} s to list changes, which is too long for each step",
@@ -81,27 +82,27 @@ impl Listings {
         })
     }
 
-    fn took(&mut self, time: Duration) {
+    fn record(&mut self, time: Duration) {
         self.count += 1;
         self.last = Some((Instant::now(), time));
     }
 }
 
 #[async_trait]
-impl WrittenPaths for EngineWitness {
-    async fn written(&self) -> Result<Written, String> {
-        let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refused();
+impl WrittenPaths for EngineDiagnostics {
+    async fn list_written(&self) -> Result<ContainerDiff, String> {
+        let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refusal_reason();
         match refused {
             Some(why) => Err(why),
-            None => self.written_in_any_case().await,
+            None => self.list_written_without_limit().await,
         }
     }
 
-    async fn written_in_any_case(&self) -> Result<Written, String> {
+    async fn list_written_without_limit(&self) -> Result<ContainerDiff, String> {
         let listings = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
         let listed = timeout(LIST_LIMIT, self.client.container_changes(&self.id)).await;
-        listings().took(begun.elapsed());
+        listings().record(begun.elapsed());
         let listed = match listed {
             Err(_) => {
                 let limit = LIST_LIMIT.as_secs();
@@ -112,7 +113,7 @@ impl WrittenPaths for EngineWitness {
             }
             Ok(Ok(listed)) => listed.unwrap_or_default(),
         };
-        let mut written = Written::default();
+        let mut written = ContainerDiff::default();
         for change in listed {
             // The engine's list is text, so it cannot represent a path that is not UTF-8.
             if change.path.contains(char::REPLACEMENT_CHARACTER) {
@@ -129,7 +130,7 @@ impl WrittenPaths for EngineWitness {
 }
 
 #[async_trait]
-impl Witness for EngineWitness {
+impl FailureDiagnostics for EngineDiagnostics {
     async fn killed(&self) -> Option<String> {
         // The engine notices the end of a container a moment after its channel has closed.
         for _ in 0..20 {
@@ -144,7 +145,7 @@ impl Witness for EngineWitness {
         None
     }
 
-    async fn filled_its_disk(&self) -> bool {
+    async fn has_filled_disk(&self) -> bool {
         let Some(disk_mb) = self.disk_mb else { return true };
         let options = InspectContainerOptionsBuilder::new().size(true).build();
         let found = self.client.inspect_container(&self.id, Some(options)).await;
@@ -254,7 +255,7 @@ pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
             // Another removal is in progress, or the engine is still processing the container's
             // end.
             Err(_) if tries < 20 => tokio::time::sleep(Duration::from_millis(250)).await,
-            Err(error) => return Err(fault::sandbox("cannot remove a container", &error)),
+            Err(error) => return Err(fault::sandbox_fault("cannot remove a container", &error)),
         }
         tries += 1;
     }

@@ -16,9 +16,9 @@ use proctor_types::{Fault, Layer};
 use crate::{docker::Engine, fault};
 
 /// Maximum size of an original file that is saved during the set-up, in bytes.
-const ASIDE: u64 = 64 << 20;
+const MAX_SAVED_BYTES: u64 = 64 << 20;
 
-pub fn wrong(doing: &str, error: &dyn fmt::Display) -> Fault {
+pub fn setup_fault(doing: &str, error: &dyn fmt::Display) -> Fault {
     Fault::new(Layer::Environment, format!("{doing}: {error}"))
 }
 
@@ -28,13 +28,13 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     let tag = format!("base-{tag}");
     let options = TagImageOptionsBuilder::new().repo(repository).tag(&tag).build();
     let tagged = engine.client.tag_image(image, Some(options)).await;
-    tagged.map_err(|error| fault::environment("cannot tag a base image", &error))?;
+    tagged.map_err(|error| fault::environment_fault("cannot tag a base image", &error))?;
     Ok(format!("{repository}:{tag}"))
 }
 
 /// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only. A
 /// host base may already contain it, and an engine on another machine cannot access it.
-pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
+pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     if !engine.local || spec.base == Base::Host {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
 /// Runs the lines in order and stops at the first failure. The machine's registry settings and
 /// certificates are available meanwhile; afterwards the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
-    let broken = |error: SandboxError| wrong("cannot prepare the set-up environment", &error);
+    let broken = |error: SandboxError| setup_fault("cannot prepare the set-up environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
         // The engine provides these files for each container.
@@ -58,9 +58,9 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
             continue;
         }
         let raw = RawPath::from(path.to_string_lossy().into_owned());
-        let before = match handle.read(&raw, ASIDE).await {
+        let before = match handle.read(&raw, MAX_SAVED_BYTES).await {
             Ok(bytes) => Some(bytes),
-            Err(error) if error.refusal() == Some(RefusalKind::NotFound) => None,
+            Err(error) if error.refusal_kind() == Some(RefusalKind::NotFound) => None,
             Err(error) => return Err(broken(error)),
         };
         handle.write(&raw, &bytes, None).await.map_err(broken)?;

@@ -13,12 +13,12 @@ use futures_util::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Maximum bytes kept of the agent's standard error.
-const LAST_WORDS: usize = 4096;
+const STDERR_TAIL_BYTES: usize = 4096;
 
 /// The end of the agent's standard error, to explain a broken sandbox.
-pub type LastWords = Arc<Mutex<Vec<u8>>>;
+pub type StderrTail = Arc<Mutex<Vec<u8>>>;
 
-pub fn text(words: &LastWords) -> String {
+pub fn stderr_text(words: &StderrTail) -> String {
     let words = words.lock().unwrap_or_else(PoisonError::into_inner);
     String::from_utf8_lossy(&words).trim().to_owned()
 }
@@ -27,13 +27,13 @@ pub fn text(words: &LastWords) -> String {
 pub struct Output {
     frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
     current: Bytes,
-    words: LastWords,
+    words: StderrTail,
 }
 
 impl Output {
     pub fn new(
         frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
-        words: LastWords,
+        words: StderrTail,
     ) -> Self {
         Self { frames, current: Bytes::new(), words }
     }
@@ -41,7 +41,7 @@ impl Output {
     fn keep(&self, message: &[u8]) {
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         words.extend_from_slice(message);
-        let over = words.len().saturating_sub(LAST_WORDS);
+        let over = words.len().saturating_sub(STDERR_TAIL_BYTES);
         words.drain(..over);
     }
 }

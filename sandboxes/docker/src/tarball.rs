@@ -15,7 +15,7 @@ use tar::{Builder, EntryType, Header, HeaderMode};
 use tokio::sync::mpsc;
 
 /// Size of one chunk in bytes.
-const PIECE: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Path of the agent in a sandbox, relative to the root.
 pub const AGENT_PATH: &str = ".proctor/agentd";
@@ -24,18 +24,18 @@ pub const AGENT_PATH: &str = ".proctor/agentd";
 pub type Body = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// Creates a body from bytes in memory.
-pub fn whole(bytes: Vec<u8>) -> Body {
+pub fn body_from_bytes(bytes: Vec<u8>) -> Body {
     Box::pin(stream::iter([Ok(Bytes::from(bytes))]))
 }
 
 /// Streams what `write` writes from its own thread. An error of the writer ends the request.
-pub fn stream_of<F>(write: F) -> Body
+pub fn stream_writer<F>(write: F) -> Body
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
     tokio::task::spawn_blocking(move || {
-        let mut pieces = Pieces { sender: sender.clone(), piece: Vec::new() };
+        let mut pieces = ChunkWriter { sender: sender.clone(), piece: Vec::new() };
         let written = write(&mut pieces).and_then(|()| pieces.flush());
         if let Err(error) = written {
             let _ = sender.blocking_send(Err(error));
@@ -46,15 +46,15 @@ where
     }))
 }
 
-struct Pieces {
+struct ChunkWriter {
     sender: mpsc::Sender<io::Result<Bytes>>,
     piece: Vec<u8>,
 }
 
-impl Write for Pieces {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.piece.extend_from_slice(bytes);
-        if self.piece.len() >= PIECE {
+        if self.piece.len() >= CHUNK_BYTES {
             self.flush()?;
         }
         Ok(bytes.len())
@@ -73,8 +73,8 @@ impl Write for Pieces {
 
 /// Streams a directory to be placed at `at` (without a leading slash), with its owners or owned by
 /// root. The engine creates the parents.
-pub fn folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
-    stream_of(move |out| {
+pub fn stream_folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
+    stream_writer(move |out| {
         let mut builder = Builder::new(out);
         builder.follow_symlinks(false);
         let mode = if keep_owners { HeaderMode::Complete } else { HeaderMode::Deterministic };
@@ -102,10 +102,10 @@ fn append(builder: &mut Builder<&mut dyn Write>, from: &Path, at: &Path) -> io::
     Ok(())
 }
 
-pub fn file(from: PathBuf) -> Body {
-    stream_of(move |out| {
+pub fn stream_file(from: PathBuf) -> Body {
+    stream_writer(move |out| {
         let mut file = std::fs::File::open(from)?;
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; CHUNK_BYTES];
         loop {
             match file.read(&mut piece)? {
                 0 => return Ok(()),
@@ -116,7 +116,7 @@ pub fn file(from: PathBuf) -> Body {
 }
 
 /// Returns the skeleton of a host base: everything that is not bind-mounted.
-pub fn skeleton() -> io::Result<Vec<u8>> {
+pub fn skeleton_archive() -> io::Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for piece in host_base::skeleton()? {
         match piece.what {
@@ -137,16 +137,16 @@ pub fn skeleton() -> io::Result<Vec<u8>> {
 
 /// Returns the agent as an archive for the engine to unpack into a container. Only root can access
 /// its directory.
-pub fn agent() -> io::Result<Body> {
+pub fn agent_archive() -> io::Result<Body> {
     let mut builder = Builder::new(Vec::new());
     let path = Path::new(AGENT_PATH);
     let folder = path.parent().unwrap_or(path);
     entry(&mut builder, EntryType::Directory, 0o700, folder, &[])?;
     entry(&mut builder, EntryType::Regular, 0o500, path, embedded::agent())?;
-    Ok(whole(builder.into_inner()?))
+    Ok(body_from_bytes(builder.into_inner()?))
 }
 
-pub fn upload() -> bollard::query_parameters::UploadToContainerOptions {
+pub fn upload_options() -> bollard::query_parameters::UploadToContainerOptions {
     UploadToContainerOptionsBuilder::new().path("/").build()
 }
 

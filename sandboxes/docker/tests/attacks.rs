@@ -11,17 +11,17 @@ use std::{process::Command as Process, time::Duration};
 use not_run::not_run;
 use proctor_conformance::{
     announce,
-    attacks::{attacks, run_attacks, succeeds},
-    missed, render,
+    attacks::{attacks, run_attacks, run_expecting_success},
+    find_unproven, render,
 };
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared,
+    Backend, Base, LayerSpec, PreparedEnvironment,
     wire::{Defence, RawPath},
 };
 
 /// Attacks that succeed in an engine's default container, and the defences that prevent them here.
-const UNDONE: [(&str, &[Defence]); 6] = [
+const ATTACKS_BY_DEFENCE: [(&str, &[Defence]); 6] = [
     (
         "agent_memory_is_read",
         &[
@@ -38,8 +38,8 @@ const UNDONE: [(&str, &[Defence]); 6] = [
     ("swarm_outlives_its_command", &[Defence::Eviction]),
 ];
 
-async fn engine(test: &str, without: &[Defence]) -> Option<Docker> {
-    match Docker::without(without).await {
+async fn connect_or_skip(test: &str, without: &[Defence]) -> Option<Docker> {
+    match Docker::connect_without_defences(without).await {
         Ok(docker) => Some(docker),
         Err(fault) => {
             not_run(test, "DOCKER", fault);
@@ -48,7 +48,7 @@ async fn engine(test: &str, without: &[Defence]) -> Option<Docker> {
     }
 }
 
-async fn prepared(docker: &Docker) -> Prepared {
+async fn prepare_environment(docker: &Docker) -> PreparedEnvironment {
     let spec = LayerSpec {
         base: Base::Host,
         source: None,
@@ -61,7 +61,7 @@ async fn prepared(docker: &Docker) -> Prepared {
 }
 
 /// Lists the containers of attacks and their volumes, which are what an engine keeps for a sandbox.
-fn census() -> Vec<String> {
+fn list_resources() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();
         String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
@@ -73,16 +73,16 @@ fn census() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_attacks_are_withstood() {
-    let Some(docker) = engine("docker_attacks_are_withstood", &[]).await else { return };
-    let environment = prepared(&docker).await;
-    let results = run_attacks(&docker, &environment, &census).await;
+    let Some(docker) = connect_or_skip("docker_attacks_are_withstood", &[]).await else { return };
+    let environment = prepare_environment(&docker).await;
+    let results = run_attacks(&docker, &environment, &list_resources).await;
     announce("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
     // An engine may be unable to limit watches and terminals, the number of files, and, without a
     // quota, disk space.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
-    let missed = missed(attacks.iter().map(|attack| attack.name), skips, &results);
+    let missed = find_unproven(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));
 }
 
@@ -91,11 +91,11 @@ async fn docker_attacks_succeed_without_their_defences() {
     let name = "docker_attacks_succeed_without_their_defences";
     let all = attacks();
     let mut withstood = Vec::new();
-    for (attack, without) in UNDONE {
-        let Some(docker) = engine(name, without).await else { return };
-        let environment = prepared(&docker).await;
+    for (attack, without) in ATTACKS_BY_DEFENCE {
+        let Some(docker) = connect_or_skip(name, without).await else { return };
+        let environment = prepare_environment(&docker).await;
         let attack = all.iter().find(|known| known.name == attack).unwrap();
-        if let Err(why) = succeeds(&docker, &environment, attack).await {
+        if let Err(why) = run_expecting_success(&docker, &environment, attack).await {
             withstood.push(why);
         }
     }

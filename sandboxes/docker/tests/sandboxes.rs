@@ -14,11 +14,11 @@ use std::{
 };
 
 use not_run::not_run;
-use proctor_conformance::{announce, checks, missed, run_kit};
+use proctor_conformance::{announce, checks, find_unproven, run_kit};
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
-    Backend, Base, Command, Kept, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
-    wire::RawPath,
+    Backend, Base, CacheEntry, Command, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest,
+    SourceTree, wire::RawPath,
 };
 use proctor_types::SandboxSpec;
 
@@ -26,7 +26,7 @@ use proctor_types::SandboxSpec;
 const DEBIAN: &str = "proctor-test:bookworm";
 
 /// Returns an engine, or `None` if the test cannot run.
-async fn engine(test: &str) -> Option<Docker> {
+async fn connect_or_skip(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
         Err(fault) => {
@@ -47,7 +47,7 @@ fn spec(base: Base, setup: &[&str]) -> LayerSpec {
     }
 }
 
-fn handle(environment: &Prepared) -> SandboxRequest {
+fn sandbox_request(environment: &PreparedEnvironment) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -61,7 +61,7 @@ async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
     format!("{}{}", done.stdout.text(), done.stderr.text())
 }
 
-async fn kit(docker: &Docker, name: &str, base: Base) {
+async fn assert_kit_passes(docker: &Docker, name: &str, base: Base) {
     let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
     let results = run_kit(docker, &prepared, false).await;
     announce(name, &results);
@@ -69,14 +69,16 @@ async fn kit(docker: &Docker, name: &str, base: Base) {
     assert!(checks.len() >= 40);
     // With an engine whose storage driver has no quota, only the check of a full disk is skipped.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 1 } else { usize::MAX };
-    let missed = missed(checks.iter().map(|check| check.name), skips, &results);
+    let missed = find_unproven(checks.iter().map(|check| check.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_the_host_base() {
-    let Some(docker) = engine("docker_passes_the_kit_on_the_host_base").await else { return };
-    kit(&docker, "docker (host base)", Base::Host).await;
+    let Some(docker) = connect_or_skip("docker_passes_the_kit_on_the_host_base").await else {
+        return;
+    };
+    assert_kit_passes(&docker, "docker (host base)", Base::Host).await;
 }
 
 /// If the image is missing, the test names the script that creates it. A machine that requires
@@ -84,17 +86,18 @@ async fn docker_passes_the_kit_on_the_host_base() {
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_an_image() {
     let name = "docker_passes_the_kit_on_an_image";
-    let Some(docker) = engine(name).await else { return };
+    let Some(docker) = connect_or_skip(name).await else { return };
     let found = Process::new("docker").args(["image", "inspect", DEBIAN]).output();
     if !found.is_ok_and(|found| found.status.success()) {
         return not_run(name, "DOCKER", format!("no image {DEBIAN}: run tests/images/debian.sh"));
     }
-    kit(&docker, "docker (image)", Base::Image(DEBIAN.to_owned())).await;
+    assert_kit_passes(&docker, "docker (image)", Base::Image(DEBIAN.to_owned())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_builds_a_layer_once_with_source_and_setup() {
-    let Some(docker) = engine("docker_builds_a_layer_once_with_source_and_setup").await else {
+    let Some(docker) = connect_or_skip("docker_builds_a_layer_once_with_source_and_setup").await
+    else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -108,7 +111,7 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
     assert!(first.built != second.built, "exactly one of the two must build");
     assert_eq!(first.digest, second.digest);
 
-    let mut sandbox = docker.open(&handle(&first)).await.unwrap();
+    let mut sandbox = docker.open(&sandbox_request(&first)).await.unwrap();
     assert_eq!(shell(&*sandbox, "cat /testbed/out; ls /made").await, "code\nx\n");
     sandbox.close().await.unwrap();
     let _ = Process::new("docker").args(["rmi", &first.handle]).output();
@@ -117,13 +120,13 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
-    let Some(docker) = engine(name).await else { return };
+    let Some(docker) = connect_or_skip(name).await else { return };
     // A unique line, so that the set-up really runs every time.
     let own = format!(": {}", std::process::id());
     let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
     let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
     assert!(prepared.built);
-    let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
     let seen = shell(
         &*sandbox,
         "/venv/bin/python -c 'import iniconfig; print(1)'; ls /etc/pip.conf; env | grep PIP",
@@ -137,7 +140,9 @@ async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_names_the_setup_line_that_failed() {
-    let Some(docker) = engine("docker_names_the_setup_line_that_failed").await else { return };
+    let Some(docker) = connect_or_skip("docker_names_the_setup_line_that_failed").await else {
+        return;
+    };
     let fault = docker.prepare(&spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
     let text = fault.to_string();
     assert!(text.contains("line 2") && text.contains("status 7") && text.contains("so"), "{text}");
@@ -145,9 +150,11 @@ async fn docker_names_the_setup_line_that_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandbox_killed_from_outside_is_broken() {
-    let Some(docker) = engine("docker_sandbox_killed_from_outside_is_broken").await else { return };
+    let Some(docker) = connect_or_skip("docker_sandbox_killed_from_outside_is_broken").await else {
+        return;
+    };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let mut spec = handle(&prepared);
+    let mut spec = sandbox_request(&prepared);
     spec.purpose = format!("killed from outside by {}", std::process::id());
     let mut sandbox = docker.open(&spec).await.unwrap();
     let running = {
@@ -167,18 +174,20 @@ async fn docker_sandbox_killed_from_outside_is_broken() {
 }
 
 /// How long an engine waits for a stopping container before killing it.
-const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
+const ENGINE_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Closing waits neither for a command that ignores signals nor for a first process that cannot
 /// respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
-    let Some(docker) = engine("docker_closes_an_unresponsive_sandbox_without_waiting").await else {
+    let Some(docker) =
+        connect_or_skip("docker_closes_an_unresponsive_sandbox_without_waiting").await
+    else {
         return;
     };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
     for stopped in [false, true] {
-        let mut spec = handle(&prepared);
+        let mut spec = sandbox_request(&prepared);
         spec.purpose = format!("deaf {} {stopped}", std::process::id());
         let mut sandbox = docker.open(&spec).await.unwrap();
         let running = {
@@ -199,7 +208,7 @@ async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
         }
         let begun = Instant::now();
         sandbox.close().await.unwrap();
-        assert!(begun.elapsed() < ENGINES_PATIENCE, "stopped: {stopped}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < ENGINE_STOP_TIMEOUT, "stopped: {stopped}: {:?}", begun.elapsed());
         assert!(running.await.unwrap().is_err());
         let left =
             Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
@@ -210,7 +219,7 @@ async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_pull_of_a_missing_image_names_the_image() {
     let name = "docker_pull_of_a_missing_image_names_the_image";
-    let Some(docker) = engine(name).await else { return };
+    let Some(docker) = connect_or_skip(name).await else { return };
     let base = Base::Image("localhost:9/no/such:image".to_owned());
     let fault = docker.prepare(&spec(base, &[])).await.unwrap_err();
     assert!(fault.to_string().contains("localhost:9/no/such:image"), "{fault}");
@@ -223,7 +232,7 @@ async fn docker_pull_of_a_missing_image_names_the_image() {
 async fn docker_runtime_to_be_killed() {
     let docker = Docker::connect().await.unwrap();
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let mut spec = handle(&prepared);
+    let mut spec = sandbox_request(&prepared);
     spec.purpose = format!("kill test {}", std::process::id());
     let sandbox = docker.open(&spec).await.unwrap();
     println!("READY");
@@ -245,7 +254,7 @@ fn lock_folder(runtime: u32) -> std::path::PathBuf {
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     let name = "docker_sandbox_of_a_killed_runtime_ends_and_is_swept";
-    let Some(docker) = engine(name).await else { return };
+    let Some(docker) = connect_or_skip(name).await else { return };
     let mut runtime = Process::new(std::env::current_exe().unwrap())
         .args(["docker_runtime_to_be_killed", "--exact", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
@@ -287,7 +296,8 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
 /// Provides a root file system with a single file in three ways: no libc, no shell, no Python.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxes_need_no_programs_in_their_base() {
-    let Some(docker) = engine("docker_sandboxes_need_no_programs_in_their_base").await else {
+    let Some(docker) = connect_or_skip("docker_sandboxes_need_no_programs_in_their_base").await
+    else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -312,7 +322,7 @@ async fn docker_sandboxes_need_no_programs_in_their_base() {
     let mut made = vec![image];
     for base in bases {
         let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
-        let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
+        let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
         let bytes = sandbox.handle().read(&RawPath::from("/etc/only"), 100).await.unwrap();
         assert!(bytes.starts_with(b"file of"));
         sandbox.handle().write(&RawPath::from("/testbed/new"), b"x", None).await.unwrap();
@@ -330,7 +340,7 @@ async fn docker_sandboxes_need_no_programs_in_their_base() {
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     let test = "docker_dockerfile_is_built_once_and_its_settings_are_read";
-    let Some(docker) = engine(test).await else { return };
+    let Some(docker) = connect_or_skip(test).await else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     file("only", &format!("file of {}", std::process::id()));
@@ -352,12 +362,12 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
         docker.prepare(&spec(base, &[])).await.unwrap(),
     );
     assert_eq!((&one.base, one.built, other.built), (&other.base, true, false));
-    let mut sandbox = docker.open(&handle(&one)).await.unwrap();
+    let mut sandbox = docker.open(&sandbox_request(&one)).await.unwrap();
     let bytes = sandbox.handle().read(&RawPath::from("/etc/only"), 100).await.unwrap();
     assert!(bytes.starts_with(b"file of"));
     assert!(sandbox.handle().stat(&RawPath::from("/etc/left-out")).await.unwrap().is_none());
     sandbox.close().await.unwrap();
-    let built = docker.kept().await.unwrap();
+    let built = docker.cache_entries().await.unwrap();
     assert!(
         built.iter().any(|kept| kept.handle.starts_with("proctor-build:")),
         "the image can be discarded"
@@ -381,23 +391,26 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
 #[tokio::test]
 async fn docker_environment_is_listed_and_discarded() {
     let test = "docker_environment_is_listed_and_discarded";
-    let Some(docker) = engine(test).await else { return };
+    let Some(docker) = connect_or_skip(test).await else { return };
     // Different from any other test's.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
     let spec = spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();
-    let kept = docker.kept().await.unwrap();
-    let is_ours =
-        |kept: &Kept| kept.handle.starts_with("proctor-") || kept.handle.starts_with("sha256:");
+    let kept = docker.cache_entries().await.unwrap();
+    let is_ours = |kept: &CacheEntry| {
+        kept.handle.starts_with("proctor-") || kept.handle.starts_with("sha256:")
+    };
     assert!(kept.iter().all(is_ours), "{kept:?}");
     let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
     assert!(own.bytes > 0 && own.made.is_some());
-    let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
     assert!(!docker.discard(own).await.unwrap(), "a container uses it");
     assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.built));
     sandbox.close().await.unwrap();
     assert!(docker.discard(own).await.unwrap());
-    assert!(docker.kept().await.unwrap().iter().all(|kept| kept.handle != prepared.handle));
+    assert!(
+        docker.cache_entries().await.unwrap().iter().all(|kept| kept.handle != prepared.handle)
+    );
     let again = docker.prepare(&spec).await.unwrap();
     assert!(again.built, "the layer must be built again");
     docker.discard(own).await.unwrap();
@@ -407,7 +420,7 @@ async fn docker_environment_is_listed_and_discarded() {
 #[tokio::test]
 async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
     let test = "docker_image_that_lost_its_name_is_listed_and_discarded";
-    let Some(docker) = engine(test).await else { return };
+    let Some(docker) = connect_or_skip(test).await else { return };
     let folder = tempfile::tempdir().unwrap();
     let name = format!("proctor-base:{:032x}", std::process::id());
     let import = |comment: &str, content: &str| {
@@ -423,11 +436,11 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
     let own = import("a base of Proctor", &format!("one {name}"));
     let theirs = import("somebody's", &format!("two {name}"));
     import("a base of Proctor", &format!("three {name}"));
-    let kept = docker.kept().await.unwrap();
+    let kept = docker.cache_entries().await.unwrap();
     assert!(kept.iter().all(|kept| kept.handle != theirs), "{kept:?}");
     let lost = kept.iter().find(|kept| kept.handle == own).unwrap();
     assert!(docker.discard(lost).await.unwrap());
-    assert!(docker.kept().await.unwrap().iter().all(|kept| kept.handle != own));
+    assert!(docker.cache_entries().await.unwrap().iter().all(|kept| kept.handle != own));
     for image in [&theirs, &name] {
         Process::new("docker").args(["rmi", image]).output().unwrap();
     }
@@ -438,9 +451,9 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_container_is_not_blamed_for_its_end() {
     let name = "killed_container_is_not_blamed_for_its_end";
-    let Some(docker) = engine(name).await else { return };
+    let Some(docker) = connect_or_skip(name).await else { return };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let mut spec = handle(&prepared);
+    let mut spec = sandbox_request(&prepared);
     spec.purpose = format!("to-be-killed-{}", std::process::id());
     let mut killed = docker.open(&spec).await.unwrap();
     shell(&*killed, "echo here").await;
@@ -452,6 +465,6 @@ async fn killed_container_is_not_blamed_for_its_end() {
     let done = Process::new("docker").args(["kill", &id]).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     let error = killed.handle().run(Command::shell("sleep 30")).await.unwrap_err();
-    assert_eq!(killed.handle().exhausted(&error.fault("running")).await, None);
+    assert_eq!(killed.handle().diagnose_exhaustion(&error.fault("running")).await, None);
     killed.close().await.unwrap();
 }

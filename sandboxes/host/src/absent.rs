@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_sandbox_api::wire::{Absent, RawPath};
+use proctor_sandbox_api::wire::{HiddenPaths, RawPath};
 use proctor_types::sha256_hex;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
@@ -30,7 +30,7 @@ const FORMAT: u32 = 2;
 
 /// A host directory that is mounted with an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct HostOverlay {
     /// The host directory, mounted at the same path.
     pub at: PathBuf,
     /// The directory with the whiteouts.
@@ -42,7 +42,7 @@ pub struct Cut {
 /// # Errors
 /// `store` cannot be written, or something is mounted directly next to a path that should be
 /// absent.
-pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
+pub fn prepare_overlays(store: &Path, absent: &HiddenPaths) -> io::Result<Vec<HostOverlay>> {
     if absent.paths.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,7 +52,7 @@ pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
         if fs::symlink_metadata(path).is_err() {
             continue;
         }
-        let at = place(path, &mounts)?;
+        let at = find_overlay_root(path, &mounts)?;
         places.entry(at).or_default().push(path);
     }
     let text = format!("{FORMAT} {} {absent:?} {places:?}", host_base::host_digest());
@@ -62,7 +62,12 @@ pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
         let made = tempfile::Builder::new().prefix(".making-").tempdir_in(store)?;
         for (number, (at, paths)) in places.iter().enumerate() {
             let decoys = absent.decoys.iter().map(as_path).filter(|path| path.starts_with(at));
-            mark(&made.path().join(number.to_string()), at, paths, &decoys.collect::<Vec<_>>())?;
+            write_whiteouts(
+                &made.path().join(number.to_string()),
+                at,
+                paths,
+                &decoys.collect::<Vec<_>>(),
+            )?;
         }
         fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755))?;
         // Another process may have written the same content first. The guard then removes this
@@ -72,7 +77,7 @@ pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
             other => other?,
         }
     }
-    let cut = |(number, at): (usize, &PathBuf)| Cut {
+    let cut = |(number, at): (usize, &PathBuf)| HostOverlay {
         at: at.clone(),
         marks: folder.join(number.to_string()),
     };
@@ -85,8 +90,8 @@ fn as_path(raw: &RawPath) -> &Path {
 
 /// Returns the outermost visible directory above `path` without mounts below it. An overlay does
 /// not cross mounts, and the kernel rejects directories that contain some.
-fn place(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
-    let shown = host_base::shown();
+fn find_overlay_root(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
+    let shown = host_base::visible_folders();
     let holds_none =
         |folder: &Path| !mounts.iter().any(|mount| mount != folder && mount.starts_with(folder));
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
@@ -107,16 +112,16 @@ fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
     let text = fs::read("/proc/self/mountinfo")?;
     let points = text
         .split(|&byte| byte == b'\n')
-        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4).map(unescaped));
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4).map(unescape));
     Ok(points.collect())
 }
 
-fn unescaped(text: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(RawPath::of_mountinfo(text).as_bytes()))
+fn unescape(text: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(RawPath::from_mountinfo(text).as_bytes()))
 }
 
 /// Fills `marks`, the upper directory of the overlay on `at`.
-fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
+fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
     let mut made = vec![at.to_owned()];
     fs::create_dir(marks)?;
     // The content of an absent directory is absent with it. A directory created inside, for a decoy
@@ -129,7 +134,7 @@ fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result
     let is_gone = |folder: &Path| folder.ancestors().any(|above| whole.contains(above));
     let decoys = decoys.iter().copied().filter(|folder| !is_gone(folder));
     for folder in decoys.chain(whole.iter().filter_map(|path| path.parent())) {
-        below(marks, at, folder, &mut made)?;
+        create_parents(marks, at, folder, &mut made)?;
     }
     for path in whole {
         let Ok(inner) = path.strip_prefix(at) else { continue };
@@ -147,7 +152,12 @@ fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result
 }
 
 /// Creates the directories of `marks` that lead to `folder`, if they are directories on the host.
-fn below(marks: &Path, at: &Path, folder: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+fn create_parents(
+    marks: &Path,
+    at: &Path,
+    folder: &Path,
+    made: &mut Vec<PathBuf>,
+) -> io::Result<()> {
     let Ok(inner) = folder.strip_prefix(at) else { return Ok(()) };
     let (mut here, mut there) = (marks.to_owned(), at.to_owned());
     for part in inner.components() {
@@ -187,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_have_the_mode_of_their_folder() {
+    fn whiteout_folders_keep_mode_and_times_of_the_original() {
         let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let inner = host.path().join("lib/deep");
         fs::create_dir_all(&inner).unwrap();
@@ -197,7 +207,7 @@ mod tests {
         let marks = store.path().join("marks");
         let gone = [inner.join("copy.py"), host.path().join("missing/copy.py")];
         let gone: Vec<&Path> = gone.iter().map(PathBuf::as_path).take(1).collect();
-        mark(&marks, host.path(), &gone, &[&host.path().join("other")]).unwrap();
+        write_whiteouts(&marks, host.path(), &gone, &[&host.path().join("other")]).unwrap();
         let (made, model) =
             (fs::metadata(marks.join("lib/deep")).unwrap(), fs::metadata(&inner).unwrap());
         assert_eq!(made.mode(), model.mode());
@@ -208,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_folder_contains_no_marks() {
+    fn hidden_folder_stays_hidden_despite_decoys_inside() {
         let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folder = host.path().join("pylib/packaging");
         fs::create_dir_all(folder.join("deep")).unwrap();
@@ -217,21 +227,30 @@ mod tests {
         // A decoy below the folder, a decoy that equals it, and an absent path in it.
         for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
             let marks = store.path().join(number.to_string());
-            mark(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();
+            write_whiteouts(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();
             let white = fs::symlink_metadata(marks.join("pylib/packaging")).unwrap();
             assert!(white.file_type().is_char_device(), "{number}: the folder is visible again");
         }
     }
 
     #[test]
-    fn place_avoids_folders_with_mounts() {
+    fn overlay_root_has_no_mounts_below_it() {
         let mounts = BTreeSet::from(["/", "/usr/lib/wsl"].map(PathBuf::from));
-        assert_eq!(place(Path::new("/usr/lib/x/y.py"), &mounts).unwrap(), Path::new("/usr/lib/x"));
-        assert_eq!(place(Path::new("/usr/share/y.py"), &mounts).unwrap(), Path::new("/usr/share"));
-        assert!(place(Path::new("/usr/lib/y.py"), &mounts).is_err());
-        assert!(place(Path::new("/srv/y.py"), &mounts).is_err());
+        assert_eq!(
+            find_overlay_root(Path::new("/usr/lib/x/y.py"), &mounts).unwrap(),
+            Path::new("/usr/lib/x")
+        );
+        assert_eq!(
+            find_overlay_root(Path::new("/usr/share/y.py"), &mounts).unwrap(),
+            Path::new("/usr/share")
+        );
+        assert!(find_overlay_root(Path::new("/usr/lib/y.py"), &mounts).is_err());
+        assert!(find_overlay_root(Path::new("/srv/y.py"), &mounts).is_err());
         let none = BTreeSet::from([PathBuf::from("/usr")]);
-        assert_eq!(place(Path::new("/usr/lib/y.py"), &none).unwrap(), Path::new("/usr"));
-        assert_eq!(unescaped(br"/a\040b"), Path::new("/a b"));
+        assert_eq!(
+            find_overlay_root(Path::new("/usr/lib/y.py"), &none).unwrap(),
+            Path::new("/usr")
+        );
+        assert_eq!(unescape(br"/a\040b"), Path::new("/a b"));
     }
 }

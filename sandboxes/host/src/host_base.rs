@@ -29,10 +29,10 @@ pub enum PieceKind {
 }
 
 /// Directories that may be links into `/usr` (a merged-`/usr` host) or real directories.
-const TOP: &[&str] = &["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+const TOP_FOLDERS: &[&str] = &["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Empty directories of the skeleton.
-const FOLDERS: &[(&str, u32)] = &[
+const EMPTY_FOLDERS: &[(&str, u32)] = &[
     ("dev", 0o755),
     ("etc", 0o755),
     ("etc/alternatives", 0o755),
@@ -56,7 +56,7 @@ const FOLDERS: &[(&str, u32)] = &[
 ];
 
 /// Files of `/etc` that are the same in every sandbox.
-const WRITTEN: &[(&str, &str)] = &[
+const FIXED_FILES: &[(&str, &str)] = &[
     (
         "etc/passwd",
         "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
@@ -72,7 +72,7 @@ const WRITTEN: &[(&str, &str)] = &[
 
 /// Files of the host's `/etc` that are copied if they exist. Programs need them to start, and they
 /// contain no personal data.
-const COPIED: &[&str] = &[
+const COPIED_FILES: &[&str] = &[
     "etc/ld.so.cache",
     "etc/ld.so.conf",
     "etc/protocols",
@@ -84,10 +84,10 @@ const COPIED: &[&str] = &[
 
 /// Name prefixes of `/etc` directories that are copied in the same way. Debian's Java needs them to
 /// start.
-const COPIED_FOLDERS: &[&str] = &["java-"];
+const COPIED_FOLDER_PREFIXES: &[&str] = &["java-"];
 
 /// Variables that configure this machine's proxies.
-pub const PROXIES: &[&str] = &[
+pub const PROXY_VARS: &[&str] = &[
     "http_proxy",
     "https_proxy",
     "no_proxy",
@@ -111,16 +111,16 @@ const SETUP_VARS: &[&str] = &[
 ];
 
 /// Returns the host directories that are bind-mounted read-only at the same path.
-pub fn shown() -> Vec<PathBuf> {
+pub fn visible_folders() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr")];
-    let top = TOP.iter().map(|name| Path::new("/").join(name)).filter(|path| is_dir(path));
+    let top = TOP_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| is_dir(path));
     out.extend(top);
     out.extend(Some(PathBuf::from("/opt")).filter(|path| is_dir(path)));
     out
 }
 
 /// Returns directories below [`shown`] that are covered by an empty read-only directory.
-pub fn hidden() -> Vec<PathBuf> {
+pub fn hidden_folders() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr/lib/python3/dist-packages")];
     for parent in ["/usr/lib", "/usr/local/lib"] {
         let Ok(entries) = fs::read_dir(parent) else { continue };
@@ -141,10 +141,10 @@ pub fn hidden() -> Vec<PathBuf> {
 /// so that parents precede their content.
 pub fn skeleton() -> io::Result<Vec<Piece>> {
     let mut out = Vec::new();
-    for (path, mode) in FOLDERS {
+    for (path, mode) in EMPTY_FOLDERS {
         out.push(Piece { path: path.into(), what: PieceKind::Dir(*mode) });
     }
-    for name in TOP {
+    for name in TOP_FOLDERS {
         let host = Path::new("/").join(name);
         match fs::symlink_metadata(&host) {
             Ok(meta) if meta.is_symlink() => {
@@ -156,11 +156,11 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
             _ => {}
         }
     }
-    for (path, text) in WRITTEN {
+    for (path, text) in FIXED_FILES {
         let what = PieceKind::File(0o644, text.as_bytes().to_vec());
         out.push(Piece { path: path.into(), what });
     }
-    for path in COPIED {
+    for path in COPIED_FILES {
         if let Ok(bytes) = fs::read(Path::new("/").join(path)) {
             out.push(Piece { path: path.into(), what: PieceKind::File(0o644, bytes) });
         }
@@ -168,7 +168,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
     for entry in fs::read_dir("/etc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if COPIED_FOLDERS.iter().any(|start| name.starts_with(start)) {
+        if COPIED_FOLDER_PREFIXES.iter().any(|start| name.starts_with(start)) {
             copy_folder(&Path::new("etc").join(name.as_ref()), &mut out)?;
         }
     }
@@ -231,7 +231,7 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
 
 /// Returns variables that give set-up lines access to this machine's registries.
 pub fn setup_env() -> Vec<(String, String)> {
-    let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXIES.contains(&key);
+    let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXY_VARS.contains(&key);
     std::env::vars().filter(|(key, _)| key.starts_with("PIP_") || is_named(key)).collect()
 }
 
@@ -320,7 +320,9 @@ mod tests {
         assert!(!String::from_utf8_lossy(bytes).contains("/home"));
         assert!(!pieces.iter().any(|piece| piece.path.ends_with("shadow")));
         assert!(
-            shown().iter().all(|path| !path.starts_with("/home") && !path.starts_with("/root"))
+            visible_folders()
+                .iter()
+                .all(|path| !path.starts_with("/home") && !path.starts_with("/root"))
         );
         assert!(!pieces.iter().any(|piece| piece.path.ends_with("jmxremote.password")));
     }

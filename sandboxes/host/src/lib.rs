@@ -7,4 +7,6 @@ pub mod host_base;
 mod runtime_lock;
 pub mod setup_lines;
 
-pub use runtime_lock::{DeadRuntime, Life, LockIdentity, RuntimeLock, dead_runtimes, life_of};
+pub use runtime_lock::{
+    DeadRuntime, Liveness, LockIdentity, RuntimeLock, check_liveness, dead_runtimes,
+};

@@ -21,11 +21,11 @@ use std::{
 use rustix::{fs::fstatfs, process::geteuid};
 
 /// The first word of a lock file, followed by its [`LockIdentity`].
-const HEAD: &str = "lock";
+const HEADER_WORD: &str = "lock";
 
 /// File systems that only a single kernel uses, by `statfs` number. On any other, another machine
 /// may have a lock that is not visible here.
-const LOCAL: &[u64] = &[
+const LOCAL_FILE_SYSTEMS: &[u64] = &[
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
     0x9123_683E, // Btrfs
@@ -48,7 +48,7 @@ pub struct LockIdentity {
 }
 
 impl LockIdentity {
-    fn of(file: &File) -> io::Result<Self> {
+    fn from_file(file: &File) -> io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self { boot: boot_id()?, device: found.dev(), inode: found.ino() })
     }
@@ -90,17 +90,17 @@ impl RuntimeLock {
     ///
     /// # Errors
     /// The directory cannot be created or written, or its file system has no locks.
-    pub fn take(folder: &Path) -> io::Result<Self> {
+    pub fn acquire(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let folder = fs::canonicalize(folder)?;
-        let name = format!("{}-{}-{}", process::id(), start_time(), random()?);
+        let name = format!("{}-{}-{}", process::id(), start_time(), random_hex()?);
         let path = folder.join(&name);
         // Create the file under a name that sweeps ignore, lock it, and only then rename it.
         let hidden = folder.join(format!(".{name}"));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&hidden)?;
         file.lock()?;
-        let identity = LockIdentity::of(&file)?;
-        writeln!(file, "{HEAD} {identity}")?;
+        let identity = LockIdentity::from_file(&file)?;
+        writeln!(file, "{HEADER_WORD} {identity}")?;
         fs::rename(&hidden, &path)?;
         Ok(Self { name, path, identity, file })
     }
@@ -127,14 +127,14 @@ impl RuntimeLock {
     }
 
     /// Removes the file. The lock is kept until this is dropped.
-    pub fn forget(&self) {
+    pub fn remove_file(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// What is known about the runtime that took a lock.
 #[derive(Debug)]
-pub enum Life {
+pub enum Liveness {
     Living,
     Dead(DeadRuntime),
     /// Not proven dead, so nothing that the runtime owns may be touched.
@@ -162,43 +162,43 @@ impl DeadRuntime {
     ///
     /// # Errors
     /// The file cannot be removed.
-    pub fn forget(self) -> io::Result<()> {
+    pub fn remove_file(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 }
 
 /// Checks whether the runtime that locked the file at `path` is alive. `identity` is the identity
 /// recorded elsewhere, such as in a label. If it is `None`, the first line of the file is used.
-pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
+pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness {
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(no_follow).open(path) else {
-        return Life::Unknown("its lock file is not on this machine");
+        return Liveness::Unknown("its lock file is not on this machine");
     };
     let identity = match identity {
         Some(identity) => identity.clone(),
         None => match read_identity(&file) {
             Some(identity) => identity,
-            None => return Life::Unknown("its lock file has no identity"),
+            None => return Liveness::Unknown("its lock file has no identity"),
         },
     };
-    let Ok(here) = LockIdentity::of(&file) else {
-        return Life::Unknown("its lock file cannot be examined");
+    let Ok(here) = LockIdentity::from_file(&file) else {
+        return Liveness::Unknown("its lock file cannot be examined");
     };
     // Device numbers change with each boot, but inodes do not.
     let same_boot = here.boot == identity.boot;
     if here.inode != identity.inode || (same_boot && here.device != identity.device) {
-        return Life::Unknown("its lock file is a copy");
+        return Liveness::Unknown("its lock file is a copy");
     }
     if !same_boot && !is_local(&file) {
-        return Life::Unknown("another machine may have locked it");
+        return Liveness::Unknown("another machine may have locked it");
     }
     match file.try_lock() {
         Ok(()) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Life::Dead(DeadRuntime { name, path: path.to_owned(), file })
+            Liveness::Dead(DeadRuntime { name, path: path.to_owned(), file })
         }
-        Err(TryLockError::WouldBlock) => Life::Living,
-        Err(TryLockError::Error(_)) => Life::Unknown("its file system does not support locks"),
+        Err(TryLockError::WouldBlock) => Liveness::Living,
+        Err(TryLockError::Error(_)) => Liveness::Unknown("its file system does not support locks"),
     }
 }
 
@@ -223,10 +223,10 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
         if !entry.metadata().is_ok_and(is_mine) {
             continue;
         }
-        match life_of(&entry.path(), None) {
-            Life::Dead(found) => dead.push(found),
-            Life::Living => {}
-            Life::Unknown(why) => {
+        match check_liveness(&entry.path(), None) {
+            Liveness::Dead(found) => dead.push(found),
+            Liveness::Living => {}
+            Liveness::Unknown(why) => {
                 tracing::debug!(why, at = %entry.path().display(), "leaving a runtime alone");
             }
         }
@@ -241,11 +241,11 @@ fn read_identity(file: &File) -> Option<LockIdentity> {
     reader.read_line(&mut line).ok()?;
     // Later reads start at the beginning again.
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).ok()?;
-    line.trim_end().strip_prefix(HEAD)?.strip_prefix(' ')?.parse().ok()
+    line.trim_end().strip_prefix(HEADER_WORD)?.strip_prefix(' ')?.parse().ok()
 }
 
 fn is_local(file: &File) -> bool {
-    fstatfs(file).is_ok_and(|found| LOCAL.contains(&(found.f_type as u64)))
+    fstatfs(file).is_ok_and(|found| LOCAL_FILE_SYSTEMS.contains(&(found.f_type as u64)))
 }
 
 fn boot_id() -> io::Result<String> {
@@ -253,7 +253,7 @@ fn boot_id() -> io::Result<String> {
 }
 
 /// Returns eight random hex digits from the kernel.
-fn random() -> io::Result<String> {
+fn random_hex() -> io::Result<String> {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     Ok(uuid.chars().take(8).collect())
 }
@@ -276,8 +276,8 @@ mod tests {
     }
 
     /// Creates a file of a dead runtime, which remains without its lock.
-    fn died(folder: &Path) -> PathBuf {
-        let lock = RuntimeLock::take(folder).unwrap();
+    fn create_dead_lock(folder: &Path) -> PathBuf {
+        let lock = RuntimeLock::acquire(folder).unwrap();
         lock.note("/a group").unwrap();
         lock.path().to_owned()
     }
@@ -285,9 +285,9 @@ mod tests {
     #[test]
     fn runtime_is_dead_only_if_its_lock_is_released() {
         let folder = tempfile::tempdir().unwrap();
-        let living = RuntimeLock::take(folder.path()).unwrap();
+        let living = RuntimeLock::acquire(folder.path()).unwrap();
         assert!(names(folder.path()).is_empty());
-        let path = died(folder.path());
+        let path = create_dead_lock(folder.path());
         let dead = dead_runtimes(folder.path()).unwrap();
         assert_eq!(dead.len(), 1);
         assert_eq!(dead[0].notes().unwrap(), ["/a group"]);
@@ -296,7 +296,7 @@ mod tests {
             "a concurrent sweep must not return the same runtime"
         );
         for dead in dead {
-            dead.forget().unwrap();
+            dead.remove_file().unwrap();
         }
         assert!(!path.exists() && living.path().exists());
     }
@@ -304,8 +304,8 @@ mod tests {
     #[test]
     fn copied_lock_file_proves_nothing() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let living = RuntimeLock::take(first.path()).unwrap();
-        let dead = died(first.path());
+        let living = RuntimeLock::acquire(first.path()).unwrap();
+        let dead = create_dead_lock(first.path());
         for lock in [living.path(), &dead] {
             fs::copy(lock, second.path().join(lock.file_name().unwrap())).unwrap();
         }
@@ -332,19 +332,22 @@ mod tests {
     #[test]
     fn lock_of_another_boot_proves_death_only_on_a_local_file_system() {
         let folder = tempfile::tempdir().unwrap();
-        let path = died(folder.path());
+        let path = create_dead_lock(folder.path());
         let file = File::open(&path).unwrap();
-        let here = LockIdentity::of(&file).unwrap();
+        let here = LockIdentity::from_file(&file).unwrap();
         let before = LockIdentity { boot: "another".into(), device: 0, ..here.clone() };
-        assert_eq!(matches!(life_of(&path, Some(&before)), Life::Dead(_)), is_local(&file));
+        assert_eq!(
+            matches!(check_liveness(&path, Some(&before)), Liveness::Dead(_)),
+            is_local(&file)
+        );
         let elsewhere = LockIdentity { device: here.device + 1, ..here };
-        assert!(matches!(life_of(&path, Some(&elsewhere)), Life::Unknown(_)));
+        assert!(matches!(check_liveness(&path, Some(&elsewhere)), Liveness::Unknown(_)));
     }
 
     #[test]
     fn lock_identity_round_trips() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = RuntimeLock::take(folder.path()).unwrap();
+        let lock = RuntimeLock::acquire(folder.path()).unwrap();
         assert_eq!(lock.identity().to_string().parse(), Ok(lock.identity().clone()));
         assert_eq!("a 1".parse::<LockIdentity>(), Err(()));
         assert_eq!("a 1 2 3".parse::<LockIdentity>(), Err(()));

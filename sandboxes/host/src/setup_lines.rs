@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_sandbox_api::{Command, Completed, LayerSpec, SandboxHandle};
+use proctor_sandbox_api::{Command, CommandOutput, LayerSpec, SandboxHandle};
 use proctor_types::{Cause, Fault, Layer};
 
 use crate::host_base;
 
 /// Maximum characters of a failed line's output that a fault quotes.
-const QUOTED: usize = 4_000;
+const MAX_QUOTED_CHARS: usize = 4_000;
 
 /// Runs the lines in order and stops at the first failure. Processes that a line leaves behind are
 /// killed.
@@ -30,13 +30,13 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
             Fault::new(Layer::Environment, format!("set-up line {number} (`{line}`): {error}"))
         })?;
         if !done.success() {
-            return Err(failed(number, line, &done));
+            return Err(setup_line_fault(number, line, &done));
         }
     }
     Ok(())
 }
 
-fn failed(number: usize, line: &str, done: &Completed) -> Fault {
+fn setup_line_fault(number: usize, line: &str, done: &CommandOutput) -> Fault {
     let how = match (done.exited.timed_out, done.exited.code, done.exited.signal) {
         (true, ..) => "timed out".to_owned(),
         (_, Some(code), _) => format!("ended with exit status {code}"),
@@ -44,18 +44,18 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
         (_, None, None) => "did not end on its own".to_owned(),
     };
     let output = [&done.stdout, &done.stderr].map(|stream| {
-        let bytes = if stream.is_whole() { &stream.head } else { &stream.tail };
+        let bytes = if stream.is_complete() { &stream.head } else { &stream.tail };
         String::from_utf8_lossy(bytes).into_owned()
     });
     let output = output.concat();
-    let skipped = output.chars().count().saturating_sub(QUOTED);
+    let skipped = output.chars().count().saturating_sub(MAX_QUOTED_CHARS);
     let tail: String = output.chars().skip(skipped).collect();
     let said = match tail.trim_end() {
         "" => " and printed nothing".to_owned(),
         tail => format!(":\n{tail}"),
     };
     let what = format!("set-up line {number} (`{line}`) {how}{said}");
-    let fault = Fault::new(Layer::Environment, what).cause(match Cause::of_text(&tail) {
+    let fault = Fault::new(Layer::Environment, what).cause(match Cause::from_output(&tail) {
         Cause::Other => Cause::SetupLine,
         known => known,
     });

@@ -41,7 +41,7 @@ fn is_written(path: &Path) -> bool {
 }
 
 /// Prefix of files that are being written.
-const TEMPORARY: &str = ".tmp";
+const TEMPORARY_PREFIX: &str = ".tmp";
 
 /// Writes the agent under a lock of the directory, one writer at a time. The kernel releases the
 /// lock of a killed writer, so partial files found under the lock are stale and are removed.
@@ -55,7 +55,7 @@ fn write(folder: &Path, path: &Path) -> io::Result<()> {
         }
         remove_half_written(folder);
     }
-    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(folder)?;
     file.write_all(agent())?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
     file.persist(path).map_err(|error| error.error)?;
@@ -65,7 +65,7 @@ fn write(folder: &Path, path: &Path) -> io::Result<()> {
 /// Files that cannot be removed are left; they are harmless.
 fn remove_half_written(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
             let _ = fs::remove_file(entry.path());
         }
     }

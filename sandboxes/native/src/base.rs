@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_host::{absent::Cut, host_base};
+use proctor_host::{absent::HostOverlay, host_base};
 use proctor_sandbox_api::{Base, Mount, wire::RawPath};
 use proctor_types::{Cause, Fault, ImageSettings, Layer, sha256_hex};
-use proctor_wire::Bind;
+use proctor_wire::BindMount;
 use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
@@ -31,29 +31,30 @@ pub(crate) struct ResolvedBase {
 }
 
 /// Resolves the base. Blocking.
-pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
+pub(crate) fn resolve(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
-        Base::Host => host(cache)
-            .map_err(|error| wrong(&error, format!("cannot prepare the host base: {error}"))),
+        Base::Host => resolve_host(cache).map_err(|error| {
+            environment_fault(&error, format!("cannot prepare the host base: {error}"))
+        }),
         Base::Folder(folder) => {
             let digest = manifest_digest(folder).map_err(|error| {
                 let what =
                     format!("cannot read the root file system {}: {error}", folder.display());
-                wrong(&error, what)
+                environment_fault(&error, what)
             })?;
-            let (folder, missing) = usable(cache, &digest, folder).map_err(|error| {
+            let (folder, missing) = changeable_root(cache, &digest, folder).map_err(|error| {
                 let what =
                     format!("cannot copy the root file system {}: {error}", folder.display());
-                wrong(&error, what)
+                environment_fault(&error, what)
             })?;
             Ok(ResolvedBase { digest, folder, host: false, missing, archive: None })
         }
         Base::Archive(archive) => {
             let unpacked = archive::unpack(cache, archive);
-            let (digest, folder) = unpacked.map_err(|error| wrong_archive(archive, &error))?;
-            let missing = match ids::gives_files() {
+            let (digest, folder) = unpacked.map_err(|error| archive_fault(archive, &error))?;
+            let missing = match ids::can_change_owners() {
                 true => Vec::new(),
-                false => vec![ALL_OF_ROOT.to_owned()],
+                false => vec![ROOT_OWNS_ALL.to_owned()],
             };
             let archive = Some(archive.clone());
             Ok(ResolvedBase { digest, folder, host: false, missing, archive })
@@ -77,31 +78,35 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
 }
 
 /// Returns the settings of a base's image. Blocking.
-pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
+pub(crate) fn image_settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
     match asked {
-        Base::Archive(_) => Ok(archive::settings(&base(cache, asked)?.folder)),
+        Base::Archive(_) => Ok(archive::image_settings(&resolve(cache, asked)?.folder)),
         // Rejected by `base` with a specific error.
         Base::Image(_) | Base::Dockerfile(_) => {
-            base(cache, asked).map(|_| ImageSettings::default())
+            resolve(cache, asked).map(|_| ImageSettings::default())
         }
         Base::Host | Base::Folder(_) => Ok(ImageSettings::default()),
     }
 }
 
 /// Only the machine's root can change owners.
-const ALL_OF_ROOT: &str = "owners: in the sandbox, root owns every file of the image";
+const ROOT_OWNS_ALL: &str = "owners: in the sandbox, root owns every file of the image";
 
 /// Maximum number of paths listed in an enforcement entry.
-const NAMED: usize = 5;
+const MAX_NAMED_PATHS: usize = 5;
 
 /// Returns a root file system that this user's sandboxes can change: the directory itself if this
 /// user owns its files, otherwise a copy. In a user namespace, files of unmapped users are
 /// read-only at best.
-fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec<String>)> {
-    if is_own(folder)? {
+fn changeable_root(
+    cache: &Path,
+    digest: &str,
+    folder: &Path,
+) -> io::Result<(PathBuf, Vec<String>)> {
+    if has_only_mapped_owners(folder)? {
         return Ok((folder.to_owned(), Vec::new()));
     }
-    let (bases, name) = (cache.join("bases"), ids::name_of(digest));
+    let (bases, name) = (cache.join("bases"), ids::cache_name(digest));
     let place = bases.join(format!("folder-{name}"));
     let list = bases.join(format!("unreadable-{name}"));
     if !(place.is_dir() && list.is_file()) {
@@ -120,8 +125,8 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
     }
     let unreadable: Vec<String> = serde_json::from_slice(&fs::read(&list)?)?;
     let missing = (!unreadable.is_empty()).then(|| {
-        let named = &unreadable[..unreadable.len().min(NAMED)];
-        let more = if unreadable.len() > NAMED { ", ..." } else { "" };
+        let named = &unreadable[..unreadable.len().min(MAX_NAMED_PATHS)];
+        let more = if unreadable.len() > MAX_NAMED_PATHS { ", ..." } else { "" };
         format!(
             "base: the sandbox lacks {} paths of {} that this user cannot read: {}{more}",
             unreadable.len(),
@@ -133,14 +138,14 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
 }
 
 /// Returns whether everything in a directory belongs to users that exist in this user's sandboxes.
-fn is_own(folder: &Path) -> io::Result<bool> {
+fn has_only_mapped_owners(folder: &Path) -> io::Result<bool> {
     if ids::is_machine_root() {
         return Ok(true);
     }
     let (map, _) = ids::map();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
-        if !ids::has(map, fs::symlink_metadata(&next)?.uid()) {
+        if !ids::is_mapped(map, fs::symlink_metadata(&next)?.uid()) {
             return Ok(false);
         }
         // The sandbox's root can access directories that this user cannot.
@@ -150,7 +155,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
             let found = entry.metadata()?;
             if found.is_dir() {
                 pending.push(entry.path());
-            } else if !ids::has(map, found.uid()) {
+            } else if !ids::is_mapped(map, found.uid()) {
                 return Ok(false);
             }
         }
@@ -159,18 +164,18 @@ fn is_own(folder: &Path) -> io::Result<bool> {
 }
 
 /// Returns the fault of an archive that can't be read or unpacked.
-pub(crate) fn wrong_archive(archive: &Path, error: &io::Error) -> Fault {
-    wrong(error, format!("cannot read the archive {}: {error}", archive.display()))
+pub(crate) fn archive_fault(archive: &Path, error: &io::Error) -> Fault {
+    environment_fault(error, format!("cannot read the archive {}: {error}", archive.display()))
 }
 
-fn wrong(error: &io::Error, what: String) -> Fault {
-    Fault::new(Layer::Environment, what).cause(Cause::of_io(error))
+fn environment_fault(error: &io::Error, what: String) -> Fault {
+    Fault::new(Layer::Environment, what).cause(Cause::from_io_error(error))
 }
 
-fn host(cache: &Path) -> io::Result<ResolvedBase> {
+fn resolve_host(cache: &Path) -> io::Result<ResolvedBase> {
     let pieces = format!("{:?}", host_base::skeleton()?);
     let skeleton = sha256_hex(pieces.as_bytes());
-    let folder = cache.join("bases").join(format!("host-{}", &ids::name_of(&skeleton)[..16]));
+    let folder = cache.join("bases").join(format!("host-{}", &ids::cache_name(&skeleton)[..16]));
     if !folder.exists() {
         let parent = cache.join("bases");
         fs::create_dir_all(&parent)?;
@@ -184,40 +189,41 @@ fn host(cache: &Path) -> io::Result<ResolvedBase> {
 }
 
 /// Returns the mounts of a host base and the paths that are hidden in them.
-pub(crate) fn host_views() -> (Vec<Bind>, Vec<RawPath>) {
-    let (shown, hidden) = (host_base::shown(), host_base::hidden());
-    let binds = shown.iter().map(|path| Bind::new(raw(path), raw(path))).collect();
-    (binds, hidden.iter().map(|path| raw(path)).collect())
+pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
+    let (shown, hidden) = (host_base::visible_folders(), host_base::hidden_folders());
+    let binds =
+        shown.iter().map(|path| BindMount::new(to_raw_path(path), to_raw_path(path))).collect();
+    (binds, hidden.iter().map(|path| to_raw_path(path)).collect())
 }
 
 /// Adds overlays with whiteouts. A directory below a mount gets its own mount after the containing
 /// one.
-pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
+pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, cuts: &[HostOverlay]) {
     for cut in cuts {
-        let (at, marks) = (raw(&cut.at), Some(raw(&cut.marks)));
+        let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.marks)));
         match binds.iter_mut().find(|bind| bind.to == at) {
             Some(bind) => bind.marks = marks,
-            None => binds.push(Bind { from: at.clone(), to: at, marks }),
+            None => binds.push(BindMount { from: at.clone(), to: at, marks }),
         }
     }
 }
 
 /// Returns read-only mounts of the host directories that a trial's sandbox uses.
-pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
+pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<BindMount>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {
             let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.at);
             Fault::new(Layer::Sandbox, what)
-                .cause(Cause::of_io(&error))
+                .cause(Cause::from_io_error(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
-        Ok(Bind::new(raw(&folder), mount.at.clone()))
+        Ok(BindMount::new(to_raw_path(&folder), mount.at.clone()))
     };
     mounts.iter().map(view).collect()
 }
 
-pub(crate) fn raw(path: &Path) -> RawPath {
+pub(crate) fn to_raw_path(path: &Path) -> RawPath {
     RawPath::new(path.as_os_str().as_bytes())
 }
 

@@ -12,12 +12,12 @@ use proctor_sandbox_api::kernel_counts;
 use proctor_types::{SandboxCounts, SandboxSpec};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{cleanup, owned, registry::Entry};
+use crate::{cleanup, owned_groups, registry::Entry};
 
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
 /// Period of the CPU quota, in microseconds.
-const PERIOD: u64 = 100_000;
+const CPU_PERIOD_US: u64 = 100_000;
 
 /// Number of the agent's threads and the helper, added to the sandbox's process limit.
 pub(crate) const OWN_PROCESSES: u64 = 16;
@@ -66,9 +66,9 @@ impl Groups {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mut parents = Vec::new();
         for candidate in candidates(&mounts, &own) {
-            let folder = owned::folder(&candidate.folder, entry.name());
+            let folder = owned_groups::folder(&candidate.folder, entry.name());
             let Ok(()) = entry.note(&folder) else { continue };
-            if let Ok(lock) = owned::claim(&folder) {
+            if let Ok(lock) = owned_groups::claim(&folder) {
                 let usable = match candidate.version {
                     Version::One => true,
                     // A group that contains processes cannot delegate controllers. Writing then
@@ -80,7 +80,7 @@ impl Groups {
                     }
                 };
                 if usable {
-                    entry.hold(lock);
+                    entry.keep_lock(lock);
                     parents.push(Parent { folder, ..candidate });
                     continue;
                 }
@@ -123,12 +123,12 @@ impl Groups {
             group.procs.push(folder.join("cgroup.procs"));
             if let Some(limits) = limits {
                 for name in &parent.controllers {
-                    match set(parent.version, &folder, name, limits) {
+                    match set_limit(parent.version, &folder, name, limits) {
                         Ok(()) if *name == "memory" => group.has_memory = true,
                         Ok(()) if *name == "pids" => group.has_pids = true,
                         Ok(()) => {}
                         Err(error) => {
-                            group.missing.push(format!("{}: {error}", limit_of(name)));
+                            group.missing.push(format!("{}: {error}", limit_name(name)));
                         }
                     }
                 }
@@ -137,7 +137,7 @@ impl Groups {
         }
         for name in CONTROLLERS {
             if !self.parents.iter().any(|parent| parent.controllers.contains(&name)) {
-                let limit = limit_of(name);
+                let limit = limit_name(name);
                 group.missing.push(format!("{limit}: no writable {name} control group"));
             }
         }
@@ -148,7 +148,7 @@ impl Groups {
 impl Group {
     /// Returns the file that counts kills at the memory limit. It is readable as long as the group
     /// exists.
-    pub(crate) fn memory(&self) -> Option<MemoryEvents> {
+    pub(crate) fn memory_events(&self) -> Option<MemoryEvents> {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
     }
 
@@ -196,7 +196,7 @@ pub(crate) struct MemoryEvents {
 impl MemoryEvents {
     /// Returns whether the kernel killed a process because the group was at its limit. Kills are
     /// also counted if the whole machine was out of memory, but then the limit was not reached.
-    pub(crate) fn killed(&self) -> bool {
+    pub(crate) fn has_limit_kill(&self) -> bool {
         let values = |file: &str, name: &str| -> Vec<u64> {
             let read = |folder: &PathBuf| fs::read_to_string(folder.join(file)).ok();
             let text: String = self.folders.iter().filter_map(read).collect();
@@ -250,7 +250,7 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
 }
 
 /// Returns the configuration's name for a controller's limit.
-fn limit_of(controller: &str) -> &str {
+fn limit_name(controller: &str) -> &str {
     match controller {
         "pids" => "processes",
         "cpu" => "cpus",
@@ -258,14 +258,14 @@ fn limit_of(controller: &str) -> &str {
     }
 }
 
-fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io::Result<()> {
+fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io::Result<()> {
     let put = |file: &str, value: &str| {
         fs::write(folder.join(file), value)
             .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
     };
     let memory = ((limits.memory_mb + OWN_MEMORY_MB) << 20).to_string();
     let processes = (limits.processes + OWN_PROCESSES).to_string();
-    let quota = ((limits.cpus * PERIOD as f64).round() as u64).max(1_000);
+    let quota = ((limits.cpus * CPU_PERIOD_US as f64).round() as u64).max(1_000);
     match (version, name) {
         (Version::One, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
@@ -284,10 +284,10 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
         }
         (_, "pids") => put("pids.max", &processes),
         (Version::One, _) => {
-            put("cpu.cfs_period_us", &PERIOD.to_string())?;
+            put("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
             put("cpu.cfs_quota_us", &quota.to_string())
         }
-        (Version::Two, _) => put("cpu.max", &format!("{quota} {PERIOD}")),
+        (Version::Two, _) => put("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
     }
 }
 
@@ -295,7 +295,7 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
 /// remove. Returns their directories.
 pub(crate) fn sweep() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    hierarchies(&mounts).into_iter().flat_map(|point| owned::sweep(&point)).collect()
+    hierarchies(&mounts).into_iter().flat_map(|point| owned_groups::sweep(&point)).collect()
 }
 
 /// Returns the mount points of hierarchies that may contain a sandbox's groups.
@@ -335,13 +335,13 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
                     continue;
                 }
                 let group = own_group(own, |names| held.iter().all(|n| names.contains(n)));
-                if let Some(folder) = group.and_then(|group| below(point, root, group)) {
+                if let Some(folder) = group.and_then(|group| group_folder(point, root, group)) {
                     out.push(Parent { version: Version::One, folder, controllers: held });
                 }
             }
             "cgroup2" => {
                 let group = own_group(own, |names| names == [""]);
-                let Some(folder) = group.and_then(|group| below(point, root, group)) else {
+                let Some(folder) = group.and_then(|group| group_folder(point, root, group)) else {
                     continue;
                 };
                 for folder in folder.ancestors().take_while(|path| path.starts_with(point)) {
@@ -374,7 +374,7 @@ fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
 
 /// Returns a group's directory: its path relative to the mount's root. A container may see only a
 /// part of the hierarchy.
-fn below(point: &str, root: &str, group: &str) -> Option<PathBuf> {
+fn group_folder(point: &str, root: &str, group: &str) -> Option<PathBuf> {
     let inner = Path::new(group).strip_prefix(root).ok()?;
     Some(Path::new(point).join(inner))
 }

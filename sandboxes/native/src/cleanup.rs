@@ -10,16 +10,16 @@ static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
 /// Counts a thread as long as it runs.
-struct Running;
+struct RunningGuard;
 
-impl Running {
+impl RunningGuard {
     fn new() -> Self {
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         ENDED.notify_all();
@@ -29,7 +29,7 @@ impl Drop for Running {
 /// Runs `work` on its own thread, because it waits for processes to die and the async runtime may
 /// be shutting down.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
-    let running = Running::new();
+    let running = RunningGuard::new();
     thread::spawn(move || {
         work();
         drop(running);

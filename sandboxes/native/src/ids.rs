@@ -3,14 +3,14 @@
 use std::{fs, path::Path};
 
 use proctor_types::sha256_hex;
-use proctor_wire::{IdMap, Range};
+use proctor_wire::{IdMap, IdRange};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
 /// The programs that map id ranges for a normal user, at the paths where the helper runs them.
 const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 
 /// Number of ids that a sandbox needs besides root: enough for images and for the agent's own id.
-const NEEDED: u32 = 65_535;
+const NEEDED_IDS: u32 = 65_535;
 
 /// Prefix of the enforcement entry of a sandbox with only one user.
 pub(crate) const ONE_USER: &str = "other users:";
@@ -20,12 +20,12 @@ pub(crate) const ONE_USER: &str = "other users:";
 /// entry then says why.
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
-        let alone = (ids_here() <= 1)
+        let alone = (count_available_ids() <= 1)
             .then(|| format!("{ONE_USER} the sandbox has only one user, as this container does"));
         return (IdMap::Identity, alone);
     }
     let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-    match ranges() {
+    match read_id_ranges() {
         Ok(map) => (map, None),
         Err(why) => (single, Some(format!("{ONE_USER} the sandbox has only one user: {why}"))),
     }
@@ -33,30 +33,30 @@ pub(crate) fn map() -> (IdMap, Option<String>) {
 
 /// Returns the number of ids in this process's user namespace. Outside containers, this is the
 /// kernel's total.
-fn ids_here() -> u64 {
-    let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL };
+fn count_available_ids() -> u64 {
+    let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL_IDS };
     let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
     map.lines().filter_map(count).sum()
 }
 
 /// The kernel's total number of ids.
-const ALL: u64 = u32::MAX as u64;
+const ALL_IDS: u64 = u32::MAX as u64;
 
 /// Returns whether this process is root of the machine, not only of a user namespace.
 pub(crate) fn is_machine_root() -> bool {
-    geteuid().is_root() && ids_here() >= ALL
+    geteuid().is_root() && count_available_ids() >= ALL_IDS
 }
 
 /// Returns whether this process may change file owners to every user of a sandbox.
-pub(crate) fn gives_files() -> bool {
-    geteuid().is_root() && ids_here() > u64::from(NEEDED)
+pub(crate) fn can_change_owners() -> bool {
+    geteuid().is_root() && count_available_ids() > u64::from(NEEDED_IDS)
 }
 
 /// Returns the cache name of what is built from a given input with this map. Owners differ between
 /// maps, and a sandbox cannot change files whose owner is not in its map. As root, the name is the
 /// digest itself.
-pub(crate) fn name_of(digest: &str) -> String {
-    match gives_files() {
+pub(crate) fn cache_name(digest: &str) -> String {
+    match can_change_owners() {
         true => digest.to_owned(),
         false => sha256_hex(format!("{:?} {digest}", map().0).as_bytes()),
     }
@@ -66,7 +66,7 @@ pub(crate) fn name_of(digest: &str) -> String {
 const NOBODY: u32 = 65_534;
 
 /// Returns whether a host user is mapped in sandboxes with this map.
-pub(crate) fn has(map: IdMap, user: u32) -> bool {
+pub(crate) fn is_mapped(map: IdMap, user: u32) -> bool {
     match map {
         IdMap::Identity => user != NOBODY || is_machine_root(),
         IdMap::Single { uid, .. } => user == uid,
@@ -76,7 +76,7 @@ pub(crate) fn has(map: IdMap, user: u32) -> bool {
     }
 }
 
-fn ranges() -> Result<IdMap, String> {
+fn read_id_ranges() -> Result<IdMap, String> {
     for tool in TOOLS {
         if !Path::new(tool).exists() {
             return Err(format!("no {tool}"));
@@ -91,20 +91,20 @@ fn ranges() -> Result<IdMap, String> {
     });
     let range = |file: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();
-        find(&text, name, uid).ok_or_else(|| format!("no range of {NEEDED} ids in {file}"))
+        find(&text, name, uid).ok_or_else(|| format!("no range of {NEEDED_IDS} ids in {file}"))
     };
     Ok(IdMap::Ranges { uid, gid, users: range("/etc/subuid")?, groups: range("/etc/subgid")? })
 }
 
 /// Returns the first range of a user, listed by name or number, that is large enough.
-fn find(text: &str, name: Option<&str>, uid: u32) -> Option<Range> {
+fn find(text: &str, name: Option<&str>, uid: u32) -> Option<IdRange> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
         let owner = fields.next()?;
         let (first, count): (u32, u32) =
             (fields.next()?.parse().ok()?, fields.next()?.trim().parse().ok()?);
         let own = Some(owner) == name || owner.parse() == Ok(uid);
-        (own && count >= NEEDED).then_some(Range { first, count: NEEDED })
+        (own && count >= NEEDED_IDS).then_some(IdRange { first, count: NEEDED_IDS })
     })
 }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn find_matches_range_by_name_or_number_and_size() {
         let text = "ann:100000:65536\nbob:200000:100\n1001:300000:65536\nbroken\n";
-        let range = |first| Some(Range { first, count: NEEDED });
+        let range = |first| Some(IdRange { first, count: NEEDED_IDS });
         assert_eq!(find(text, Some("ann"), 1000), range(100_000));
         assert_eq!(find(text, Some("bob"), 1001), range(300_000));
         assert_eq!(find(text, Some("bob"), 7), None);
@@ -124,16 +124,16 @@ mod tests {
 
     #[test]
     fn own_user_is_in_every_map() {
-        assert!(has(map().0, geteuid().as_raw()));
+        assert!(is_mapped(map().0, geteuid().as_raw()));
         let map = IdMap::Ranges {
             uid: 1000,
             gid: 1000,
-            users: Range { first: 100_000, count: NEEDED },
-            groups: Range { first: 100_000, count: NEEDED },
+            users: IdRange { first: 100_000, count: NEEDED_IDS },
+            groups: IdRange { first: 100_000, count: NEEDED_IDS },
         };
-        assert!(has(map, 1000) && has(map, 100_000) && has(map, 165_534));
-        assert!(!has(map, 0) && !has(map, 1001) && !has(map, 165_535));
-        assert_eq!(name_of("a") == "a", gives_files());
-        assert_ne!(name_of("a"), name_of("b"));
+        assert!(is_mapped(map, 1000) && is_mapped(map, 100_000) && is_mapped(map, 165_534));
+        assert!(!is_mapped(map, 0) && !is_mapped(map, 1001) && !is_mapped(map, 165_535));
+        assert_eq!(cache_name("a") == "a", can_change_owners());
+        assert_ne!(cache_name("a"), cache_name("b"));
     }
 }

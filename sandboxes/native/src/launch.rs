@@ -12,7 +12,7 @@ use std::{
 };
 
 use proctor_types::{Fault, Layer};
-use proctor_wire::{LayoutReport, PLAN_LIMIT, SandboxLayout};
+use proctor_wire::{LayoutReport, MAX_LAYOUT_BYTES, SandboxLayout};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -20,10 +20,10 @@ use tokio::{
 };
 
 /// Time limit for creating a sandbox. It normally takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A helper whose sandbox exists; the channel's hello is next on the stream.
-pub(crate) struct Launched {
+pub(crate) struct LaunchedSandbox {
     pub(crate) helper: Helper,
     pub(crate) stream: UnixStream,
     pub(crate) notes: Vec<String>,
@@ -43,7 +43,7 @@ impl Helper {
 
     /// Returns whether the helper has exited, after waiting for at most `patience`. Called only
     /// when a sandbox closes, so polling is cheap.
-    pub(crate) async fn ended_within(&mut self, patience: Duration) -> bool {
+    pub(crate) async fn exits_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {
@@ -69,13 +69,13 @@ impl Drop for Helper {
 }
 
 /// Starts `agentd sandbox` and waits until its sandbox exists.
-pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
-    timeout(PATIENCE, start(agent, plan)).await.unwrap_or_else(|_| {
+pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fault> {
+    timeout(LAUNCH_TIMEOUT, start(agent, plan)).await.unwrap_or_else(|_| {
         Err(Fault::new(Layer::Sandbox, "creating the sandbox took more than a minute"))
     })
 }
 
-async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
+async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fault> {
     let (mut helper, stream) = spawn(agent).await.map_err(|error| {
         let what = format!("cannot start the sandbox's helper {}: {error}", agent.display());
         Fault::new(Layer::Sandbox, what)
@@ -86,7 +86,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
         Ok(LayoutReport::Ready { notes }) => {
             // The helper writes no more errors. It notices the runtime's end through the channel.
             drop(helper.0.stderr.take());
-            Ok(Launched { helper, stream, notes })
+            Ok(LaunchedSandbox { helper, stream, notes })
         }
         Ok(LayoutReport::Failed { step, why, hint }) => {
             let fault =
@@ -98,7 +98,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
         }
         Err(error) => {
             helper.kill();
-            let said = helper.0.stderr.take().map_or_else(Vec::new, last_words);
+            let said = helper.0.stderr.take().map_or_else(Vec::new, read_stderr);
             let said = String::from_utf8_lossy(&said);
             let what = format!("the sandbox's helper ended too early: {error} {}", said.trim());
             Err(Fault::new(Layer::Sandbox, what))
@@ -108,7 +108,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
 
 /// Returns the content of a killed helper's pipe. Its children may keep the other end open a moment
 /// longer, so don't wait for the end of the stream.
-fn last_words(mut pipe: ChildStderr) -> Vec<u8> {
+fn read_stderr(mut pipe: ChildStderr) -> Vec<u8> {
     let mut said = vec![0; 4096];
     let read = match rustix::io::ioctl_fionbio(&pipe, true) {
         Ok(()) => pipe.read(&mut said).unwrap_or(0),
@@ -153,14 +153,14 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
 
 async fn exchange(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
     let body = serde_json::to_vec(plan)?;
-    if body.len() > PLAN_LIMIT {
+    if body.len() > MAX_LAYOUT_BYTES {
         return Err(io::Error::other("the plan is too long"));
     }
     let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(&body);
     stream.write_all(&bytes).await?;
     let length = stream.read_u32().await? as usize;
-    if length > PLAN_LIMIT {
+    if length > MAX_LAYOUT_BYTES {
         return Err(io::Error::other("the report is too long"));
     }
     let mut body = vec![0; length];

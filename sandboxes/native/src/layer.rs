@@ -34,7 +34,7 @@ pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
         spec.workdir,
         spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
     ]);
-    ids::name_of(&sha256_hex(key.to_string().as_bytes()))
+    ids::cache_name(&sha256_hex(key.to_string().as_bytes()))
 }
 
 /// Returns a layer's directory, which contains `tree` (what was written) and `layer.json`.
@@ -43,13 +43,13 @@ pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
 }
 
 /// Reads the record of a layer and checks that the layer is usable.
-pub(crate) fn read(folder: &Path) -> io::Result<Record> {
-    let record = record(folder)?;
-    expect_whole(folder, &record)?;
+pub(crate) fn read_complete_record(folder: &Path) -> io::Result<Record> {
+    let record = read_record(folder)?;
+    check_complete(folder, &record)?;
     Ok(record)
 }
 
-pub(crate) fn record(folder: &Path) -> io::Result<Record> {
+pub(crate) fn read_record(folder: &Path) -> io::Result<Record> {
     let record: Record = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
     if record.format != FORMAT {
         return Err(io::Error::other(format!(
@@ -61,7 +61,7 @@ pub(crate) fn record(folder: &Path) -> io::Result<Record> {
 }
 
 /// Checks that the layer's directories exist: its base may be gone while the record still exists.
-pub(crate) fn expect_whole(folder: &Path, record: &Record) -> io::Result<()> {
+pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
             return Err(io::Error::other(format!("{} was removed", part.display())));
@@ -82,11 +82,11 @@ pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
 
 /// A layer being built, in a directory whose name shows that it is unfinished. Dropping it before
 /// it is finished removes it.
-pub(crate) struct Building {
+pub(crate) struct LayerBuild {
     folder: PathBuf,
 }
 
-impl Building {
+impl LayerBuild {
     /// Creates the layer's directory and copies the source into it. Blocking.
     pub(crate) fn begin(
         cache: &Path,
@@ -99,7 +99,7 @@ impl Building {
         let building = Self { folder };
         building.fill(base, spec).map_err(|error| {
             Fault::new(Layer::Environment, format!("cannot create the layer {digest}: {error}"))
-                .cause(Cause::of_io(&error))
+                .cause(Cause::from_io_error(&error))
         })?;
         Ok(building)
     }
@@ -110,16 +110,16 @@ impl Building {
             fs::create_dir_all(self.folder.join(name))?;
         }
         if let Some(source) = &spec.source {
-            let at = self.make(base, &source.at)?;
+            let at = self.create_folder(base, &source.at)?;
             tree::copy(&source.folder, &at)?;
         }
-        self.make(base, &spec.workdir)?;
+        self.create_folder(base, &spec.workdir)?;
         Ok(())
     }
 
     /// Creates a directory of the layer. If the base has it, its mode is kept. Links in the base's
     /// path are rejected, because a directory on top would hide their target.
-    fn make(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
+    fn create_folder(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
         let (mut here, mut below) = (self.tree(), base.folder.clone());
         for part in path.components() {
@@ -178,12 +178,12 @@ impl Building {
                 Layer::Environment,
                 format!("cannot finish the layer {}: {error}", place.display()),
             )
-            .cause(Cause::of_io(&error))
+            .cause(Cause::from_io_error(&error))
         })
     }
 }
 
-impl Drop for Building {
+impl Drop for LayerBuild {
     fn drop(&mut self) {
         if let Err(error) = tree::remove(&self.folder) {
             tracing::warn!(%error, folder = %self.folder.display(), "cannot remove an unfinished layer");

@@ -14,15 +14,15 @@ use std::{
 use async_trait::async_trait;
 use proctor_embedded_agent::agent_digest;
 use proctor_host::{
-    absent::{self, Cut},
+    absent::{self, HostOverlay},
     setup_lines,
 };
 use proctor_sandbox_api::{
-    Backend, Base, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
-    hint_of, wire::Absent,
+    Backend, Base, CacheEntry, Enforcement, LayerSpec, PreparedEnvironment, Sandbox, SandboxHandle,
+    SandboxRequest, find_hint, wire::HiddenPaths,
 };
 use proctor_types::{Cause, Fault, ImageSettings, Layer, SandboxSpec};
-use proctor_wire::{Defence, SandboxLayout, Upper};
+use proctor_wire::{Defence, SandboxLayout, UpperLayer};
 use tokio::{
     sync::{Mutex as AsyncMutex, Semaphore},
     task::spawn_blocking,
@@ -30,20 +30,21 @@ use tokio::{
 
 use crate::{
     agent,
-    archive::{self, Hold, Room},
-    base::{self, ResolvedBase, raw},
+    archive::{self, ArchiveCache, ArchivePin},
+    base::{self, ResolvedBase, to_raw_path},
+    cache_entries,
     cgroup::{self, Groups},
-    ids, kept,
+    ids,
     launch::launch,
-    layer::{self, Building},
-    mapped,
+    layer::{self, LayerBuild},
+    mapped_removal,
     registry::{self, Entry},
-    sandbox::{Held, Kernel, NativeSandbox},
+    sandbox::{HostResources, KernelDiagnostics, NativeSandbox},
     setup, share,
 };
 
 /// Number of sandboxes created concurrently. More would only compete for the same CPUs.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_LAUNCHES: usize = 8;
 
 /// Native sandboxes, with a cache of environments.
 pub struct Native(Arc<Inner>);
@@ -58,7 +59,7 @@ struct Inner {
     opening: Semaphore,
     /// The layers that this process is building or waiting for, by digest.
     building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
-    room: Room,
+    room: ArchiveCache,
     without: Vec<Defence>,
 }
 
@@ -80,7 +81,7 @@ impl Native {
     /// # Errors
     /// See [`Native::new`].
     #[doc(hidden)]
-    pub fn without(cache_dir: PathBuf, defences: &[Defence]) -> Result<Self, Fault> {
+    pub fn new_without_defences(cache_dir: PathBuf, defences: &[Defence]) -> Result<Self, Fault> {
         let mut native = Self::new(cache_dir)?;
         if let Some(inner) = Arc::get_mut(&mut native.0) {
             inner.without = defences.to_vec();
@@ -106,17 +107,17 @@ impl Native {
         let inner = || -> io::Result<Inner> {
             fs::create_dir_all(cache_dir.join("stage"))?;
             let cache = fs::canonicalize(&cache_dir)?;
-            mapped::use_agent(&agent);
+            mapped_removal::set_agent(&agent);
             let entry = Arc::new(Entry::make(&cache)?);
             let groups = Groups::find(&entry);
             Ok(Inner {
-                room: Room::of(&cache),
+                room: ArchiveCache::new(&cache),
                 cache,
                 agent,
                 groups,
                 entry,
                 sandboxes: AtomicU64::new(0),
-                opening: Semaphore::new(AT_ONCE),
+                opening: Semaphore::new(MAX_CONCURRENT_LAUNCHES),
                 building: Mutex::default(),
                 without: Vec::new(),
             })
@@ -127,7 +128,7 @@ impl Native {
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
     Fault::new(Layer::Sandbox, format!("cannot use the cache folder {}: {error}", cache.display()))
-        .cause(Cause::of_io(error))
+        .cause(Cause::from_io_error(error))
         .hint("choose a writable folder")
 }
 
@@ -137,46 +138,46 @@ impl Backend for Native {
         "native"
     }
 
-    fn agent(&self) -> String {
+    fn agent_digest(&self) -> String {
         agent_digest().to_owned()
     }
 
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
-        let _archive = self.0.unpacked(base).await?;
+        let _archive = self.0.ensure_unpacked(base).await?;
         let (cache, base) = (self.0.cache.clone(), base.clone());
-        blocking(move || base::settings(&cache, &base)).await
+        run_blocking(move || base::image_settings(&cache, &base)).await
     }
 
-    async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
+    async fn prepare(&self, spec: &LayerSpec) -> Result<PreparedEnvironment, Fault> {
         let inner = Arc::clone(&self.0);
-        let _archive = inner.unpacked(&spec.base).await?;
+        let _archive = inner.ensure_unpacked(&spec.base).await?;
         let base = spec.base.clone();
         let cache = inner.cache.clone();
-        let base = blocking(move || base::base(&cache, &base)).await?;
+        let base = run_blocking(move || base::resolve(&cache, &base)).await?;
         let digest = layer::digest(&base, spec);
         let folder = layer::folder(&inner.cache, &digest);
-        let prepared = |built| Prepared {
+        let prepared = |built| PreparedEnvironment {
             digest: digest.clone(),
             base: base.digest.clone(),
             image: None,
             handle: folder.display().to_string(),
             built,
-            absent: Absent::default(),
+            absent: HiddenPaths::default(),
         };
-        if layer::read(&folder).is_ok() {
+        if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
         // Tasks of this process queue for a mutex first, so that a thousand of them open only one
         // lock file.
-        let turn = inner.turn(&digest);
+        let turn = inner.build_mutex(&digest);
         let _turn = turn.lock().await;
-        if layer::read(&folder).is_ok() {
+        if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
         let lock = layer::lock(&inner.cache, &digest).await;
         let _lock = lock.map_err(|error| cache_fault(&inner.cache, &error))?;
         // Another process may have built the layer while this one waited.
-        if layer::read(&folder).is_ok() {
+        if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
         inner.build(&base, &digest, spec).await?;
@@ -193,13 +194,13 @@ impl Backend for Native {
             .cause(Cause::Gone)
             .hint("it was removed during the run; the next try builds it again")
         };
-        let record = layer::record(&folder).map_err(gone)?;
-        let archive = self.0.archive_of(&record.base).await?;
-        layer::expect_whole(&folder, &record).map_err(gone)?;
+        let record = layer::read_record(&folder).map_err(gone)?;
+        let archive = self.0.pin_base_archive(&record.base).await?;
+        layer::check_complete(&folder, &record).map_err(gone)?;
         let lower = vec![folder.join("tree"), record.base.folder.clone()];
         let absent = spec.environment.absent.clone();
         let cuts = match record.base.host && !absent.paths.is_empty() {
-            true => self.0.cuts(absent).await?,
+            true => self.0.prepare_overlays(absent).await?,
             false => Vec::new(),
         };
         let extra =
@@ -208,23 +209,26 @@ impl Backend for Native {
             self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, extra)).await;
         let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         sandbox.set_archive(archive);
-        sandbox.handle().set_image_env(archive::settings(&record.base.folder).env);
+        sandbox.handle().set_image_env(archive::image_settings(&record.base.folder).env);
         Ok(Box::new(sandbox))
     }
 
-    async fn kept(&self) -> Result<Vec<Kept>, Fault> {
+    async fn cache_entries(&self) -> Result<Vec<CacheEntry>, Fault> {
         let cache = self.0.cache.clone();
-        blocking(move || kept::list(&cache).map_err(|error| cache_fault(&cache, &error))).await
+        run_blocking(move || {
+            cache_entries::list(&cache).map_err(|error| cache_fault(&cache, &error))
+        })
+        .await
     }
 
-    async fn discard(&self, kept: &Kept) -> Result<bool, Fault> {
+    async fn discard(&self, kept: &CacheEntry) -> Result<bool, Fault> {
         let (cache, kept) = (self.0.cache.clone(), kept.clone());
         let removed = move || {
-            kept::remove(&cache, &kept).map_err(|error| {
+            cache_entries::remove(&cache, &kept).map_err(|error| {
                 Fault::new(Layer::Sandbox, format!("cannot remove {}: {error}", kept.handle))
             })
         };
-        blocking(removed).await.map(|()| true)
+        run_blocking(removed).await.map(|()| true)
     }
 
     async fn check(&self) -> Result<(), Fault> {
@@ -240,21 +244,21 @@ impl Backend for Native {
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {
         let cache = self.0.cache.clone();
-        blocking(move || sweep(&cache).map_err(|error| cache_fault(&cache, &error))).await
+        run_blocking(move || sweep(&cache).map_err(|error| cache_fault(&cache, &error))).await
     }
 }
 
 /// The purpose of a sandbox.
 enum Kind<'a> {
     /// With the host directories to show with hidden entries, and the mounts for the trial.
-    Trial(&'a SandboxSpec, Vec<Cut>, Vec<proctor_wire::Bind>),
+    Trial(&'a SandboxSpec, Vec<HostOverlay>, Vec<proctor_wire::BindMount>),
     /// Set-up of a layer, with a network, writing to the layer's own tree.
-    Build(&'a Building, Vec<proctor_wire::Bind>),
+    Build(&'a LayerBuild, Vec<proctor_wire::BindMount>),
 }
 
 impl Inner {
     /// Returns the mutex shared by all tasks of this process that need the layer.
-    fn turn(&self, digest: &str) -> Arc<AsyncMutex<()>> {
+    fn build_mutex(&self, digest: &str) -> Arc<AsyncMutex<()>> {
         let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = building.get(digest).and_then(Weak::upgrade) {
             return turn;
@@ -268,48 +272,51 @@ impl Inner {
     /// Unpacks a base's archive once on this machine, and prevents its removal until the hold is
     /// dropped. Other processes that need it wait instead of spending the same disk space and time.
     /// Returns `None` if the base is not an archive.
-    async fn unpacked(self: &Arc<Self>, base: &Base) -> Result<Option<Arc<Hold>>, Fault> {
+    async fn ensure_unpacked(
+        self: &Arc<Self>,
+        base: &Base,
+    ) -> Result<Option<Arc<ArchivePin>>, Fault> {
         let Base::Archive(archive) = base else { return Ok(None) };
         if archive::is_unpacked(&self.cache, archive)
-            && let Some(name) = archive::known(&self.cache, archive)
-            && let Some(hold) = self.hold(&name).await?
+            && let Some(name) = archive::cached_name(&self.cache, archive)
+            && let Some(hold) = self.pin_archive(&name).await?
         {
             return Ok(Some(hold));
         }
-        let turn = self.turn(&archive.display().to_string());
+        let turn = self.build_mutex(&archive.display().to_string());
         let _turn = turn.lock().await;
         let lock = archive::lock(&self.cache, archive).await;
         let _lock = lock.map_err(|error| cache_fault(&self.cache, &error))?;
         let (inner, archive) = (Arc::clone(self), archive.to_owned());
-        blocking(move || inner.unpack(archive)).await.map(Some)
+        run_blocking(move || inner.unpack(archive)).await.map(Some)
     }
 
     /// Blocking. The caller has the lock on the archive.
-    fn unpack(&self, archive: PathBuf) -> Result<Arc<Hold>, Fault> {
+    fn unpack(&self, archive: PathBuf) -> Result<Arc<ArchivePin>, Fault> {
         let Self { cache, room, .. } = self;
         let wrong = |error: io::Error| cache_fault(cache, &error);
         archive::sweep(cache, &archive).map_err(wrong)?;
         let name = archive::name(cache, &archive);
-        let name = name.map_err(|error| base::wrong_archive(&archive, &error))?;
+        let name = name.map_err(|error| base::archive_fault(&archive, &error))?;
         // Take the hold first, so that no other process removes the archive to make room.
-        let hold = room.hold(&name).map_err(wrong)?;
+        let hold = room.pin(&name).map_err(wrong)?;
         if !archive::is_unpacked(cache, &archive) {
             // The unpacked archive takes at least as much space.
             let least = fs::metadata(&archive).map_or(0, |found| found.len());
-            room.make(least).map_err(wrong)?;
+            room.make_room(least).map_err(wrong)?;
         }
-        base::base(cache, &Base::Archive(archive))?;
+        base::resolve(cache, &Base::Archive(archive))?;
         room.touch(&name).map_err(wrong)?;
-        room.make(0).map_err(wrong)?;
+        room.make_room(0).map_err(wrong)?;
         Ok(hold)
     }
 
     /// Prevents the removal of an unpacked archive. Returns `None` if it does not exist.
-    async fn hold(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Hold>>, Fault> {
+    async fn pin_archive(self: &Arc<Self>, name: &str) -> Result<Option<Arc<ArchivePin>>, Fault> {
         let (inner, name) = (Arc::clone(self), name.to_owned());
-        blocking(move || {
-            let held = || -> io::Result<Option<Arc<Hold>>> {
-                let hold = inner.room.hold(&name)?;
+        run_blocking(move || {
+            let held = || -> io::Result<Option<Arc<ArchivePin>>> {
+                let hold = inner.room.pin(&name)?;
                 Ok(inner.room.touch(&name)?.then_some(hold))
             };
             held().map_err(|error| cache_fault(&inner.cache, &error))
@@ -320,25 +327,28 @@ impl Inner {
     /// Prevents the removal of the archive of a layer's base. If the archive was removed to make
     /// room, it is unpacked again. Returns `None` if the base is not an archive or the archive
     /// can't be restored.
-    async fn archive_of(self: &Arc<Self>, base: &ResolvedBase) -> Result<Option<Arc<Hold>>, Fault> {
-        let Some(name) = archive::name_of(&base.folder) else { return Ok(None) };
-        if let Some(hold) = self.hold(name).await? {
+    async fn pin_base_archive(
+        self: &Arc<Self>,
+        base: &ResolvedBase,
+    ) -> Result<Option<Arc<ArchivePin>>, Fault> {
+        let Some(name) = archive::name_from_folder(&base.folder) else { return Ok(None) };
+        if let Some(hold) = self.pin_archive(name).await? {
             return Ok(Some(hold));
         }
         match &base.archive {
-            Some(archive) => self.unpacked(&Base::Archive(archive.clone())).await,
+            Some(archive) => self.ensure_unpacked(&Base::Archive(archive.clone())).await,
             None => Ok(None),
         }
     }
 
-    async fn cuts(&self, absent: Absent) -> Result<Vec<Cut>, Fault> {
+    async fn prepare_overlays(&self, absent: HiddenPaths) -> Result<Vec<HostOverlay>, Fault> {
         let store = self.cache.join("absent");
         let made = move || {
-            absent::cuts(&store, &absent).map_err(|error| {
+            absent::prepare_overlays(&store, &absent).map_err(|error| {
                 Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
             })
         };
-        blocking(made).await
+        run_blocking(made).await
     }
 
     async fn build(
@@ -349,8 +359,8 @@ impl Inner {
     ) -> Result<(), Fault> {
         let (inner, owned, name) = (Arc::clone(self), spec.clone(), digest.to_owned());
         let under = base.clone();
-        let building = blocking(move || {
-            Building::begin(&inner.cache, inner.entry.name(), &name, &under, &owned)
+        let building = run_blocking(move || {
+            LayerBuild::begin(&inner.cache, inner.entry.name(), &name, &under, &owned)
         })
         .await?;
         if !spec.setup.is_empty() {
@@ -360,23 +370,23 @@ impl Inner {
                         Layer::Environment,
                         format!("cannot prepare the set-up environment: {error}"),
                     )
-                    .cause(Cause::of_io(&error))
+                    .cause(Cause::from_io_error(&error))
                 })?;
             let lower = vec![base.folder.clone()];
             let mut sandbox = self.open(base, lower, Kind::Build(&building, extra.clone())).await?;
             let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
-            ran.and(closed).map_err(|fault| explained(fault, sandbox.enforcement()))?;
+            ran.and(closed).map_err(|fault| with_one_user_hint(fault, sandbox.enforcement()))?;
             setup::sweep_mount_points(&building.tree(), &extra).map_err(|error| {
                 Fault::new(
                     Layer::Environment,
                     format!("cannot remove leftover mount points from the layer: {error}"),
                 )
-                .cause(Cause::of_io(&error))
+                .cause(Cause::from_io_error(&error))
             })?;
         }
         let (place, base) = (layer::folder(&self.cache, digest), base.clone());
-        blocking(move || building.finish(&place, base)).await
+        run_blocking(move || building.finish(&place, base)).await
     }
 
     async fn open(
@@ -391,9 +401,9 @@ impl Inner {
             Kind::Build(..) => None,
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
-        let (mut binds, covers) = if base.host { base::host_views() } else { Default::default() };
+        let (mut binds, covers) = if base.host { base::host_mounts() } else { Default::default() };
         if let Kind::Trial(_, cuts, extra) = &kind {
-            base::cut(&mut binds, cuts);
+            base::add_overlays(&mut binds, cuts);
             binds.extend(extra.iter().cloned());
         }
         let mut enforcement = Enforcement::default();
@@ -402,8 +412,10 @@ impl Inner {
         enforcement.not_enforced.extend(one_user);
         let (ids, upper, shm_bytes) = match &kind {
             Kind::Build(building, _) => {
-                let upper =
-                    Upper::Folder { upper: raw(&building.tree()), work: raw(&building.work()) };
+                let upper = UpperLayer::Folder {
+                    upper: to_raw_path(&building.tree()),
+                    work: to_raw_path(&building.work()),
+                };
                 (map, upper, 64 << 20)
             }
             Kind::Trial(limits, ..) => {
@@ -415,10 +427,10 @@ impl Inner {
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
                 enforcement.not_enforced.extend(base.missing.iter().cloned());
-                let share = share::of(limits, group.has_memory, &mut enforcement);
+                let share = share::divide_memory(limits, group.has_memory, &mut enforcement);
                 let limited = !self.without.contains(&Defence::Inodes);
                 let inodes = if limited { share.inodes } else { 0 };
-                (map, Upper::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
+                (map, UpperLayer::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
             }
         };
         let network = matches!(kind, Kind::Build(..));
@@ -426,11 +438,11 @@ impl Inner {
             binds.extend(extra);
         }
         let plan = SandboxLayout {
-            cgroups: group.procs.iter().map(|path| raw(path)).collect(),
+            cgroups: group.procs.iter().map(|path| to_raw_path(path)).collect(),
             ids,
             network,
-            stage: raw(&self.cache.join("stage")),
-            lower: lower.iter().map(|path| raw(path)).collect(),
+            stage: to_raw_path(&self.cache.join("stage")),
+            lower: lower.iter().map(|path| to_raw_path(path)).collect(),
             upper,
             binds,
             covers,
@@ -451,12 +463,12 @@ impl Inner {
             }
         };
         enforcement.not_enforced.extend(launched.notes);
-        let held = Held { helper: launched.helper, group, archive: None };
+        let held = HostResources { helper: launched.helper, group, archive: None };
         let (reader, writer) = launched.stream.into_split();
         match SandboxHandle::connect(reader, writer).await {
             Ok(handle) => {
-                let memory = held.group.memory();
-                handle.set_witness(Arc::new(Kernel { memory }));
+                let memory = held.group.memory_events();
+                handle.set_diagnostics(Arc::new(KernelDiagnostics { memory }));
                 Ok(NativeSandbox::new(handle, enforcement, held, waited))
             }
             Err(error) => {
@@ -468,15 +480,15 @@ impl Inner {
 }
 
 /// Kernel errors of programs that need a second user in a sandbox with only one.
-const NEEDS_USERS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
+const MISSING_USER_ERRORS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
 
 /// Adds the usual cause to a set-up line's fault if the sandbox had only one user.
-fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
+fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
     let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER));
     match one_user {
-        Some(entry) if NEEDS_USERS.iter().any(|words| fault.what.contains(words)) => {
-            let repair = hint_of(entry).unwrap_or_default();
+        Some(entry) if MISSING_USER_ERRORS.iter().any(|words| fault.what.contains(words)) => {
+            let repair = find_hint(entry).unwrap_or_default();
             fault.hint(format!(
                 "`chown` and other users need an id range here ({entry}): {repair}, or run as root"
             ))
@@ -491,17 +503,17 @@ fn sweep(cache: &Path) -> io::Result<Vec<String>> {
     // cache may be a copy.
     let groups = cgroup::sweep();
     let mut out: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
-    for dead in registry::dead(cache)? {
+    for dead in registry::dead_entries(cache)? {
         out.extend(layer::sweep(cache, &dead.name)?);
         // Removing an entry too early would leave its groups without an owner.
         if dead.notes()?.iter().all(|group| !Path::new(group).exists()) {
-            dead.forget()?;
+            dead.remove_file()?;
         }
     }
     Ok(out)
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
     spawn_blocking(work).await.unwrap_or_else(|error| {

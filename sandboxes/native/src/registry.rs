@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn make(cache: &Path) -> io::Result<Self> {
-        let lock = RuntimeLock::take(&folder(cache))?;
+        let lock = RuntimeLock::acquire(&folder(cache))?;
         Ok(Self { lock, groups: Mutex::default(), locks: Mutex::default() })
     }
 
@@ -36,7 +36,7 @@ impl Entry {
     }
 
     /// Keeps a lock as long as the runtime and its sandboxes live.
-    pub(crate) fn hold(&self, lock: File) {
+    pub(crate) fn keep_lock(&self, lock: File) {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
     }
 }
@@ -49,14 +49,14 @@ impl Drop for Entry {
             group.exists()
         });
         if !left {
-            self.lock.forget();
+            self.lock.remove_file();
         }
     }
 }
 
 /// Returns the entries of dead runtimes in a cache. Each is locked, so that two sweeps do not
 /// collide.
-pub(crate) fn dead(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
+pub(crate) fn dead_entries(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
     dead_runtimes(&folder(cache))
 }
 

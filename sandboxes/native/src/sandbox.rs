@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
+use proctor_sandbox_api::{Enforcement, FailureDiagnostics, Sandbox, SandboxHandle};
 use proctor_types::{Fault, Layer, SandboxCounts};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
-    archive::Hold,
+    archive::ArchivePin,
     cgroup::{Group, MemoryEvents},
     cleanup,
     launch::Helper,
@@ -20,34 +20,34 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
-    held: Option<Held>,
+    held: Option<HostResources>,
     /// Time spent waiting for a slot to be created.
     waited: Duration,
 }
 
 /// The host resources of a sandbox.
-pub(crate) struct Held {
+pub(crate) struct HostResources {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
     /// Prevents the removal of the archive of its root.
-    pub(crate) archive: Option<Arc<Hold>>,
+    pub(crate) archive: Option<Arc<ArchivePin>>,
 }
 
 /// The kernel's information about a sandbox's end.
-pub(crate) struct Kernel {
+pub(crate) struct KernelDiagnostics {
     /// `None` if memory is not limited.
     pub(crate) memory: Option<MemoryEvents>,
 }
 
 #[async_trait]
-impl Witness for Kernel {
+impl FailureDiagnostics for KernelDiagnostics {
     async fn killed(&self) -> Option<String> {
-        let killed = self.memory.as_ref().is_some_and(MemoryEvents::killed);
+        let killed = self.memory.as_ref().is_some_and(MemoryEvents::has_limit_kill);
         killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }
 
     /// Always true: files are stored in memory that only this sandbox uses.
-    async fn filled_its_disk(&self) -> bool {
+    async fn has_filled_disk(&self) -> bool {
         true
     }
 }
@@ -56,25 +56,25 @@ impl NativeSandbox {
     pub(crate) fn new(
         handle: Arc<SandboxHandle>,
         enforcement: Enforcement,
-        held: Held,
+        held: HostResources,
         waited: Duration,
     ) -> Self {
         Self { handle, enforcement, held: Some(held), waited }
     }
 
     /// Prevents the removal of an archive until the sandbox has ended.
-    pub(crate) fn set_archive(&mut self, archive: Option<Arc<Hold>>) {
+    pub(crate) fn set_archive(&mut self, archive: Option<Arc<ArchivePin>>) {
         if let Some(held) = &mut self.held {
             held.archive = archive;
         }
     }
 }
 
-impl Held {
+impl HostResources {
     /// Ends the sandbox and releases its resources. The overlay and its memory are freed with the
     /// namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
-        if !self.helper.ended_within(GRACE).await {
+        if !self.helper.exits_within(GRACE).await {
             self.kill().await;
         }
         self.finish().await
@@ -89,7 +89,7 @@ impl Held {
     async fn kill(&mut self) {
         // The first process dies with the helper, and all others die with the first process.
         self.helper.kill();
-        let _ = self.helper.ended_within(GRACE).await;
+        let _ = self.helper.exits_within(GRACE).await;
     }
 
     async fn finish(self) -> Result<(), Fault> {
@@ -138,7 +138,7 @@ impl Drop for NativeSandbox {
         let Some(held) = self.held.take() else { return };
         // Wait for the helper and the groups' processes in a thread, because the async runtime may
         // be shutting down too.
-        let Held { mut helper, mut group, archive } = held;
+        let HostResources { mut helper, mut group, archive } = held;
         helper.kill();
         cleanup::spawn(move || {
             drop(helper);

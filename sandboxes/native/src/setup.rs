@@ -7,19 +7,19 @@ use std::{
 
 use proctor_host::host_base;
 use proctor_sandbox_api::Base;
-use proctor_wire::Bind;
+use proctor_wire::BindMount;
 
-use crate::base::raw;
+use crate::base::to_raw_path;
 
 /// Returns mounts of the host's registry settings, certificates and name resolution for a set-up.
 /// The mounts end with the set-up, so nothing remains in the layer.
-pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
+pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<BindMount>> {
     fs::create_dir_all(folder)?;
     let mut binds = Vec::new();
     for (index, (to, bytes)) in host_base::setup_files().into_iter().enumerate() {
         let from = folder.join(index.to_string());
         fs::write(&from, bytes)?;
-        binds.push(Bind::new(raw(&from), raw(&to)));
+        binds.push(BindMount::new(to_raw_path(&from), to_raw_path(&to)));
     }
     if !matches!(base, Base::Host) {
         // A host base already contains the folder if it is below `/opt`.
@@ -28,14 +28,14 @@ pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
             && wheels.is_absolute()
             && wheels.is_dir()
         {
-            binds.push(Bind::new(raw(&wheels), raw(&wheels)));
+            binds.push(BindMount::new(to_raw_path(&wheels), to_raw_path(&wheels)));
         }
     }
     Ok(binds)
 }
 
 /// Removes the empty files that served as mount points from a layer's tree.
-pub(crate) fn sweep_mount_points(tree: &Path, binds: &[Bind]) -> io::Result<()> {
+pub(crate) fn sweep_mount_points(tree: &Path, binds: &[BindMount]) -> io::Result<()> {
     for bind in binds {
         let Ok(inner) = std::str::from_utf8(bind.to.as_bytes()) else { continue };
         let path = tree.join(inner.trim_start_matches('/'));

@@ -10,7 +10,7 @@ const SHM_BYTES: u64 = 64 << 20;
 const BYTES_PER_FILE: u64 = 8 << 10;
 
 /// The minimum number of files in a sandbox.
-const FILES: u64 = 4_096;
+const MIN_FILES: u64 = 4_096;
 
 /// How much a sandbox may write to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,11 @@ pub(crate) struct Share {
 /// Divides the memory. If it is limited, written files (each with about 1.5 KB of kernel memory)
 /// and shared memory must leave some of it to processes. A full disk should cause an error.
 /// Otherwise the kernel would kill the writing process and finally the agent.
-pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement) -> Share {
+pub(crate) fn divide_memory(
+    limits: &SandboxSpec,
+    memory_is_held: bool,
+    said: &mut Enforcement,
+) -> Share {
     let most = limits.memory_mb * 3 / 4;
     let mut disk_mb = limits.disk_mb;
     let mut shm_bytes = SHM_BYTES;
@@ -37,7 +41,7 @@ pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcem
         }
     }
     let disk_bytes = disk_mb << 20;
-    Share { disk_bytes, inodes: (disk_bytes / BYTES_PER_FILE).max(FILES), shm_bytes }
+    Share { disk_bytes, inodes: (disk_bytes / BYTES_PER_FILE).max(MIN_FILES), shm_bytes }
 }
 
 #[cfg(test)]
@@ -49,7 +53,7 @@ mod tests {
         for memory_mb in [64, 256, 2048, 65_536] {
             let limits = SandboxSpec { memory_mb, disk_mb: 1 << 20, ..SandboxSpec::default() };
             let mut said = Enforcement::default();
-            let share = of(&limits, true, &mut said);
+            let share = divide_memory(&limits, true, &mut said);
             let kernel = share.inodes * 1_536;
             let used = share.disk_bytes + kernel + share.shm_bytes;
             assert!(used < memory_mb << 20, "{memory_mb}: {share:?}");
@@ -61,7 +65,7 @@ mod tests {
     fn share_without_memory_limit_keeps_requested_disk() {
         let limits = SandboxSpec { memory_mb: 64, disk_mb: 1024, ..SandboxSpec::default() };
         let mut said = Enforcement::default();
-        assert_eq!(of(&limits, false, &mut said).disk_bytes, 1 << 30);
+        assert_eq!(divide_memory(&limits, false, &mut said).disk_bytes, 1 << 30);
         assert_eq!(said, Enforcement::default());
     }
 }

@@ -8,19 +8,19 @@ use std::{
 
 use rustix::process::geteuid;
 
-use crate::mapped;
+use crate::mapped_removal;
 
 /// Copies a tree: directories, files with their modes and times, and links as links. Sockets, pipes
 /// and devices are skipped because they are not source code.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    copy_but(from, to, &mut |_, error| Err(error))
+    copy_with_handler(from, to, &mut |_, error| Err(error))
 }
 
 /// Copies a tree like [`copy`] but skips what this user cannot read. Returns the skipped paths:
 /// files, and directories, which are created but left empty.
 pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
     let mut missing = Vec::new();
-    copy_but(from, to, &mut |path, error| match error.kind() {
+    copy_with_handler(from, to, &mut |path, error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
             missing.push(path.to_owned());
             Ok(())
@@ -31,9 +31,9 @@ pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> 
 }
 
 /// Called for a path that cannot be read.
-type Unread<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
+type UnreadableHandler<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
 
-fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
+fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let mut entries = match fs::read_dir(from) {
         Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
@@ -47,7 +47,7 @@ fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let found = entry.metadata()?;
         if found.is_dir() {
-            copy_but(&source, &target, unread)?;
+            copy_with_handler(&source, &target, unread)?;
         } else if found.is_symlink() {
             symlink(fs::read_link(&source)?, &target)?;
         } else if found.is_file() {
@@ -74,7 +74,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() =>
                 {
-                    mapped::remove(path)
+                    mapped_removal::remove_mapped(path)
                 }
                 other => other,
             }

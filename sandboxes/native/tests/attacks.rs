@@ -17,13 +17,13 @@ use std::{
 use not_run::not_run;
 use proctor_conformance::{
     announce,
-    attacks::{attacks, run_attacks, succeeds},
-    missed, render,
+    attacks::{attacks, run_attacks, run_expecting_success},
+    find_unproven, render,
 };
 use proctor_native::Native;
-use proctor_sandbox_api::{Backend, Base, LayerSpec, Prepared, wire::RawPath};
+use proctor_sandbox_api::{Backend, Base, LayerSpec, PreparedEnvironment, wire::RawPath};
 
-async fn prepared(native: &Native) -> Prepared {
+async fn prepare_environment(native: &Native) -> PreparedEnvironment {
     let spec = LayerSpec {
         base: Base::Host,
         source: None,
@@ -36,7 +36,7 @@ async fn prepared(native: &Native) -> Prepared {
 }
 
 /// Lists what this process's sandboxes use: helpers, control groups, and mounts below the cache.
-fn census(cache: &Path) -> Vec<String> {
+fn list_resources(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
         .unwrap()
@@ -67,22 +67,22 @@ fn census(cache: &Path) -> Vec<String> {
 }
 
 /// Runs all attacks. At most `skips` may be skipped because their limit is not enforced here.
-async fn withstood(name: &str, skips: usize) {
+async fn assert_attacks_fail(name: &str, skips: usize) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    let environment = prepared(&native).await;
-    let results = run_attacks(&native, &environment, &|| census(cache.path())).await;
+    let environment = prepare_environment(&native).await;
+    let results = run_attacks(&native, &environment, &|| list_resources(cache.path())).await;
     announce(name, &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    let missed = missed(attacks.iter().map(|attack| attack.name), skips, &results);
+    let missed = find_unproven(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_attacks_are_withstood() {
     let skips = if std::env::var_os("PROCTOR_REQUIRE_ROOT").is_some() { 0 } else { usize::MAX };
-    withstood("native attack", skips).await;
+    assert_attacks_fail("native attack", skips).await;
 }
 
 /// Attacks that list their defences must succeed once these are disabled, which proves that they
@@ -96,9 +96,10 @@ async fn native_attacks_succeed_without_their_defences() {
     let mut withstood = Vec::new();
     for attack in attacks().iter().filter(|attack| !attack.undone_by.is_empty()) {
         let cache = tempfile::tempdir().unwrap();
-        let native = Native::without(cache.path().to_owned(), attack.undone_by).unwrap();
-        let environment = prepared(&native).await;
-        match succeeds(&native, &environment, attack).await {
+        let native =
+            Native::new_without_defences(cache.path().to_owned(), attack.undone_by).unwrap();
+        let environment = prepare_environment(&native).await;
+        match run_expecting_success(&native, &environment, attack).await {
             Ok(why) => eprintln!("{} without {:?}: {why}", attack.name, attack.undone_by),
             Err(why) => withstood.push(why),
         }
@@ -110,7 +111,7 @@ async fn native_attacks_succeed_without_their_defences() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
 async fn as_a_common_user() {
-    withstood("native rootless attack", usize::MAX).await;
+    assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
 /// Runs as `nobody`, with one id in a user namespace and no control groups. The gaps are reported.

@@ -22,7 +22,7 @@ use std::{
 
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, wire::RawPath,
+    Backend, Base, Command, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest, wire::RawPath,
 };
 use proctor_types::SandboxSpec;
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
@@ -35,7 +35,7 @@ const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
 const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
 
 /// Returns whether the test is done, because root has run it as `user` or cannot do so.
-fn ran_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
+fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     if env::var_os(STARTED).is_some() {
         assert!(!geteuid().is_root());
         return false;
@@ -79,7 +79,7 @@ fn spec(base: Base, setup: &[&str]) -> LayerSpec {
     }
 }
 
-async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
+async fn open(native: &Native, environment: &PreparedEnvironment) -> Box<dyn Sandbox> {
     let limits =
         SandboxSpec { memory_mb: 256, disk_mb: 64, processes: 256, ..SandboxSpec::default() };
     let request = SandboxRequest {
@@ -111,7 +111,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Runs the kit. Only checks of limits that the sandbox lists as not enforced may be skipped.
-async fn kit(name: &str, may_skip: &[&str]) {
+async fn assert_kit_passes(name: &str, may_skip: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
@@ -127,25 +127,26 @@ async fn kit(name: &str, may_skip: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_id_passes_the_kit() {
-    if ran_as(Some(users::one_id(1)), "one_id_passes_the_kit", None) {
+    if has_run_as(Some(users::one_id(1)), "one_id_passes_the_kit", None) {
         return;
     }
-    kit("native, one id", &["memory:", "cpus:", "other users:", "agent_identity:"]).await;
+    assert_kit_passes("native, one id", &["memory:", "cpus:", "other users:", "agent_identity:"])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn id_range_passes_the_kit() {
     let test = "id_range_passes_the_kit";
-    if ran_as(users::ranged(test), test, None) {
+    if has_run_as(users::ranged(test), test, None) {
         return;
     }
-    kit("native, a range of ids", &["memory:", "cpus:"]).await;
+    assert_kit_passes("native, a range of ids", &["memory:", "cpus:"]).await;
 }
 
 #[tokio::test]
 async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     let test = "id_range_provides_other_users_and_their_files_can_be_removed";
-    if ran_as(users::ranged(test), test, None) {
+    if has_run_as(users::ranged(test), test, None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -166,7 +167,7 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     assert_eq!(shell(&*sandbox, "stat -c %u:%g /home/u/new", None).await, "1000:1001\n");
     sandbox.close().await.unwrap();
 
-    for kept in native.kept().await.unwrap() {
+    for kept in native.cache_entries().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
     }
     assert_eq!(names(&layers), [""; 0]);
@@ -174,7 +175,7 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
 
 #[tokio::test]
 async fn one_id_rejects_other_users_with_a_hint() {
-    if ran_as(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
+    if has_run_as(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -201,7 +202,7 @@ async fn one_id_rejects_other_users_with_a_hint() {
 #[tokio::test]
 async fn unmappable_id_range_leaves_one_id() {
     let test = "unmappable_id_range_leaves_one_id";
-    if ran_as(users::ranged(test), test, None) {
+    if has_run_as(users::ranged(test), test, None) {
         return;
     }
     // Disables set-uid programs. This applies to the current thread, which starts the agent.
@@ -218,8 +219,11 @@ async fn unmappable_id_range_leaves_one_id() {
 
 #[tokio::test]
 async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
-    if ran_as(Some(users::one_id(3)), "lower_process_limit_of_the_user_is_kept_and_recorded", None)
-    {
+    if has_run_as(
+        Some(users::one_id(3)),
+        "lower_process_limit_of_the_user_is_kept_and_recorded",
+        None,
+    ) {
         return;
     }
     let few = Rlimit { current: Some(200), maximum: Some(200) };
@@ -264,7 +268,7 @@ async fn foreign_root_file_system_is_copied() {
         make.args(["-c", MAKE_ROOTFS, "sh"]).arg(rootfs.path());
         assert!(make.status().unwrap().success());
     }
-    if ran_as(Some(users::one_id(4)), test, Some(rootfs.path())) {
+    if has_run_as(Some(users::one_id(4)), test, Some(rootfs.path())) {
         return;
     }
     let rootfs = PathBuf::from(env::var_os(ROOTFS).unwrap());
@@ -312,7 +316,7 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
             assert!(make.status().unwrap().success());
         }
     }
-    if ran_as(Some(users::one_id(5)), test, Some(rootfs.path())) {
+    if has_run_as(Some(users::one_id(5)), test, Some(rootfs.path())) {
         return;
     }
     let image = PathBuf::from(env::var_os(ROOTFS).unwrap()).join("image/image.tar");
@@ -324,7 +328,7 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
     assert_eq!(shell(&*sandbox, line, None).await, "555 0\n600 0\nsecret\nmade\n");
     assert!(entry(&*sandbox, "owners:").is_some());
     sandbox.close().await.unwrap();
-    for kept in native.kept().await.unwrap() {
+    for kept in native.cache_entries().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
     }
     // The lock file of an archive is kept. If it were removed, a process that just opened it would

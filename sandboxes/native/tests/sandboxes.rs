@@ -18,8 +18,8 @@ use not_run::not_run;
 use proctor_embedded_agent::agent;
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    Backend, Base, Command, Exhausted, LayerSpec, Prepared, Sandbox, SandboxError, SandboxRequest,
-    SourceTree, wire::RawPath,
+    Backend, Base, Command, Exhaustion, LayerSpec, PreparedEnvironment, Sandbox, SandboxError,
+    SandboxRequest, SourceTree, wire::RawPath,
 };
 use proctor_types::{Layer, SandboxSpec};
 
@@ -34,7 +34,7 @@ fn spec(base: Base, setup: &[&str]) -> LayerSpec {
     }
 }
 
-fn handle(environment: &Prepared) -> SandboxRequest {
+fn sandbox_request(environment: &PreparedEnvironment) -> SandboxRequest {
     let limits =
         SandboxSpec { memory_mb: 256, disk_mb: 64, processes: 64, ..SandboxSpec::default() };
     SandboxRequest {
@@ -65,8 +65,8 @@ async fn layer_is_built_once_with_source_and_setup() {
     assert!(first.built != second.built, "exactly one of the two must build");
     assert_eq!(first.digest, second.digest);
 
-    let mut one = native.open(&handle(&first)).await.unwrap();
-    let mut two = native.open(&handle(&first)).await.unwrap();
+    let mut one = native.open(&sandbox_request(&first)).await.unwrap();
+    let mut two = native.open(&sandbox_request(&first)).await.unwrap();
     assert_eq!(shell(&*one, "cat /testbed/out; ls /made").await, "code\nx\n");
     shell(&*one, "rm -r /made; echo changed > /testbed/out").await;
     assert_eq!(
@@ -127,7 +127,7 @@ async fn setup_has_network_and_resolver_but_sandbox_does_not() {
     let lines =
         ["test -s /etc/resolv.conf", "ls /sys/class/net > /net || cat /proc/net/dev > /net"];
     let prepared = native.prepare(&spec(Base::Host, &lines)).await.unwrap();
-    let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     assert_eq!(shell(&*sandbox, "cat /etc/resolv.conf").await, "");
     let devices = shell(&*sandbox, "tail -n +3 /proc/net/dev | cut -d: -f1").await;
     assert_eq!(devices.trim(), "lo");
@@ -139,7 +139,7 @@ async fn setup_creates_virtual_environment_on_host_base() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
-    let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let said = shell(
         &*sandbox,
         "/venv/bin/pip --version; /venv/bin/python -c 'import sys; print(sys.prefix)'",
@@ -166,7 +166,7 @@ async fn archive_needs_neither_shell_nor_libc() {
     assert!(archives.len() > 1, "neither gzip nor zstd is installed");
     for archive in archives {
         let prepared = native.prepare(&spec(Base::Archive(archive), &[])).await.unwrap();
-        let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+        let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
         let done = sandbox.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
         assert_eq!(done.exited.code, Some(64), "{done:?}");
         assert!(done.stderr.text().contains("usage: agentd"), "{done:?}");
@@ -220,17 +220,17 @@ async fn evicted_archive_is_unpacked_again() {
         names.filter(|name| name.starts_with("archive-")).count()
     };
     let first = native.prepare(&first).await.unwrap();
-    let mut one = native.open(&handle(&first)).await.unwrap();
+    let mut one = native.open(&sandbox_request(&first)).await.unwrap();
     let second = native.prepare(&second).await.unwrap();
     assert_eq!(unpacked(), 2, "the archive in use must be kept");
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
     assert_eq!(done.exited.code, Some(64), "{done:?}");
     one.close().await.unwrap();
 
-    let mut two = native.open(&handle(&second)).await.unwrap();
+    let mut two = native.open(&sandbox_request(&second)).await.unwrap();
     native.prepare(&third).await.unwrap();
     assert_eq!(unpacked(), 2, "the third must replace the first");
-    let mut one = native.open(&handle(&first)).await.unwrap();
+    let mut one = native.open(&sandbox_request(&first)).await.unwrap();
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
     assert_eq!(done.exited.code, Some(64), "{done:?}");
     assert_eq!(unpacked(), 2, "the first must replace the third");
@@ -253,7 +253,7 @@ async fn sandbox_root_cannot_change_the_host() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     for forbidden in [
         "chmod 600 /dev/null",
         "echo x > /proc/sys/kernel/core_pattern",
@@ -282,7 +282,7 @@ async fn proc_reveals_no_host_path() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let name = cache.path().file_name().unwrap().to_str().unwrap();
     // A pattern that does not match the searching command's own line.
     let pattern = name.replacen(&name[1..2], &format!("[{}]", &name[1..2]), 1);
@@ -299,7 +299,7 @@ async fn limits_are_enforced_or_listed_as_not_enforced() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+    let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let said = shell(&*sandbox, "head -c 100M /dev/zero > /big; stat -c %s /big; rm /big").await;
     assert!(said.contains("No space left on device"), "{said}");
     let missing = sandbox.enforcement().not_enforced.join("; ");
@@ -325,7 +325,7 @@ async fn sandbox_opens_quickly() {
     let mut took = Vec::new();
     for _ in 0..21 {
         let started = Instant::now();
-        let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
+        let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
         let opened = started.elapsed();
         assert!(sandbox.handle().run(Command::new(["/bin/true"])).await.unwrap().success());
         let ran = started.elapsed();
@@ -347,7 +347,7 @@ async fn hold_a_sandbox() {
     let seconds = std::env::var("PROCTOR_TEST_SLEEP").unwrap();
     let native = Native::new(cache).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let sandbox = native.open(&handle(&prepared)).await.unwrap();
+    let sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     // Start it in its own session, because the command's process group is killed when the command
     // ends.
     let line = format!(
@@ -371,7 +371,7 @@ const OTHER_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child"
 
 /// Returns a command that runs one of this binary's ignored tests in a separate process, prefixed
 /// by `before`.
-fn alone(before: &[&str], test: &str, cache: &Path) -> Process {
+fn separate_test_process(before: &[&str], test: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = before.iter().map(PathBuf::from).chain([own]);
     let words: Vec<PathBuf> = words.collect();
@@ -395,7 +395,7 @@ struct Holder {
 impl Holder {
     /// `seconds` is an unusual argument that identifies the process in its sandbox.
     fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
-        let mut child = alone(before, "hold_a_sandbox", cache)
+        let mut child = separate_test_process(before, "hold_a_sandbox", cache)
             .env("PROCTOR_TEST_SLEEP", seconds)
             .spawn()
             .unwrap();
@@ -406,17 +406,17 @@ impl Holder {
             fs::read_to_string(&entry).unwrap().lines().map(PathBuf::from).collect::<Vec<_>>();
         let mut holder = Self { child, seconds, groups, entry };
         let deadline = Instant::now() + Duration::from_secs(5);
-        while holder.sleepers() == 0 && Instant::now() < deadline {
+        while holder.count_sleepers() == 0 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(10));
         }
-        if holder.sleepers() == 0 {
+        if holder.count_sleepers() == 0 {
             holder.child.kill().unwrap();
             panic!("nothing runs in the sandbox");
         }
         holder
     }
 
-    fn sleepers(&self) -> usize {
+    fn count_sleepers(&self) -> usize {
         let wanted = format!("sleep\0{}\0", self.seconds);
         fs::read_dir("/proc")
             .unwrap()
@@ -433,7 +433,7 @@ impl Holder {
             let sandboxes = fs::read_dir(group).unwrap().flatten();
             assert_eq!(sandboxes.filter(|entry| entry.path().is_dir()).count(), 1);
         }
-        assert_eq!(self.sleepers(), 1);
+        assert_eq!(self.count_sleepers(), 1);
     }
 
     /// Kills the runtime with SIGKILL, like the kernel's out-of-memory killer. None of its own code
@@ -442,7 +442,7 @@ impl Holder {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
-        while self.sleepers() > 0 {
+        while self.count_sleepers() > 0 {
             assert!(Instant::now() < deadline, "the sandbox outlived its runtime");
             thread::sleep(Duration::from_millis(10));
         }
@@ -546,7 +546,8 @@ async fn live_runtime_is_not_swept_across_pid_namespaces() {
     inside.assert_swept(&native).await;
 
     let mut outside = Holder::start(&[], caches[2].path(), "4245");
-    let done = alone(&OTHER_NAMESPACE, "sweep_once", caches[1].path()).output().unwrap();
+    let done =
+        separate_test_process(&OTHER_NAMESPACE, "sweep_once", caches[1].path()).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success() && said.contains("SWEPT"), "{said}");
     outside.assert_spared(&[]);
@@ -582,26 +583,30 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let gone = SandboxError::Broken { why: "the stream ended".to_owned() }.fault("looking");
-    let mut hog = native.open(&handle(&environment)).await.unwrap();
-    let mut calm = native.open(&handle(&environment)).await.unwrap();
+    let mut hog = native.open(&sandbox_request(&environment)).await.unwrap();
+    let mut calm = native.open(&sandbox_request(&environment)).await.unwrap();
     if hog.enforcement().not_enforced.iter().any(|limit| limit.starts_with("memory:")) {
         return;
     }
-    assert_eq!(hog.handle().exhausted(&gone).await, None);
+    assert_eq!(hog.handle().diagnose_exhaustion(&gone).await, None);
     shell(&*hog, "python3 -c 'x = [1] * (1 << 27)'").await;
-    let (how, why) = hog.handle().exhausted(&gone).await.unwrap();
-    assert_eq!(how, Exhausted::Killed);
+    let (how, why) = hog.handle().diagnose_exhaustion(&gone).await.unwrap();
+    assert_eq!(how, Exhaustion::Killed);
     assert!(why.contains("memory limit"), "{why}");
-    assert_eq!(calm.handle().exhausted(&gone).await, None, "the other sandbox must not be blamed");
+    assert_eq!(
+        calm.handle().diagnose_exhaustion(&gone).await,
+        None,
+        "the other sandbox must not be blamed"
+    );
     // The content is blamed for refusals, including a full disk, because no other process shares
     // that disk.
     let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
     let fault = full.unwrap_err().fault("writing");
-    let (how, why) = calm.handle().exhausted(&fault).await.unwrap();
-    assert_eq!(how, Exhausted::Refused);
+    let (how, why) = calm.handle().diagnose_exhaustion(&fault).await.unwrap();
+    assert_eq!(how, Exhaustion::Refused);
     assert!(why.contains("No space left"), "{why}");
     let other = proctor_types::Fault::new(proctor_types::Layer::Record, "the disk");
-    assert_eq!(calm.handle().exhausted(&other).await, None);
+    assert_eq!(calm.handle().diagnose_exhaustion(&other).await, None);
     hog.close().await.unwrap();
     calm.close().await.unwrap();
 }
@@ -622,7 +627,7 @@ async fn open_sandbox_uses_one_descriptor() {
         let before = sockets();
         let mut open = Vec::new();
         for _ in 0..10 {
-            open.push(native.open(&handle(&environment)).await.unwrap());
+            open.push(native.open(&sandbox_request(&environment)).await.unwrap());
         }
         least = least.min(sockets().saturating_sub(before));
         for mut sandbox in open {

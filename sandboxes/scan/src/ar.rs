@@ -4,7 +4,7 @@ const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
 /// Returns whether these bytes are an archive. A first entry must follow the magic bytes.
-pub fn is(bytes: &[u8]) -> bool {
+pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
 }
 

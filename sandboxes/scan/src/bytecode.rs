@@ -1,6 +1,6 @@
 //! Scans compiled Python for the strings in its marshal format.
 
-use proctor_wire::{Found, print};
+use proctor_wire::{FindingKind, fingerprint};
 
 use crate::{
     secrets::{Index, Tally},
@@ -8,10 +8,10 @@ use crate::{
 };
 
 /// Maximum length of a string that can be a name, in bytes.
-const NAME: usize = 80;
+const MAX_NAME_BYTES: usize = 80;
 
 /// Returns whether these bytes start like a `.pyc` file, whose magic number ends in a line break.
-pub fn is(bytes: &[u8]) -> bool {
+pub fn is_bytecode(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
 }
 
@@ -20,30 +20,37 @@ pub fn is(bytes: &[u8]) -> bool {
 ///
 /// The code is not parsed: every position is tried as the start of a string. The format differs
 /// between Python versions, but the encoding of strings does not.
-pub fn find(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Option<Found> {
+pub fn scan_bytecode(
+    index: &Index,
+    path: &[u8],
+    bytes: &[u8],
+    tally: &mut Tally,
+) -> Option<FindingKind> {
     let mut carried = vec![stem(path).to_vec()];
     let mut at = 0;
     while at < bytes.len() {
-        let Some((string, next)) = string(bytes, at) else {
+        let Some((string, next)) = read_string(bytes, at) else {
             at += 1;
             continue;
         };
         if string.contains(&b'\n') {
-            text::lines(index, string, tally);
+            text::count_windows(index, string, tally);
         }
         if string.ends_with(b".py") {
             carried.push(string[..string.len() - 3].to_vec());
         }
-        if string.len() <= NAME && index.has_names() {
-            tally.name(index, print::bytes(string));
+        if string.len() <= MAX_NAME_BYTES && index.has_names() {
+            tally.add_name(index, fingerprint::hash_bytes(string));
         }
         at = next;
     }
     let carries = |module: &str| {
         let last = module.rsplit('/').next().unwrap_or(module);
-        carried.iter().any(|name| name == last.as_bytes() || ends_as_path(name, module.as_bytes()))
+        carried
+            .iter()
+            .any(|name| name == last.as_bytes() || ends_with_path(name, module.as_bytes()))
     };
-    tally.text(index).or_else(|| tally.bytecode(index, &carries))
+    tally.best_text_match(index).or_else(|| tally.best_bytecode_match(index, &carries))
 }
 
 /// Returns `module` for `__pycache__/module.cpython-311.opt-1.pyc`.
@@ -52,13 +59,13 @@ fn stem(path: &[u8]) -> &[u8] {
     name.split(|&byte| byte == b'.').next().unwrap_or(name)
 }
 
-fn ends_as_path(path: &[u8], end: &[u8]) -> bool {
+fn ends_with_path(path: &[u8], end: &[u8]) -> bool {
     path.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
 }
 
 /// Returns the string that starts here, and its end. The reference flag may be set in the type
 /// byte.
-fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+fn read_string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let (start, length) = match bytes[at] & 0x7f {
         // Short ASCII, interned or not.
         b'z' | b'Z' => (at + 2, usize::from(*bytes.get(at + 1)?)),
@@ -82,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn string_is_found_at_any_position() {
+    fn strings_are_read_at_any_position() {
         let mut bytes = b"\xa7\r\r\n____________".to_vec();
         bytes.extend(b"\xda\x06to_man\xfa\x10/src/pkg/roman.pys\x04\0\0\0\x01\x02\x03\x04");
-        assert!(is(&bytes));
-        assert_eq!(string(&bytes, 16), Some((&b"to_man"[..], 24)));
-        assert_eq!(string(&bytes, bytes.len() - 9), None, "code is not a string");
+        assert!(is_bytecode(&bytes));
+        assert_eq!(read_string(&bytes, 16), Some((&b"to_man"[..], 24)));
+        assert_eq!(read_string(&bytes, bytes.len() - 9), None, "code is not a string");
         assert_eq!(stem(b"/a/__pycache__/roman.cpython-311.pyc"), b"roman");
-        assert!(ends_as_path(b"/src/pkg/roman", b"pkg/roman"));
-        assert!(!ends_as_path(b"/src/mypkg/roman", b"pkg/roman"));
+        assert!(ends_with_path(b"/src/pkg/roman", b"pkg/roman"));
+        assert!(!ends_with_path(b"/src/mypkg/roman", b"pkg/roman"));
     }
 }

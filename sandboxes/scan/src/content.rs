@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use proctor_wire::{Finding, Found, RawPath, ScanLimits, ScanReply, whole};
+use proctor_wire::{Finding, FindingKind, RawPath, ScanLimits, ScanReply, enclosing};
 
 use crate::{
     ar, bytecode,
-    embedded::{self, Piece},
+    embedded::{self, EmbeddedData},
     encoded,
-    expand::{Expanded, Method, expand},
+    expand::{Expansion, Method, expand},
     modules, pack,
     secrets::{Index, Tally},
     tar, text, zip,
@@ -58,74 +58,74 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans bytes in a format detected by content only, because a copy may have any name.
-    pub fn content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+    pub fn scan_content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
             return;
         }
         if let Some(end) = zip::end(bytes) {
-            return self.zip(place, bytes, end, depth);
+            return self.scan_zip(place, bytes, end, depth);
         }
-        if pack::is(bytes) {
-            return self.pack(place, bytes, depth);
+        if pack::is_pack(bytes) {
+            return self.scan_pack(place, bytes, depth);
         }
-        if let Some(method) = Method::of(bytes) {
-            return self.compressed(place, bytes, method, depth);
+        if let Some(method) = Method::detect(bytes) {
+            return self.scan_compressed(place, bytes, method, depth);
         }
-        if tar::is(bytes) {
-            return self.members(place, tar::entries(bytes), depth);
+        if tar::is_tar(bytes) {
+            return self.scan_members(place, tar::entries(bytes), depth);
         }
-        if ar::is(bytes) {
-            return self.members(place, ar::entries(bytes), depth);
+        if ar::is_archive(bytes) {
+            return self.scan_members(place, ar::entries(bytes), depth);
         }
-        if bytecode::is(bytes) {
+        if bytecode::is_bytecode(bytes) {
             let mut tally = Tally::default();
-            let found = bytecode::find(self.index, place.name(), bytes, &mut tally);
-            return self.keep(place, found);
+            let found = bytecode::scan_bytecode(self.index, place.name(), bytes, &mut tally);
+            return self.add_finding(place, found);
         }
-        self.plain(place, bytes, depth);
+        self.scan_plain(place, bytes, depth);
     }
 
     /// Scans content that is not an archive as a whole: text in some encoding, or something with an
     /// embedded stream.
-    fn plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+    fn scan_plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let known = self.reply.findings.len();
-        let narrowed = text::narrowed(bytes);
+        let narrowed = text::narrow_utf16(bytes);
         let bytes = narrowed.as_deref().unwrap_or(bytes);
         let mut tally = Tally::default();
-        text::lines(self.index, bytes, &mut tally);
+        text::count_windows(self.index, bytes, &mut tally);
         let suffix = place.name().rsplit(|&byte| byte == b'.').next().unwrap_or_default();
         if bytes.starts_with(b"b0VIM") || matches!(suffix, b"swp" | b"swo" | b"swn") {
-            text::reversed(self.index, bytes, &mut tally);
+            text::count_reversed_windows(self.index, bytes, &mut tally);
         }
         self.met.extend(tally.windows());
-        let found = tally.text(self.index);
-        self.keep(place, found);
+        let found = tally.best_text_match(self.index);
+        self.add_finding(place, found);
         if self.reply.findings.len() > known {
             return;
         }
         let limit = self.limits.expanded_bytes;
-        embedded::pieces(bytes, limit, &mut |piece| match piece {
-            Piece::Pack(bytes) => self.pack(place, bytes, depth),
-            Piece::Stream(bytes, is_cut) => {
+        embedded::find_embedded(bytes, limit, &mut |piece| match piece {
+            EmbeddedData::Pack(bytes) => self.scan_pack(place, bytes, depth),
+            EmbeddedData::Stream(bytes, is_cut) => {
                 self.reply.too_large += u64::from(is_cut);
-                self.inner(place, &bytes, depth);
+                self.scan_inner(place, &bytes, depth);
             }
         });
-        encoded::pieces(bytes, &mut |bytes| self.inner(place, &bytes, depth));
+        encoded::find_encoded(bytes, &mut |bytes| self.scan_inner(place, &bytes, depth));
     }
 
-    fn inner(&mut self, place: &Location, bytes: &[u8], depth: u32) {
-        let Some(depth) = self.deeper(depth) else { return };
-        self.content(place, bytes, depth);
+    fn scan_inner(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+        let Some(depth) = self.next_depth(depth) else { return };
+        self.scan_content(place, bytes, depth);
     }
 
     /// Checks whether the package under test could be imported from a path.
-    pub fn path(&mut self, place: &Location) {
+    pub fn check_path(&mut self, place: &Location) {
         let module = modules::find(&self.index.secrets, place.name(), !place.inside.is_empty());
-        self.keep(place, module.map(|module| Found::Module { module }));
+        self.add_finding(place, module.map(|module| FindingKind::Module { module }));
     }
 
-    fn keep(&mut self, place: &Location, found: Option<Found>) {
+    fn add_finding(&mut self, place: &Location, found: Option<FindingKind>) {
         let Some(what) = found else { return };
         if self.reply.findings.len() >= self.limits.findings as usize {
             self.reply.more = true;
@@ -138,17 +138,17 @@ impl<'a> Scanner<'a> {
         let path = place.path.as_bytes();
         let modules = &self.index.secrets.modules;
         let whole = match what {
-            Found::Module { module } if place.inside.is_empty() => {
-                modules.get(module as usize).map(|module| whole::package(path, module))
+            FindingKind::Module { module } if place.inside.is_empty() => {
+                modules.get(module as usize).map(|module| enclosing::package_root(path, module))
             }
-            _ => whole::repository(path),
+            _ => enclosing::repository_root(path),
         };
         self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
         let Location { path, inside } = place.clone();
         self.reply.findings.push(Finding { path, inside, what });
     }
 
-    fn deeper(&mut self, depth: u32) -> Option<u32> {
+    fn next_depth(&mut self, depth: u32) -> Option<u32> {
         if depth >= self.limits.depth {
             self.reply.too_deep += 1;
             return None;
@@ -156,43 +156,43 @@ impl<'a> Scanner<'a> {
         Some(depth + 1)
     }
 
-    fn compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
+    fn scan_compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
             // Two magic bytes prove nothing: scan it as plain content instead.
-            Expanded::Damaged if method == Method::Zlib => self.plain(place, bytes, depth),
-            Expanded::Damaged => self.reply.unreadable += 1,
+            Expansion::Damaged if method == Method::Zlib => self.scan_plain(place, bytes, depth),
+            Expansion::Damaged => self.reply.unreadable += 1,
             expanded => {
-                let Some(depth) = self.deeper(depth) else { return };
-                let bytes = self.opened(expanded);
-                self.content(place, &bytes, depth);
+                let Some(depth) = self.next_depth(depth) else { return };
+                let bytes = self.unwrap_expansion(expanded);
+                self.scan_content(place, &bytes, depth);
             }
         }
     }
 
-    fn opened(&mut self, expanded: Expanded) -> Vec<u8> {
+    fn unwrap_expansion(&mut self, expanded: Expansion) -> Vec<u8> {
         match expanded {
-            Expanded::Whole(bytes) => bytes,
-            Expanded::Cut(bytes) => {
+            Expansion::Whole(bytes) => bytes,
+            Expansion::Cut(bytes) => {
                 self.reply.too_large += 1;
                 bytes
             }
-            Expanded::Damaged => {
+            Expansion::Damaged => {
                 self.reply.unreadable += 1;
                 Vec::new()
             }
         }
     }
 
-    fn zip(&mut self, place: &Location, bytes: &[u8], end: usize, depth: u32) {
-        let Some(depth) = self.deeper(depth) else { return };
+    fn scan_zip(&mut self, place: &Location, bytes: &[u8], end: usize, depth: u32) {
+        let Some(depth) = self.next_depth(depth) else { return };
         let mut left = self.limits.expanded_bytes;
         for entry in zip::entries(bytes, end) {
             let inner = place.within(entry.name);
-            self.path(&inner);
+            self.check_path(&inner);
             let content = entry.content(left);
-            let content = self.opened(content);
+            let content = self.unwrap_expansion(content);
             left = left.saturating_sub(content.len() as u64);
-            self.content(&inner, &content, depth);
+            self.scan_content(&inner, &content, depth);
             if left == 0 {
                 break;
             }
@@ -200,26 +200,26 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans the members of an archive under their names.
-    fn members<'b, N: AsRef<[u8]>>(
+    fn scan_members<'b, N: AsRef<[u8]>>(
         &mut self,
         place: &Location,
         members: impl Iterator<Item = (N, &'b [u8])>,
         depth: u32,
     ) {
-        let Some(depth) = self.deeper(depth) else { return };
+        let Some(depth) = self.next_depth(depth) else { return };
         for (name, content) in members {
             let inner = place.within(name.as_ref());
-            self.path(&inner);
-            self.content(&inner, content, depth);
+            self.check_path(&inner);
+            self.scan_content(&inner, content, depth);
         }
     }
 
     /// Scans the objects of a pack like files: a wheel that was once committed is opened too.
-    fn pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
-        let Some(depth) = self.deeper(depth) else { return };
+    fn scan_pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
+        let Some(depth) = self.next_depth(depth) else { return };
         let limit = self.limits.expanded_bytes;
-        let whole = pack::objects(bytes, limit, &mut |object| {
-            self.content(place, object, depth);
+        let whole = pack::visit_objects(bytes, limit, &mut |object| {
+            self.scan_content(place, object, depth);
         });
         self.reply.too_large += u64::from(!whole);
     }

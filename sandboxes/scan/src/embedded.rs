@@ -7,16 +7,16 @@ use flate2::{Decompress, FlushDecompress, bufread};
 use memchr::{memchr3_iter, memmem};
 
 use crate::{
-    expand::{Expanded, Method, expand},
+    expand::{Expansion, Method, expand},
     pack,
 };
 
 /// Minimum expanded length in bytes. A shorter stream contains no copy, and false matches usually
 /// fail earlier.
-const LEAST: usize = 60;
+const MIN_STREAM_BYTES: usize = 60;
 
 /// Formats with reliable magic bytes, and the offset of these bytes.
-const MARKS: [(&[u8], usize, Method); 4] = [
+const FORMAT_MAGICS: [(&[u8], usize, Method); 4] = [
     (b"\x1f\x8b\x08", 0, Method::Gzip),
     (b"1AY&SY", 4, Method::Bzip2),
     (b"\xfd7zXZ\0", 0, Method::Xz),
@@ -25,10 +25,10 @@ const MARKS: [(&[u8], usize, Method); 4] = [
 
 /// Skipped image formats: their streams contain pixels. Expanding them costs more than everything
 /// else and finds nothing.
-const PASSED: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
+const SKIPPED_IMAGE_MAGICS: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
 
 /// What was found in the content.
-pub enum Piece<'a> {
+pub enum EmbeddedData<'a> {
     /// A Git pack and the bytes after it.
     Pack(&'a [u8]),
     /// An expanded stream, and whether the limit truncated it.
@@ -37,32 +37,34 @@ pub enum Piece<'a> {
 
 /// Calls `look` with each pack and stream that starts after the content's first byte. Expands at
 /// most `limit` bytes in total.
-pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
+pub fn find_embedded(bytes: &[u8], limit: u64, look: &mut dyn FnMut(EmbeddedData<'_>)) {
     // Valid UTF-8 contains no streams, and this is the fastest check.
-    if str::from_utf8(bytes).is_ok() || PASSED.iter().any(|image| bytes.starts_with(image)) {
+    if str::from_utf8(bytes).is_ok()
+        || SKIPPED_IMAGE_MAGICS.iter().any(|image| bytes.starts_with(image))
+    {
         return;
     }
     for at in memmem::find_iter(bytes, pack::MAGIC).filter(|at| *at > 0) {
-        look(Piece::Pack(&bytes[at..]));
+        look(EmbeddedData::Pack(&bytes[at..]));
     }
     let mut left = limit;
-    for (mark, ahead, method) in MARKS {
+    for (mark, ahead, method) in FORMAT_MAGICS {
         let mut end = 0;
         for found in memmem::find_iter(bytes, mark) {
             let Some(at) = found.checked_sub(ahead).filter(|at| *at > 0 && *at >= end) else {
                 continue;
             };
-            if Method::of(&bytes[at..]) == Some(method) {
-                end = at + stream(&bytes[at..], method, &mut left, look);
+            if Method::detect(&bytes[at..]) == Some(method) {
+                end = at + expand_stream(&bytes[at..], method, &mut left, look);
             }
         }
     }
-    zlib(bytes, &mut left, look);
+    find_zlib(bytes, &mut left, look);
 }
 
 /// Finds zlib streams. Their two-byte header, which starts with `x` for the usual window size,
 /// occurs by chance every few kilobytes, so the first bytes must also expand.
-fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
+fn find_zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(EmbeddedData<'_>)) {
     // Search by the second byte, the compression level. The fourth possible value is a common
     // letter and would cause most of the work.
     let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
@@ -74,7 +76,7 @@ fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
     }
     places.sort_unstable();
     let mut inflater = Decompress::new(true);
-    let mut probe = [0; 4 * LEAST];
+    let mut probe = [0; 4 * MIN_STREAM_BYTES];
     let mut end = 0;
     for at in places {
         if at < end {
@@ -82,30 +84,35 @@ fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
         }
         inflater.reset(true);
         let status = inflater.decompress(&bytes[at..], &mut probe, FlushDecompress::None);
-        if status.is_ok() && inflater.total_out() >= LEAST as u64 {
-            end = at + stream(&bytes[at..], Method::Zlib, left, look);
+        if status.is_ok() && inflater.total_out() >= MIN_STREAM_BYTES as u64 {
+            end = at + expand_stream(&bytes[at..], Method::Zlib, left, look);
         }
     }
 }
 
 /// Expands the stream at the start of `bytes`. Returns its length if known.
-fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) -> usize {
+fn expand_stream(
+    bytes: &[u8],
+    method: Method,
+    left: &mut u64,
+    look: &mut dyn FnMut(EmbeddedData<'_>),
+) -> usize {
     let mut content = Vec::new();
     let rest = match method {
         Method::Gzip => {
             let mut decoder = bufread::GzDecoder::new(bytes);
-            read(&mut decoder, *left, &mut content);
+            read_stream(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
         Method::Zlib => {
             let mut decoder = bufread::ZlibDecoder::new(bytes);
-            read(&mut decoder, *left, &mut content);
+            read_stream(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
         // The length of these streams is unknown. A stream inside one is scanned again separately.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
             let expanded = expand(method, bytes, *left);
-            if let Expanded::Whole(expanded) | Expanded::Cut(expanded) = expanded {
+            if let Expansion::Whole(expanded) | Expansion::Cut(expanded) = expanded {
                 content = expanded;
             }
             bytes.len()
@@ -113,14 +120,14 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
     };
     let is_cut = content.len() as u64 >= *left;
     *left -= (content.len() as u64).min(*left);
-    if content.len() >= LEAST {
-        look(Piece::Stream(content, is_cut));
+    if content.len() >= MIN_STREAM_BYTES {
+        look(EmbeddedData::Stream(content, is_cut));
     }
     bytes.len() - rest
 }
 
 /// Reads a stream. Bytes before damaged data are kept.
-fn read(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
+fn read_stream(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
     let _ = decoder.take(limit).read_to_end(content);
 }
 
@@ -132,19 +139,19 @@ mod tests {
 
     use super::*;
 
-    fn found(bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn find_all(bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
-        pieces(bytes, 1 << 20, &mut |piece| {
+        find_embedded(bytes, 1 << 20, &mut |piece| {
             all.push(match piece {
-                Piece::Pack(bytes) => bytes.to_vec(),
-                Piece::Stream(bytes, _) => bytes,
+                EmbeddedData::Pack(bytes) => bytes.to_vec(),
+                EmbeddedData::Stream(bytes, _) => bytes,
             });
         });
         all
     }
 
     #[test]
-    fn pieces_finds_consecutive_streams_after_other_bytes() {
+    fn consecutive_streams_are_found_after_other_bytes() {
         let text = b"a line of text that stands for a program\n".repeat(9);
         let mut file = b"#!/bin/sh\ntail -c +40 $0\nexit\n".to_vec();
         for level in [1, 6, 9] {
@@ -157,10 +164,10 @@ mod tests {
         gzip.write_all(&text).unwrap();
         gzip.finish().unwrap();
         file.extend_from_slice(b"the end");
-        assert_eq!(found(&file), vec![text.clone(); 4]);
+        assert_eq!(find_all(&file), vec![text.clone(); 4]);
         // The last stream is incomplete.
-        assert_eq!(found(&file[..file.len() - 12]).len(), 4);
-        assert_eq!(found(&[b"\x89PNG\r\n", &file[..]].concat()), Vec::<Vec<u8>>::new());
+        assert_eq!(find_all(&file[..file.len() - 12]).len(), 4);
+        assert_eq!(find_all(&[b"\x89PNG\r\n", &file[..]].concat()), Vec::<Vec<u8>>::new());
     }
 
     #[test]
@@ -172,8 +179,8 @@ mod tests {
             zlib.finish().unwrap();
         }
         let mut sizes = Vec::new();
-        pieces(&file, 2500, &mut |piece| {
-            if let Piece::Stream(bytes, is_cut) = piece {
+        find_embedded(&file, 2500, &mut |piece| {
+            if let EmbeddedData::Stream(bytes, is_cut) = piece {
                 sizes.push((bytes.len(), is_cut));
             }
         });
@@ -188,7 +195,7 @@ mod tests {
             (state >> 56) as u8
         };
         let noise: Vec<u8> = (0..4 << 20).map(|_| next()).collect();
-        let found = found(&noise);
+        let found = find_all(&noise);
         assert!(found.len() < 4, "{} streams in noise", found.len());
     }
 }

@@ -3,19 +3,19 @@
 use crate::expand::Method;
 
 /// Minimum length of a run of letters to decode. A shorter one contains no copy.
-const LEAST: usize = 128;
+const MIN_RUN_LETTERS: usize = 128;
 
 /// Number of decoded bytes at the start that must look like text or a packed format.
-const HEAD: usize = 128;
+const PROBE_BYTES: usize = 128;
 
-const NONE: u8 = 0xff;
+const NOT_A_LETTER: u8 = 0xff;
 
 /// Marks line breaks, at which long runs are wrapped.
-const BREAK: u8 = 0xfe;
+const LINE_BREAK: u8 = 0xfe;
 
 /// The value of each letter, in both base64 alphabets.
-const BASE64: [u8; 256] = {
-    let mut table = [NONE; 256];
+const BASE64_VALUES: [u8; 256] = {
+    let mut table = [NOT_A_LETTER; 256];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut value = 0;
     while value < 64 {
@@ -24,31 +24,36 @@ const BASE64: [u8; 256] = {
     }
     table[b'-' as usize] = 62;
     table[b'_' as usize] = 63;
-    table[b'\n' as usize] = BREAK;
-    table[b'\r' as usize] = BREAK;
+    table[b'\n' as usize] = LINE_BREAK;
+    table[b'\r' as usize] = LINE_BREAK;
     table
 };
 
 /// Calls `look` with each long run of letters in decoded form, if the result looks plausible.
-pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
+pub fn find_encoded(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     // A run of sufficient length has a letter at one of these positions, wherever it starts.
-    let mut at = LEAST - 1;
+    let mut at = MIN_RUN_LETTERS - 1;
     while at < bytes.len() {
-        let is_letter = |byte: &u8| BASE64[usize::from(*byte)] != NONE;
+        let is_letter = |byte: &u8| BASE64_VALUES[usize::from(*byte)] != NOT_A_LETTER;
         if !is_letter(&bytes[at]) {
-            at += LEAST;
+            at += MIN_RUN_LETTERS;
             continue;
         }
-        let from = bytes[..at].iter().rev().take(LEAST).take_while(|byte| is_letter(byte)).count();
+        let from = bytes[..at]
+            .iter()
+            .rev()
+            .take(MIN_RUN_LETTERS)
+            .take_while(|byte| is_letter(byte))
+            .count();
         let to = at + bytes[at..].iter().take_while(|byte| is_letter(byte)).count();
-        if to - (at - from) >= LEAST {
-            run(&bytes[at - from..to], look);
+        if to - (at - from) >= MIN_RUN_LETTERS {
+            decode_run(&bytes[at - from..to], look);
         }
-        at = to + LEAST;
+        at = to + MIN_RUN_LETTERS;
     }
 }
 
-fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
+fn decode_run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     // Wrapped text has lines of equal width and a shorter last line. Lines before them are a
     // heading. A list of names is also a run, but its lines vary in length.
     let lines = || run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -56,14 +61,14 @@ fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     let wide =
         || lines().skip_while(move |line| line.len() < width).take_while(move |l| l.len() == width);
     let count = wide().count();
-    if width < LEAST && count * 2 < lines().filter(|line| !line.is_empty()).count() {
+    if width < MIN_RUN_LETTERS && count * 2 < lines().filter(|line| !line.is_empty()).count() {
         return;
     }
     let is_hexadecimal = wide().flatten().all(u8::is_ascii_hexdigit);
     let (bits, value): (u32, fn(u8) -> Option<u8>) = if is_hexadecimal {
         (4, |byte| (byte as char).to_digit(16).map(|digit| digit as u8))
     } else {
-        (6, |byte| Some(BASE64[usize::from(byte)]))
+        (6, |byte| Some(BASE64_VALUES[usize::from(byte)]))
     };
     let written = || lines().skip_while(move |line| line.len() < width).take(count + 1);
     let values = || written().flatten().map_while(move |byte| value(*byte));
@@ -82,13 +87,13 @@ fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
         }
         bytes
     };
-    if is_something(&decode(HEAD)) {
+    if is_plausible(&decode(PROBE_BYTES)) {
         look(decode(usize::MAX));
     }
 }
 
 /// Returns whether these bytes may be the start of a text or of a packed file.
-fn is_something(head: &[u8]) -> bool {
+fn is_plausible(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,
         // Valid text that is truncated within a character.
@@ -97,23 +102,23 @@ fn is_something(head: &[u8]) -> bool {
     let strange = |byte: &&u8| **byte < b' ' && !matches!(**byte, b'\n' | b'\r' | b'\t');
     (is_utf8 && head.iter().filter(strange).count() * 32 < head.len())
         || head.starts_with(b"PK\x03\x04")
-        || Method::of(head).is_some()
+        || Method::detect(head).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<String> {
+    fn decode_all(text: &str) -> Vec<String> {
         let mut all = Vec::new();
-        pieces(text.as_bytes(), &mut |bytes| {
+        find_encoded(text.as_bytes(), &mut |bytes| {
             all.push(String::from_utf8_lossy(&bytes).into_owned());
         });
         all
     }
 
     #[test]
-    fn pieces_decodes_base64_and_hexadecimal() {
+    fn base64_and_hexadecimal_runs_are_decoded() {
         let text = "def to_roman(number):\n    return '?' * number\n".repeat(4);
         let hexadecimal: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
         let base64 = "ZGVmIHRvX3JvbWFuKG51bWJlcik6CiAgICByZXR1cm4gJz8nICogbnVtYmVyCmRlZiB0b19yb21h\n\
@@ -122,20 +127,20 @@ mod tests {
                       Jz8nICogbnVtYmVyCg==\n";
         let one_line = base64.replace('\n', "");
         for written in [&hexadecimal, base64, &one_line, &one_line.replace('/', "_")] {
-            assert_eq!(found(&format!("x = '{written}'\n")), [&text[..]], "{written}");
+            assert_eq!(decode_all(&format!("x = '{written}'\n")), [&text[..]], "{written}");
             let letter = format!("{}\n-----BEGIN-----\n{written}\n-----", "some words ".repeat(50));
-            assert_eq!(found(&letter), [&text[..]]);
+            assert_eq!(decode_all(&letter), [&text[..]]);
         }
     }
 
     #[test]
-    fn pieces_ignores_words_and_hashes() {
+    fn words_and_hashes_are_not_decoded() {
         let words: String = (0..500).map(|n| format!("name_{}\n", "x".repeat(n % 17))).collect();
-        assert_eq!(found(&words), [""; 0]);
+        assert_eq!(decode_all(&words), [""; 0]);
         let sums: String = (0..64)
             .map(|n: u64| format!("{:016x}\n", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
             .collect();
-        assert_eq!(found(&sums), [""; 0]);
-        assert_eq!(found(&"A".repeat(4000)), [""; 0]);
+        assert_eq!(decode_all(&sums), [""; 0]);
+        assert_eq!(decode_all(&"A".repeat(4000)), [""; 0]);
     }
 }

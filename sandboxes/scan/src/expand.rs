@@ -16,7 +16,7 @@ pub enum Method {
 }
 
 /// The result of expanding a stream.
-pub enum Expanded {
+pub enum Expansion {
     Whole(Vec<u8>),
     /// The limit was reached. The start is still worth scanning.
     Cut(Vec<u8>),
@@ -26,7 +26,7 @@ pub enum Expanded {
 impl Method {
     /// Detects the method by the first bytes. A zlib stream has only a two-byte header, so it is
     /// tested last and only where repositories store such streams.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => Some(Self::Bzip2),
@@ -43,41 +43,41 @@ impl Method {
     }
 }
 
-pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expanded {
+pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expansion {
     match method {
-        Method::Deflate => take(DeflateDecoder::new(bytes), limit),
-        Method::Gzip => take(MultiGzDecoder::new(bytes), limit),
-        Method::Zlib => take(ZlibDecoder::new(bytes), limit),
-        Method::Bzip2 => take(bzip2_rs::DecoderReader::new(bytes), limit),
+        Method::Deflate => read_limited(DeflateDecoder::new(bytes), limit),
+        Method::Gzip => read_limited(MultiGzDecoder::new(bytes), limit),
+        Method::Zlib => read_limited(ZlibDecoder::new(bytes), limit),
+        Method::Bzip2 => read_limited(bzip2_rs::DecoderReader::new(bytes), limit),
         Method::Zstd => match ruzstd::decoding::StreamingDecoder::new(bytes) {
-            Ok(decoder) => take(decoder, limit),
-            Err(_) => Expanded::Damaged,
+            Ok(decoder) => read_limited(decoder, limit),
+            Err(_) => Expansion::Damaged,
         },
         Method::Xz => {
             let mut sink = Sink { bytes: Vec::new(), limit };
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
-                Ok(()) => Expanded::Whole(sink.bytes),
+                Ok(()) => Expansion::Whole(sink.bytes),
                 // Use the start of a damaged stream, as in `take`.
-                Err(_) if !sink.bytes.is_empty() => Expanded::Cut(sink.bytes),
-                Err(_) => Expanded::Damaged,
+                Err(_) if !sink.bytes.is_empty() => Expansion::Cut(sink.bytes),
+                Err(_) => Expansion::Damaged,
             }
         }
     }
 }
 
-fn take(reader: impl Read, limit: u64) -> Expanded {
+fn read_limited(reader: impl Read, limit: u64) -> Expansion {
     let mut bytes = Vec::new();
     let done = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes);
     if bytes.len() as u64 > limit {
         bytes.truncate(limit as usize);
-        return Expanded::Cut(bytes);
+        return Expansion::Cut(bytes);
     }
     match done {
-        Ok(_) => Expanded::Whole(bytes),
+        Ok(_) => Expansion::Whole(bytes),
         // An incomplete stream still has a usable start.
-        Err(_) if !bytes.is_empty() => Expanded::Cut(bytes),
-        Err(_) => Expanded::Damaged,
+        Err(_) if !bytes.is_empty() => Expansion::Cut(bytes),
+        Err(_) => Expansion::Damaged,
     }
 }
 

@@ -7,8 +7,8 @@ mod content;
 mod embedded;
 mod encoded;
 mod expand;
+mod line_numbers;
 mod modules;
-mod numbered;
 mod pack;
 mod secrets;
 mod tar;
@@ -39,7 +39,7 @@ pub fn scan(
     let index = Index::new(secrets);
     let mut walk = Walk::new(is_cancelled, request, &index);
     for root in &request.roots {
-        walk.root(root)?;
+        walk.walk_root(root)?;
     }
     let mut reply = walk.finish();
     reply.took_us = started.elapsed().as_micros() as u64;

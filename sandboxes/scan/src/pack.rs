@@ -6,31 +6,31 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 /// Maximum bytes of resolved objects that are kept as bases for later ones. A delta whose base was
 /// dropped is scanned as is, because it contains the lines that it adds.
-const KEPT: usize = 48 << 20;
+const MAX_KEPT_BYTES: usize = 48 << 20;
 
 /// Maximum size of an object in bytes. Larger objects are truncated.
-const OBJECT: usize = 16 << 20;
+const MAX_OBJECT_BYTES: usize = 16 << 20;
 
 /// The magic bytes and the version without its last byte.
 pub const MAGIC: &[u8] = b"PACK\0\0\0";
 
-pub fn is(bytes: &[u8]) -> bool {
+pub fn is_pack(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
 /// Calls `look` with each object's content. Returns `false` if the pack is damaged or `limit` bytes
 /// were expanded.
-pub fn objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+pub fn visit_objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
     let (mut kept_bytes, mut expanded) = (0, 0);
     let mut at = 12;
-    let count = bytes.get(8..12).map_or(0, be);
+    let count = bytes.get(8..12).map_or(0, big_endian);
     for _ in 0..count {
         let start = at;
-        let Some((kind, mut body)) = header(bytes, at) else { return false };
+        let Some((kind, mut body)) = read_header(bytes, at) else { return false };
         let base = match kind {
             6 => {
-                let Some((distance, next)) = offset(bytes, body) else { return false };
+                let Some((distance, next)) = read_base_distance(bytes, body) else { return false };
                 body = next;
                 start.checked_sub(distance)
             }
@@ -46,14 +46,14 @@ pub fn objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
         at = body + used;
         expanded += content.len() as u64;
         let whole = match base.and_then(|base| kept.get(&base)) {
-            Some(base) => apply(base, &content).unwrap_or(content),
+            Some(base) => apply_delta(base, &content).unwrap_or(content),
             None => content,
         };
         look(&whole);
         if expanded > limit {
             return false;
         }
-        if kept_bytes + whole.len() <= KEPT {
+        if kept_bytes + whole.len() <= MAX_KEPT_BYTES {
             kept_bytes += whole.len();
             kept.insert(start, whole);
         }
@@ -61,12 +61,12 @@ pub fn objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
     true
 }
 
-fn be(field: &[u8]) -> usize {
+fn big_endian(field: &[u8]) -> usize {
     field.iter().fold(0, |value, &byte| value << 8 | usize::from(byte))
 }
 
 /// Returns the type of the object at `at`, and the offset after its size.
-fn header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
+fn read_header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     let first = *bytes.get(at)?;
     let mut next = at + 1;
     let mut more = first & 0x80 != 0;
@@ -78,7 +78,7 @@ fn header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
 }
 
 /// Returns the distance back to a delta's base.
-fn offset(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+fn read_base_distance(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
     let mut next = at + 1;
@@ -100,7 +100,7 @@ fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         let status =
             inflater.decompress(bytes.get(read..)?, &mut piece, FlushDecompress::None).ok()?;
         let got = (inflater.total_out() - written) as usize;
-        let isolate = OBJECT.saturating_sub(content.len());
+        let isolate = MAX_OBJECT_BYTES.saturating_sub(content.len());
         content.extend_from_slice(&piece[..got.min(isolate)]);
         if status == Status::StreamEnd {
             return Some((content, inflater.total_in() as usize));
@@ -111,10 +111,10 @@ fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
-    let (_, at) = size(delta, 0)?;
-    let (length, mut at) = size(delta, at)?;
-    let mut out = Vec::with_capacity(length.min(OBJECT));
+fn apply_delta(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
+    let (_, at) = read_size(delta, 0)?;
+    let (length, mut at) = read_size(delta, at)?;
+    let mut out = Vec::with_capacity(length.min(MAX_OBJECT_BYTES));
     while let Some(&code) = delta.get(at) {
         at += 1;
         if code & 0x80 == 0 {
@@ -138,14 +138,14 @@ fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
             };
             out.extend_from_slice(base.get(from..from.checked_add(count)?)?);
         }
-        if out.len() > OBJECT {
+        if out.len() > MAX_OBJECT_BYTES {
             return None;
         }
     }
     Some(out)
 }
 
-fn size(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+fn read_size(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let (mut value, mut shift) = (0, 0);
     loop {
         let byte = *bytes.get(at)?;

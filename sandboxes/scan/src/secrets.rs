@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
-use proctor_wire::{Found, Secrets, WINDOW_LINES};
+use proctor_wire::{FindingKind, Secrets, WINDOW_LINES};
 
 /// A hasher that returns the key, because the keys are already hashes.
 #[derive(Default)]
@@ -73,13 +73,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn window(&mut self, index: &Index, window: u64) {
+    pub fn add_window(&mut self, index: &Index, window: u64) {
         for &(block, number) in index.windows.get(&window).into_iter().flatten() {
             self.windows.entry(block).or_default().insert(number);
         }
     }
 
-    pub fn name(&mut self, index: &Index, name: u64) {
+    pub fn add_name(&mut self, index: &Index, name: u64) {
         for &(set, number) in index.names.get(&name).into_iter().flatten() {
             self.names.entry(set).or_default().insert(number);
         }
@@ -91,7 +91,7 @@ impl Tally {
     }
 
     /// Returns the block with the most matches, if any. One finding per file is enough.
-    pub fn text(&self, index: &Index) -> Option<Found> {
+    pub fn best_text_match(&self, index: &Index) -> Option<FindingKind> {
         self.windows
             .iter()
             .filter_map(|(block, seen)| {
@@ -100,12 +100,16 @@ impl Tally {
                 (matched >= of.need.max(1)).then_some((matched, *block))
             })
             .max()
-            .map(|(matched, block)| Found::Text { block, matched })
+            .map(|(matched, block)| FindingKind::Text { block, matched })
     }
 
     /// Like [`Tally::text`], for names. `carries` returns whether the bytecode has the name of the
     /// set's module.
-    pub fn bytecode(&self, index: &Index, carries: &dyn Fn(&str) -> bool) -> Option<Found> {
+    pub fn best_bytecode_match(
+        &self,
+        index: &Index,
+        carries: &dyn Fn(&str) -> bool,
+    ) -> Option<FindingKind> {
         self.names
             .iter()
             .filter_map(|(set, seen)| {
@@ -115,6 +119,6 @@ impl Tally {
                 (matched >= need.max(1)).then_some((matched, *set))
             })
             .max()
-            .map(|(matched, set)| Found::Bytecode { set, matched })
+            .map(|(matched, set)| FindingKind::Bytecode { set, matched })
     }
 }

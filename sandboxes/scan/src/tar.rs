@@ -5,10 +5,10 @@ const BLOCK: usize = 512;
 
 /// Returns whether these bytes start like a tar archive, by the magic bytes or the header's
 /// checksum.
-pub fn is(bytes: &[u8]) -> bool {
+pub fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(..BLOCK).is_some_and(|header| {
         header[257..262] == *b"ustar"
-            || (header[0] != 0 && octal(&header[148..156]) == Some(sum(header)))
+            || (header[0] != 0 && octal(&header[148..156]) == Some(header_checksum(header)))
     })
 }
 
@@ -77,7 +77,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     any.then_some(value)
 }
 
-fn sum(header: &[u8]) -> u64 {
+fn header_checksum(header: &[u8]) -> u64 {
     let field = |at: usize| (148..156).contains(&at);
     header
         .iter()

@@ -1,25 +1,25 @@
 //! Finds lines and windows of text in all forms that the lines of a copy can have.
 
 use memchr::{memchr2_iter, memmem};
-use proctor_wire::{WINDOW_LINES, print};
+use proctor_wire::{WINDOW_LINES, fingerprint};
 
 use crate::{
-    numbered::unnumbered,
+    line_numbers::strip_line_number,
     secrets::{Index, Tally},
 };
 
 /// Number of backslashes before the `n` of a line break: in a string literal, in a nested literal,
 /// and one level deeper. The text of a program is three levels deep in a tool call that a log
 /// contains.
-const BREAKS: [usize; 3] = [1, 2, 4];
+const BREAK_BACKSLASHES: [usize; 3] = [1, 2, 4];
 
 /// Counts the windows of `text` in the tally.
 ///
 /// Lines end at a newline, or at a NUL as in binary files. Each line is also tried without a
 /// leading number, and split at the line breaks of a string literal. A file does not show which
 /// applies, so all forms are tried, but only around lines where they make a difference.
-pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
-    let mut readings = Readings::new(index);
+pub fn count_windows(index: &Index, text: &[u8], tally: &mut Tally) {
+    let mut readings = LineReadings::new(index);
     let mut breaks = memmem::find_iter(text, b"\\n");
     let mut next = breaks.next().unwrap_or(usize::MAX);
     let mut start = 0;
@@ -28,67 +28,67 @@ pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
         while next < end {
             next = breaks.next().unwrap_or(usize::MAX);
         }
-        readings.line(&text[start..end], is_broken, tally);
+        readings.push_line(&text[start..end], is_broken, tally);
         start = end + 1;
     }
 }
 
 /// Like [`lines`], but from the last line to the first, as an editor's swap file stores them.
-pub fn reversed(index: &Index, text: &[u8], tally: &mut Tally) {
-    let mut track = Track::default();
+pub fn count_reversed_windows(index: &Index, text: &[u8], tally: &mut Tally) {
+    let mut track = WindowTrack::default();
     for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
-        track.piece(index, piece, tally);
+        track.push_different(index, piece, tally);
     }
 }
 
 /// Reduces UTF-16 text with a byte order mark to one byte per character.
-pub fn narrowed(text: &[u8]) -> Option<Vec<u8>> {
+pub fn narrow_utf16(text: &[u8]) -> Option<Vec<u8>> {
     let is_wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     is_wide.then(|| text[2..].iter().copied().filter(|&byte| byte != 0).collect())
 }
 
 /// Parallel readings of one file's lines.
-struct Readings<'a> {
+struct LineReadings<'a> {
     index: &'a Index,
-    plain: Track,
-    numbered: Track,
+    plain: WindowTrack,
+    numbered: WindowTrack,
     /// One pair of tracks per entry of [`BREAKS`]: unchanged, and without line numbers.
-    literals: [[Track; 2]; BREAKS.len()],
+    literals: [[WindowTrack; 2]; BREAK_BACKSLASHES.len()],
 }
 
-impl<'a> Readings<'a> {
+impl<'a> LineReadings<'a> {
     fn new(index: &'a Index) -> Self {
         let (plain, numbered, literals) = Default::default();
         Self { index, plain, numbered, literals }
     }
 
-    fn line(&mut self, line: &[u8], is_broken: bool, tally: &mut Tally) {
+    fn push_line(&mut self, line: &[u8], is_broken: bool, tally: &mut Tally) {
         let index = self.index;
         let before = self.plain;
-        let plain = print::line(line).map(|(hash, _)| hash);
+        let plain = fingerprint::hash_line(line).map(|(hash, _)| hash);
         if let Some(hash) = plain {
-            self.plain.push(index, hash, tally);
+            self.plain.push_hash(index, hash, tally);
         }
-        match unnumbered(line) {
-            Some(rest) => self.numbered.start(before).piece(index, rest, tally),
-            None => self.numbered.same(index, plain, tally),
+        match strip_line_number(line) {
+            Some(rest) => self.numbered.start_from(before).push_different(index, rest, tally),
+            None => self.numbered.push_same(index, plain, tally),
         }
         // Either all tracks are open or none is.
         if !is_broken && self.literals[0][0].open == 0 {
             return;
         }
-        for (tracks, backslashes) in self.literals.iter_mut().zip(BREAKS) {
+        for (tracks, backslashes) in self.literals.iter_mut().zip(BREAK_BACKSLASHES) {
             let [whole, numbered] = tracks;
             if !is_broken {
-                whole.same(index, plain, tally);
-                numbered.same(index, plain, tally);
+                whole.push_same(index, plain, tally);
+                numbered.push_same(index, plain, tally);
                 continue;
             }
-            whole.start(before);
-            numbered.start(before);
-            for piece in Pieces::of(line, backslashes) {
-                whole.piece(index, piece, tally);
-                numbered.piece(index, unnumbered(piece).unwrap_or(piece), tally);
+            whole.start_from(before);
+            numbered.start_from(before);
+            for piece in LiteralLines::new(line, backslashes) {
+                whole.push_different(index, piece, tally);
+                numbered.push_different(index, strip_line_number(piece).unwrap_or(piece), tally);
             }
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Readings<'a> {
 
 /// The last lines of one reading.
 #[derive(Clone, Copy, Default)]
-struct Track {
+struct WindowTrack {
     last: [u64; WINDOW_LINES],
     known: usize,
     /// Number of lines that can still share a window with a line that differs from the plain
@@ -104,9 +104,9 @@ struct Track {
     open: usize,
 }
 
-impl Track {
+impl WindowTrack {
     /// Starts the track when a line differs: continues from the lines before it.
-    fn start(&mut self, plain: Self) -> &mut Self {
+    fn start_from(&mut self, plain: Self) -> &mut Self {
         if self.open == 0 {
             *self = plain;
         }
@@ -114,48 +114,51 @@ impl Track {
     }
 
     /// Adds a line that differs from the plain reading.
-    fn piece(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
-        if let Some((hash, _)) = print::line(piece) {
-            self.push(index, hash, tally);
+    fn push_different(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
+        if let Some((hash, _)) = fingerprint::hash_line(piece) {
+            self.push_hash(index, hash, tally);
         }
         self.open = WINDOW_LINES - 1;
     }
 
     /// Adds a line that is the same in the plain reading.
-    fn same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
+    fn push_same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
         if self.open > 0
             && let Some(hash) = plain
         {
             self.open -= 1;
-            self.push(index, hash, tally);
+            self.push_hash(index, hash, tally);
         }
     }
 
-    fn push(&mut self, index: &Index, hash: u64, tally: &mut Tally) {
+    fn push_hash(&mut self, index: &Index, hash: u64, tally: &mut Tally) {
         self.last.rotate_left(1);
         self.last[WINDOW_LINES - 1] = hash;
         self.known = (self.known + 1).min(WINDOW_LINES);
         for &length in &index.lengths {
             if length <= self.known {
-                tally.window(index, print::window(&self.last[WINDOW_LINES - length..]));
+                tally.add_window(
+                    index,
+                    fingerprint::hash_window(&self.last[WINDOW_LINES - length..]),
+                );
             }
         }
     }
 }
 
 /// The lines of a string literal, split at an `n` after exactly this many backslashes.
-struct Pieces<'a> {
+struct LiteralLines<'a> {
     rest: Option<&'a [u8]>,
     backslashes: usize,
 }
 
-impl<'a> Pieces<'a> {
-    fn of(line: &'a [u8], backslashes: usize) -> Self {
+impl<'a> LiteralLines<'a> {
+    fn new(line: &'a [u8], backslashes: usize) -> Self {
         Self { rest: Some(line), backslashes }
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
+impl<'a> Iterator for LiteralLines<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -175,12 +178,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_splits_literals_at_breaks_of_the_given_depth() {
+    fn literals_are_split_at_breaks_of_the_given_depth() {
         let line = br#"{"a": "one\ntwo(\"x\\n\")\nthree"}"#;
-        let pieces = |count| Pieces::of(line, count).collect::<Vec<_>>();
+        let pieces = |count| LiteralLines::new(line, count).collect::<Vec<_>>();
         assert_eq!(pieces(1), [&b"{\"a\": \"one"[..], br#"two(\"x\\n\")"#, b"three\"}"]);
         assert_eq!(pieces(2), [&br#"{"a": "one\ntwo(\"x"#[..], br#"\")\nthree"}"#]);
         assert_eq!(pieces(4), [&line[..]]);
-        assert_eq!(Pieces::of(b"\\n", 1).collect::<Vec<_>>(), [b"", b""]);
+        assert_eq!(LiteralLines::new(b"\\n", 1).collect::<Vec<_>>(), [b"", b""]);
     }
 }

@@ -38,7 +38,7 @@ impl<'a> Walk<'a> {
         self.look.reply
     }
 
-    pub fn root(&mut self, root: &RawPath) -> Result<(), Refusal> {
+    pub fn walk_root(&mut self, root: &RawPath) -> Result<(), Refusal> {
         let mut left = vec![PathBuf::from(std::ffi::OsStr::from_bytes(root.as_bytes()))];
         while let Some(path) = left.pop() {
             let Ok(meta) = fs::symlink_metadata(&path) else { continue };
@@ -51,15 +51,15 @@ impl<'a> Walk<'a> {
                 return Err(Refusal { why: RefusalKind::Cancelled, what: "cancelled".into() });
             }
             if meta.is_dir() {
-                self.folder(&path, &mut left);
+                self.list_folder(&path, &mut left);
             } else if meta.is_file() {
-                self.file(&path, &meta);
+                self.scan_file(&path, &meta);
             }
         }
         Ok(())
     }
 
-    fn folder(&mut self, path: &Path, left: &mut Vec<PathBuf>) {
+    fn list_folder(&mut self, path: &Path, left: &mut Vec<PathBuf>) {
         let bytes = path.as_os_str().as_bytes();
         if self.request.skip.iter().any(|skip| skip.as_bytes() == bytes) {
             return;
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         left.append(&mut inner);
     }
 
-    fn file(&mut self, path: &Path, meta: &Metadata) {
+    fn scan_file(&mut self, path: &Path, meta: &Metadata) {
         let bytes = path.as_os_str().as_bytes();
         if self.request.skip.iter().any(|skip| skip.as_bytes() == bytes) {
             return;
@@ -83,15 +83,15 @@ impl<'a> Walk<'a> {
             return;
         }
         let place = Location { path: RawPath::new(bytes), inside: Vec::new() };
-        self.look.path(&place);
-        if meta.len() == 0 || !self.wanted(path) {
+        self.look.check_path(&place);
+        if meta.len() == 0 || !self.is_wanted(path) {
             return;
         }
         match read(path, self.request.limits.file_bytes) {
             Ok(Content::Bytes(content)) => {
                 self.look.reply.files += 1;
                 self.look.reply.bytes += content.len() as u64;
-                self.look.content(&place, &content, 0);
+                self.look.scan_content(&place, &content, 0);
             }
             Ok(Content::Program) => {}
             Ok(Content::TooLarge) => self.look.reply.too_large += 1,
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn wanted(&self, path: &Path) -> bool {
+    fn is_wanted(&self, path: &Path) -> bool {
         let Some(suffixes) = &self.request.suffixes else { return true };
         let suffix = path.extension().map(OsStrExt::as_bytes).unwrap_or_default();
         suffixes.iter().any(|wanted| wanted.as_bytes() == suffix)

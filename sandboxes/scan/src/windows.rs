@@ -26,10 +26,10 @@ impl Windows {
     }
 
     /// Returns the numbers of the windows in the bytes, in any encoding, archive or stream.
-    pub fn held(&self, bytes: &[u8]) -> BTreeSet<u32> {
+    pub fn find_in(&self, bytes: &[u8]) -> BTreeSet<u32> {
         let mut scanner = Scanner::new(&self.index, self.limits);
         let nowhere = Location { path: RawPath::default(), inside: Vec::new() };
-        scanner.content(&nowhere, bytes, 0);
+        scanner.scan_content(&nowhere, bytes, 0);
         scanner.met
     }
 }
@@ -38,16 +38,17 @@ impl Windows {
 mod tests {
     use std::io::Write as _;
 
-    use proctor_wire::print;
+    use proctor_wire::fingerprint;
 
     use super::*;
 
     #[test]
-    fn held_finds_windows_in_any_encoding() {
+    fn windows_are_found_in_any_encoding() {
         let lines = ["rest, total = text, 0", "while rest:", "rest = rest[1:]", "total += 1"];
         let prints: Vec<u64> =
-            lines.iter().map(|line| print::line(line.as_bytes()).unwrap().0).collect();
-        let windows: Vec<u64> = prints.windows(WINDOW_LINES).map(print::window).collect();
+            lines.iter().map(|line| fingerprint::hash_line(line.as_bytes()).unwrap().0).collect();
+        let windows: Vec<u64> =
+            prints.windows(WINDOW_LINES).map(fingerprint::hash_window).collect();
         let limits = ScanLimits {
             file_bytes: 1 << 20,
             expanded_bytes: 1 << 20,
@@ -58,12 +59,12 @@ mod tests {
         let windows = Windows::new(windows, limits);
         let text = lines.join("\n");
         let both = BTreeSet::from([0, 1]);
-        assert_eq!(windows.held(text.as_bytes()), both);
-        assert_eq!(windows.held(format!("x = \\\n{text:?}").as_bytes()), both);
-        assert_eq!(windows.held(lines[..3].join("\r\n").as_bytes()), BTreeSet::from([0]));
-        assert_eq!(windows.held(b"while rest:\nrest = rest[1:]\n"), BTreeSet::new());
+        assert_eq!(windows.find_in(text.as_bytes()), both);
+        assert_eq!(windows.find_in(format!("x = \\\n{text:?}").as_bytes()), both);
+        assert_eq!(windows.find_in(lines[..3].join("\r\n").as_bytes()), BTreeSet::from([0]));
+        assert_eq!(windows.find_in(b"while rest:\nrest = rest[1:]\n"), BTreeSet::new());
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
-        assert_eq!(windows.held(&gzip.finish().unwrap()), both);
+        assert_eq!(windows.find_in(&gzip.finish().unwrap()), both);
     }
 }

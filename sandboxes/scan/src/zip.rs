@@ -1,6 +1,6 @@
 //! Reads zip archives (wheels, eggs, conda packages) by their central directory.
 
-use crate::expand::{Expanded, Method, expand};
+use crate::expand::{Expansion, Method, expand};
 
 const END: &[u8] = b"PK\x05\x06";
 
@@ -32,27 +32,27 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    pub fn content(&self, limit: u64) -> Expanded {
+    pub fn content(&self, limit: u64) -> Expansion {
         match self.method {
             0 if self.body.len() as u64 > limit => {
-                Expanded::Cut(self.body[..limit as usize].to_vec())
+                Expansion::Cut(self.body[..limit as usize].to_vec())
             }
-            0 => Expanded::Whole(self.body.to_vec()),
+            0 => Expansion::Whole(self.body.to_vec()),
             8 => expand(Method::Deflate, self.body, limit),
             12 => expand(Method::Bzip2, self.body, limit),
             93 => expand(Method::Zstd, self.body, limit),
             95 => expand(Method::Xz, self.body, limit),
-            _ => Expanded::Damaged,
+            _ => Expansion::Damaged,
         }
     }
 }
 
 /// Returns the entries up to a damaged directory record.
 pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
-    read(bytes, end).unwrap_or_default()
+    read_directory(bytes, end).unwrap_or_default()
 }
 
-fn read(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
+fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     let size = number(bytes, end + 12, 4)?;
     let claimed = number(bytes, end + 16, 4)?;
     // Data before an archive (such as a shebang line or a program) shifts all offsets.

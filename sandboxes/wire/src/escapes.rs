@@ -3,7 +3,7 @@
 /// Returns the bytes that a backslash escape represents, and how many bytes after the backslash
 /// belong to it. Line breaks, tabs and quotes are dropped, because fingerprints ignore them.
 /// Further backslashes, as in nested literals, are dropped too.
-pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
+pub(crate) fn decode_backslash_escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
     let more = rest.iter().take_while(|&&byte| byte == b'\\').count();
     let mut bytes = [0; 4];
     let (length, used) = match rest.get(more) {
@@ -20,7 +20,7 @@ pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
 /// Returns the byte that an HTML character reference represents, and how many bytes after the
 /// ampersand belong to it. Returns an ampersand if it is not a reference. Nested HTML has
 /// additional `amp;`.
-pub(crate) fn reference(mut rest: &[u8]) -> (u8, usize) {
+pub(crate) fn decode_html_reference(mut rest: &[u8]) -> (u8, usize) {
     let mut used = 0;
     while let Some(after) = rest.strip_prefix(b"amp;") {
         rest = after;
@@ -33,7 +33,7 @@ pub(crate) fn reference(mut rest: &[u8]) -> (u8, usize) {
         b"quot" => Some(b'"'),
         b"apos" => Some(b'\''),
         b"nbsp" => Some(b' '),
-        [b'#', b'x' | b'X', digits @ ..] => small(hexadecimal(digits)?),
+        [b'#', b'x' | b'X', digits @ ..] => to_byte(hexadecimal(digits)?),
         [b'#', digits @ ..] => std::str::from_utf8(digits).ok()?.parse().ok(),
         _ => None,
     });
@@ -43,7 +43,7 @@ pub(crate) fn reference(mut rest: &[u8]) -> (u8, usize) {
     }
 }
 
-fn small(character: char) -> Option<u8> {
+fn to_byte(character: char) -> Option<u8> {
     u8::try_from(u32::from(character)).ok()
 }
 

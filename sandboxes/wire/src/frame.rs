@@ -32,7 +32,7 @@ pub mod channel {
 
 /// The purpose of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Host to agent: a new stream, with a [`crate::Request`] as JSON.
     Open,
     /// Both directions: a channel, then bytes. Uses credit.
@@ -50,7 +50,7 @@ pub enum Kind {
     Accepted,
 }
 
-impl Kind {
+impl FrameKind {
     fn code(self) -> u8 {
         self as u8 + 1
     }
@@ -66,7 +66,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// Purpose of the frame.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Number of the stream, chosen by the side that opens it.
     pub stream: u32,
     /// At most [`BODY_LIMIT`] bytes.
@@ -96,7 +96,7 @@ pub enum WireError {
     /// A body that is invalid for the frame's kind.
     Body {
         /// The kind of the frame.
-        kind: Kind,
+        kind: FrameKind,
         /// What is wrong with the body, at most 400 characters.
         why: String,
     },
@@ -129,14 +129,14 @@ impl fmt::Display for WireError {
 impl std::error::Error for WireError {}
 
 /// Maximum length of a parser error, in characters.
-const TOLD: usize = 400;
+const MAX_ERROR_CHARS: usize = 400;
 
 impl WireError {
     /// Truncates the parser's error, which may quote the whole body that the other side wrote.
-    fn body(kind: Kind, error: &serde_json::Error) -> Self {
+    fn body(kind: FrameKind, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        Self::Body { kind, why: clean.take(TOLD).collect() }
+        Self::Body { kind, why: clean.take(MAX_ERROR_CHARS).collect() }
     }
 }
 
@@ -159,7 +159,7 @@ pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
 
 impl Frame {
     /// Creates a frame with an arbitrary body.
-    pub fn new(kind: Kind, stream: u32, body: impl Into<Vec<u8>>) -> Self {
+    pub fn new(kind: FrameKind, stream: u32, body: impl Into<Vec<u8>>) -> Self {
         Self { kind, stream, body: body.into() }
     }
 
@@ -168,11 +168,15 @@ impl Frame {
         let mut body = Vec::with_capacity(bytes.len() + 1);
         body.push(channel);
         body.extend_from_slice(bytes);
-        Self { kind: Kind::Data, stream, body }
+        Self { kind: FrameKind::Data, stream, body }
     }
 
     /// Creates a frame whose body is JSON.
-    pub fn json(kind: Kind, stream: u32, value: &impl serde::Serialize) -> Result<Self, WireError> {
+    pub fn json(
+        kind: FrameKind,
+        stream: u32,
+        value: &impl serde::Serialize,
+    ) -> Result<Self, WireError> {
         let body = serde_json::to_vec(value).map_err(|error| WireError::body(kind, &error))?;
         if body.len() > BODY_LIMIT {
             return Err(WireError::TooLong { length: body.len() });
@@ -205,7 +209,8 @@ impl Frame {
         if length > BODY_LIMIT {
             return Err(WireError::TooLong { length });
         }
-        let kind = Kind::from_code(header[4]).ok_or(WireError::UnknownKind { code: header[4] })?;
+        let kind =
+            FrameKind::from_code(header[4]).ok_or(WireError::UnknownKind { code: header[4] })?;
         let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         let Some(body) = buffer.get(HEADER_BYTES..HEADER_BYTES + length) else { return Ok(None) };
         Ok(Some((Self { kind, stream, body: body.to_vec() }, HEADER_BYTES + length)))

@@ -20,23 +20,24 @@
 #![warn(missing_docs)]
 
 mod defence;
+pub mod enclosing;
 mod escapes;
+pub mod fingerprint;
 mod frame;
+mod layout;
 mod path;
-mod plan;
-pub mod print;
 mod request;
 mod scan;
-pub mod whole;
 
 pub use defence::Defence;
 pub use frame::{
-    BODY_LIMIT, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, VERSION, WireError, channel, check_hello,
-    hello,
+    BODY_LIMIT, Frame, FrameKind, HELLO_BYTES, INITIAL_CREDIT, VERSION, WireError, channel,
+    check_hello, hello,
+};
+pub use layout::{
+    BindMount, HiddenPaths, IdMap, IdRange, LayoutReport, MAX_LAYOUT_BYTES, Removal, SandboxLayout,
+    UpperLayer,
 };
 pub use path::RawPath;
-pub use plan::{
-    Absent, Bind, IdMap, LayoutReport, PLAN_LIMIT, Range, Removal, SandboxLayout, Upper,
-};
 pub use request::*;
 pub use scan::*;

@@ -16,13 +16,13 @@ impl RawPath {
     }
 
     /// Creates a task's path, relative to the work directory. `./a.py` becomes `a.py`.
-    pub fn of_task(path: &str) -> Self {
+    pub fn from_task_path(path: &str) -> Self {
         Self::from(path.trim_start_matches("./"))
     }
 
     /// Parses a path from `/proc/self/mountinfo`, where blanks, line ends and backslashes are
     /// escaped as three octal digits.
-    pub fn of_mountinfo(text: &[u8]) -> Self {
+    pub fn from_mountinfo(text: &[u8]) -> Self {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
         while let Some((&byte, after)) = rest.split_first() {
@@ -58,13 +58,13 @@ impl RawPath {
     }
 
     /// Returns the path itself if its escaped form is identical, which is the common case.
-    fn plain(&self) -> Option<&str> {
+    fn as_unescaped(&self) -> Option<&str> {
         let plain = self.0.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'%');
         if plain { std::str::from_utf8(&self.0).ok() } else { None }
     }
 
     /// Returns the escaped form.
-    pub fn escaped(&self) -> String {
+    pub fn to_escaped(&self) -> String {
         let mut out = String::new();
         for chunk in self.0.utf8_chunks() {
             for c in chunk.valid().chars() {
@@ -117,15 +117,15 @@ impl From<String> for RawPath {
 
 impl fmt::Display for RawPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.escaped())
+        f.write_str(&self.to_escaped())
     }
 }
 
 impl Serialize for RawPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.plain() {
+        match self.as_unescaped() {
             Some(plain) => serializer.serialize_str(plain),
-            None => serializer.serialize_str(&self.escaped()),
+            None => serializer.serialize_str(&self.to_escaped()),
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     fn path_escape_round_trips_any_bytes() {
         for bytes in [&b"a/b c"[..], b"100%", b"\xff\xfe/\n", "é/漢".as_bytes(), b""] {
             let path = RawPath::new(bytes);
-            assert_eq!(RawPath::parse(&path.escaped()), Some(path));
+            assert_eq!(RawPath::parse(&path.to_escaped()), Some(path));
         }
         assert_eq!(RawPath::parse("%"), None);
         assert_eq!(RawPath::parse("%é1"), None);

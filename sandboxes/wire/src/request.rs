@@ -27,7 +27,7 @@ pub enum Request {
     Write(WriteRequest),
     /// Creates a directory if it does not exist. Sets its permission bits in either case. The reply
     /// is [`Reply::Done`].
-    Folder(FolderRequest),
+    Folder(CreateDirRequest),
     /// Lists the entries of a directory, sorted.
     List {
         /// The directory.
@@ -124,7 +124,7 @@ pub struct WriteRequest {
 
 /// A directory to create.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FolderRequest {
+pub struct CreateDirRequest {
     /// The path. Missing parents are created.
     pub path: RawPath,
     /// Permission bits.
@@ -213,7 +213,7 @@ pub struct LayerRequest {
 
 /// What was written in a container since its creation, according to its engine. Paths are absolute.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Written {
+pub struct ContainerDiff {
     /// Entries that were added or changed.
     pub paths: Vec<RawPath>,
     /// Deleted entries of the image. A directory that exists again was replaced.
@@ -222,7 +222,7 @@ pub struct Written {
 
 /// The differences outside a sandbox's work directory since its agent started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Layer {
+pub struct LayerDiff {
     /// Entries that are new or changed, sorted by path.
     pub changed: Vec<LayerEntry>,
     /// Entries that were removed, sorted by path. A directory that is also in `changed` was
@@ -234,7 +234,7 @@ pub struct Layer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEntry {
     /// The entry. Its path is relative to `/`.
-    pub entry: SnapEntry,
+    pub entry: SnapshotEntry,
     /// Its owner.
     pub uid: u32,
     /// Its group.
@@ -249,7 +249,7 @@ pub type ChangeTime = (i64, u64);
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Reply {
     /// A command ended.
-    Exited(Exited),
+    Exited(CommandExit),
     /// A file was sent completely.
     File {
         /// Size of the whole file in bytes.
@@ -298,7 +298,7 @@ pub enum Reply {
 
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exited {
+pub struct CommandExit {
     /// The exit code, if the command exited by itself.
     pub code: Option<i32>,
     /// The signal that ended it.
@@ -362,7 +362,7 @@ pub struct SnapshotReply {
     /// Changed entries, sorted by path. If they are too large for the reply, they arrive on
     /// `RESULTS` as JSON lines, directory by directory, and this list is empty. If `removed` is too
     /// large as well, it follows as lines with JSON strings.
-    pub changed: Vec<SnapEntry>,
+    pub changed: Vec<SnapshotEntry>,
     /// Removed paths.
     pub removed: Vec<RawPath>,
     /// Directories that were not walked completely. Entries of the last snapshot below them count
@@ -387,7 +387,7 @@ pub struct LayerReply {
 
 /// One entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapEntry {
+pub struct SnapshotEntry {
     /// Path relative to the root.
     pub path: RawPath,
     /// Its type.
@@ -406,7 +406,7 @@ pub struct SnapEntry {
 
 /// The body of an accepted frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accepted {
+pub struct AcceptedConnection {
     /// The listener's port.
     pub port: u16,
 }

@@ -108,13 +108,13 @@ pub struct Finding {
     /// The path inside nested archives, outermost first.
     pub inside: Vec<RawPath>,
     /// What was found.
-    pub what: Found,
+    pub what: FindingKind,
 }
 
 /// The type of a finding, with the matching entry's index in the [`Secrets`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Found {
+pub enum FindingKind {
     /// Lines of the hidden text.
     Text {
         /// Index in [`Secrets::blocks`].

@@ -1,9 +1,9 @@
 //! Fuzzes the readers of a channel with arbitrary bytes (docs/channel.md).
 
-use fuzz::{fuzz, told};
+use fuzz::{assert_error_text, fuzz};
 use proctor_wire::{
-    Accepted, Frame, HELLO_BYTES, Kind, RawPath, Refusal, Reply, Request, WireError, check_hello,
-    print, whole,
+    AcceptedConnection, Frame, FrameKind, HELLO_BYTES, RawPath, Refusal, Reply, Request, WireError,
+    check_hello, enclosing, fingerprint,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -11,11 +11,11 @@ const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds");
 
 #[test]
 fn channel_accepts_or_rejects_any_bytes() {
-    fuzz(format!("{SEEDS}/frames"), |bytes| channel(bytes).map_err(refused).is_ok());
+    fuzz(format!("{SEEDS}/frames"), |bytes| channel(bytes).map_err(check_error_text).is_ok());
 }
 
-fn refused(error: WireError) {
-    told(&error.to_string(), "");
+fn check_error_text(error: WireError) {
+    assert_error_text(&error.to_string(), "");
 }
 
 /// Reads a hello and frames. Each frame must encode to the bytes that it was decoded from.
@@ -29,10 +29,10 @@ fn channel(bytes: &[u8]) -> Result<(), WireError> {
         assert_eq!(frame.encode(), rest[..used]);
         rest = &rest[used..];
         match frame.kind {
-            Kind::Open => body::<Request>(&frame)?,
-            Kind::Reply => body::<Result<Reply, Refusal>>(&frame)?,
-            Kind::Accepted => body::<Accepted>(&frame)?,
-            Kind::Data | Kind::Credit | Kind::End | Kind::Cancel => {}
+            FrameKind::Open => body::<Request>(&frame)?,
+            FrameKind::Reply => body::<Result<Reply, Refusal>>(&frame)?,
+            FrameKind::Accepted => body::<AcceptedConnection>(&frame)?,
+            FrameKind::Data | FrameKind::Credit | FrameKind::End | FrameKind::Cancel => {}
         }
     }
     Ok(())
@@ -52,12 +52,12 @@ fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
 fn fingerprints_and_paths_accept_any_bytes() {
     fuzz(format!("{SEEDS}/lines"), |bytes| {
         for line in bytes.split(|byte| *byte == b'\n') {
-            print::line(line);
+            fingerprint::hash_line(line);
             let path = RawPath::new(line);
-            assert_eq!(RawPath::parse(&path.escaped()), Some(path));
+            assert_eq!(RawPath::parse(&path.to_escaped()), Some(path));
             let _ = RawPath::parse(&String::from_utf8_lossy(line));
-            assert!(whole::repository(line).is_none_or(|folder| line.starts_with(folder)));
-            assert!(line.starts_with(whole::package(line, "p/q/m")));
+            assert!(enclosing::repository_root(line).is_none_or(|folder| line.starts_with(folder)));
+            assert!(line.starts_with(enclosing::package_root(line, "p/q/m")));
         }
         true
     });

@@ -13,7 +13,7 @@ use crate::{
 /// How a snippet is matched against its file. The run record stores the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Matching {
+pub enum MatchMode {
     /// Line by line, byte for byte.
     #[default]
     Exact,
@@ -60,16 +60,16 @@ pub enum Status {
 }
 
 /// The Git mode and bytes at a path, or `None` if nothing exists there.
-pub type Held = Option<(u32, Vec<u8>)>;
+pub type FileState = Option<(u32, Vec<u8>)>;
 
 /// Returns the content of a path before the response is applied.
-pub type Current<'a> = dyn Fn(&str) -> Held + 'a;
+pub type FileLookup<'a> = dyn Fn(&str) -> FileState + 'a;
 
 /// The result of applying a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// The changed files.
-    pub files: BTreeMap<String, Held>,
+    pub files: BTreeMap<String, FileState>,
     /// One report per edit, in response order.
     pub edits: Vec<EditReport>,
 }
@@ -80,16 +80,17 @@ pub struct Applied {
 /// Every snippet is matched against the original file and must occur exactly once. Lines common to
 /// the start or end of both snippets are context. An edit that cannot be applied is skipped and its
 /// report says why.
-pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Applied {
-    let mut work: BTreeMap<String, File> = BTreeMap::new();
-    let mut applied = Applied::default();
+pub fn apply(edits: &[Edit], matching: MatchMode, current: &FileLookup<'_>) -> ApplyOutcome {
+    let mut work: BTreeMap<String, EditedFile> = BTreeMap::new();
+    let mut applied = ApplyOutcome::default();
     for (index, edit) in edits.iter().enumerate() {
-        let path = place(edit.file(), matching, current);
+        let path = resolve_path(edit.file(), matching, current);
         let status = match proctor_patch::check_path(&path.as_str().into()) {
             Err(_) => Status::ForbiddenPath,
             Ok(()) => {
-                let file = work.entry(path.clone()).or_insert_with(|| File::open(current(&path)));
-                file.take(index, edit, matching)
+                let file =
+                    work.entry(path.clone()).or_insert_with(|| EditedFile::new(current(&path)));
+                file.apply_edit(index, edit, matching)
             }
         };
         applied.edits.push(EditReport { file: path, status });
@@ -105,18 +106,18 @@ pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Appli
 }
 
 /// Returns the path that an edit refers to.
-fn place(file: &str, matching: Matching, current: &Current<'_>) -> String {
+fn resolve_path(file: &str, matching: MatchMode, current: &FileLookup<'_>) -> String {
     let stripped = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
     match (matching, stripped) {
-        (Matching::Reference, Some(stripped)) if current(file).is_none() => stripped.to_owned(),
+        (MatchMode::Reference, Some(stripped)) if current(file).is_none() => stripped.to_owned(),
         _ => file.to_owned(),
     }
 }
 
 /// A file and the edits applied to it.
-struct File {
+struct EditedFile {
     /// `None` if the file does not exist.
-    original: Held,
+    original: FileState,
     /// `None` if the file is not text.
     text: Option<Lines>,
     spans: Vec<Span>,
@@ -137,12 +138,12 @@ struct Span {
     index: usize,
 }
 
-impl File {
-    fn open(original: Held) -> Self {
+impl EditedFile {
+    fn new(original: FileState) -> Self {
         let text = match &original {
-            None => Some(Lines::of("")),
+            None => Some(Lines::from_text("")),
             Some((mode, _)) if mode & 0o170_000 != 0o100_000 => None,
-            Some((_, bytes)) => std::str::from_utf8(bytes).ok().map(Lines::of),
+            Some((_, bytes)) => std::str::from_utf8(bytes).ok().map(Lines::from_text),
         };
         Self {
             original,
@@ -156,7 +157,7 @@ impl File {
         }
     }
 
-    fn take(&mut self, index: usize, edit: &Edit, matching: Matching) -> Status {
+    fn apply_edit(&mut self, index: usize, edit: &Edit, matching: MatchMode) -> Status {
         match edit {
             Edit::Delete { .. } if self.original.is_none() => Status::NoFile,
             Edit::Delete { .. } if !self.spans.is_empty() => Status::Overlap,
@@ -178,12 +179,12 @@ impl File {
         index: usize,
         before: &Snippet,
         after: &Snippet,
-        matching: Matching,
+        matching: MatchMode,
     ) -> Status {
         let Some(text) = &self.text else { return Status::NotText };
         let (before, after) = match matching {
-            Matching::Exact => (before.clone(), after.clone()),
-            Matching::Reference => (trimmed(before), trimmed(after)),
+            MatchMode::Exact => (before.clone(), after.clone()),
+            MatchMode::Reference => (trim_blank_lines(before), trim_blank_lines(after)),
         };
         let empty = text.lines.is_empty();
         if before.lines.is_empty() {
@@ -201,8 +202,8 @@ impl File {
         if self.literal.is_some_and(|other| text.crlf && other != literal) {
             return Status::Overlap;
         }
-        let held = if literal { text.clone().literal() } else { text.clone() };
-        let places = places(&held, &before, matching);
+        let held = if literal { text.clone().with_carriage_returns() } else { text.clone() };
+        let places = find_matches(&held, &before, matching);
         let at = match places.as_slice() {
             [] => return Status::NoMatch,
             [at] => *at,
@@ -219,8 +220,8 @@ impl File {
             (false, false) => None,
         };
         let same = |a: &String, b: &String| match matching {
-            Matching::Exact => a == b,
-            Matching::Reference => a.trim_end() == b.trim_end(),
+            MatchMode::Exact => a == b,
+            MatchMode::Reference => a.trim_end() == b.trim_end(),
         };
         let head = before.lines.iter().zip(&after.lines).take_while(|(a, b)| same(a, b)).count();
         let (old, new) = (&before.lines[head..], &after.lines[head..]);
@@ -263,7 +264,7 @@ impl File {
         Status::Applied
     }
 
-    fn finish(self) -> Held {
+    fn finish(self) -> FileState {
         if self.gone {
             return None;
         }
@@ -275,9 +276,9 @@ impl File {
                 Some(mode) => (executable(mode), bytes),
             });
         }
-        let mut text = self.text.unwrap_or_else(|| Lines::of(""));
+        let mut text = self.text.unwrap_or_else(|| Lines::from_text(""));
         if self.literal == Some(true) {
-            text = text.literal();
+            text = text.with_carriage_returns();
         }
         let mut spans = self.spans;
         spans.sort_by_key(|span| (span.start, span.end, span.index));
@@ -291,12 +292,12 @@ impl File {
 }
 
 /// Returns the positions at which a snippet occurs in a file.
-fn places(held: &Lines, snippet: &Snippet, matching: Matching) -> Vec<usize> {
+fn find_matches(held: &Lines, snippet: &Snippet, matching: MatchMode) -> Vec<usize> {
     let lines = &snippet.lines;
     let Some(last) = held.lines.len().checked_sub(lines.len()) else { return Vec::new() };
     let same = |a: &str, b: &str| match matching {
-        Matching::Exact => a == b,
-        Matching::Reference => a.trim_end() == b.trim_end(),
+        MatchMode::Exact => a == b,
+        MatchMode::Reference => a.trim_end() == b.trim_end(),
     };
     let fits = |at: &usize| {
         let slice = &held.lines[*at..*at + lines.len()];
@@ -306,7 +307,7 @@ fn places(held: &Lines, snippet: &Snippet, matching: Matching) -> Vec<usize> {
     (0..=last).filter(fits).collect()
 }
 
-fn trimmed(snippet: &Snippet) -> Snippet {
+fn trim_blank_lines(snippet: &Snippet) -> Snippet {
     let blank = |line: &&String| line.trim().is_empty();
     let head = snippet.lines.iter().take_while(blank).count();
     let tail = snippet.lines[head..].iter().rev().take_while(blank).count();

@@ -18,6 +18,6 @@ mod patch;
 mod probe;
 mod thinking;
 
-pub use apply::{Applied, Current, EditReport, Held, Matching, Status, apply};
-pub use patch::patch_in;
-pub use probe::{Named, name_of, named};
+pub use apply::{ApplyOutcome, EditReport, FileLookup, FileState, MatchMode, Status, apply};
+pub use patch::extract_patch;
+pub use probe::{NamedDefinition, defined_name, parse_named_definitions};

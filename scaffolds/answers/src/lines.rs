@@ -12,7 +12,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         let ended = text.is_empty() || text.ends_with('\n');
         let whole = text.strip_suffix('\n').unwrap_or(text);
         let mut lines: Vec<String> = match text {
@@ -49,7 +49,7 @@ impl Lines {
     }
 
     /// Moves the carriage returns back into the lines.
-    pub(crate) fn literal(mut self) -> Self {
+    pub(crate) fn with_carriage_returns(mut self) -> Self {
         if std::mem::take(&mut self.crlf) {
             let with_end = if self.ended { self.lines.len() } else { self.lines.len() - 1 };
             for line in &mut self.lines[..with_end] {
@@ -80,10 +80,10 @@ mod tests {
             "\r\n",
             "a\r",
         ] {
-            assert_eq!(Lines::of(text).text(), text, "{text:?}");
-            assert_eq!(Lines::of(text).literal().text(), text, "{text:?}");
+            assert_eq!(Lines::from_text(text).text(), text, "{text:?}");
+            assert_eq!(Lines::from_text(text).with_carriage_returns().text(), text, "{text:?}");
         }
-        assert!(Lines::of("a\r\nb").crlf);
-        assert!(!Lines::of("a\r\nb\n").crlf);
+        assert!(Lines::from_text("a\r\nb").crlf);
+        assert!(!Lines::from_text("a\r\nb\n").crlf);
     }
 }

@@ -13,8 +13,8 @@ use crate::thinking;
 ///
 /// Returns `None` if nothing looks like a patch. FEA-Bench's own code instead treats the whole
 /// answer as a patch. It also ends a block at any three backticks, even within an added line.
-pub fn patch_in(answer: &str) -> Option<String> {
-    let answer = thinking::without(answer);
+pub fn extract_patch(answer: &str) -> Option<String> {
+    let answer = thinking::strip_thinking(answer);
     let lines: Vec<&str> = answer.split('\n').collect();
     let element = |name: &str| {
         let (open, close) = (format!("<{name}>"), format!("</{name}>"));
@@ -22,36 +22,36 @@ pub fn patch_in(answer: &str) -> Option<String> {
         let first = lines[start].trim_start().strip_prefix(&open).unwrap_or_default();
         let rest = &lines[start + 1..];
         let end = rest.iter().position(|line| line.starts_with(&close)).unwrap_or(rest.len());
-        Some(inside(first, &rest[..end]))
+        Some(join_lines(first, &rest[..end]))
     };
-    let blocks = || fenced(&lines);
+    let blocks = || fenced_blocks(&lines);
     let marked = || blocks().into_iter().find(|(mark, _)| matches!(*mark, "patch" | "diff"));
-    let likely = || blocks().into_iter().find(|(_, text)| looks(text));
+    let likely = || blocks().into_iter().find(|(_, text)| looks_like_patch(text));
     let found = ["patch", "diff"]
         .iter()
         .find_map(|name| element(name))
         // The element may contain an example block or a code fence.
         .map(|text| {
             let inner: Vec<&str> = text.split('\n').collect();
-            fenced(&inner)
+            fenced_blocks(&inner)
                 .into_iter()
                 .map(|(_, text)| text)
-                .find(|text| looks(text))
+                .find(|text| looks_like_patch(text))
                 .unwrap_or(text)
         })
         .or_else(|| marked().or_else(likely).map(|(_, text)| text))
         .or_else(|| {
-            let start = lines.iter().position(|line| begins(line))?;
+            let start = lines.iter().position(|line| is_file_header(line))?;
             Some(lines[start..].join("\n"))
         })?;
     let found = found.trim_start_matches(['\n', '\r']);
-    looks(found).then(|| match found.ends_with('\n') {
+    looks_like_patch(found).then(|| match found.ends_with('\n') {
         true => found.to_owned(),
         false => format!("{found}\n"),
     })
 }
 
-fn inside(first: &str, rest: &[&str]) -> String {
+fn join_lines(first: &str, rest: &[&str]) -> String {
     let mut all = vec![first];
     all.extend_from_slice(rest);
     all.join("\n")
@@ -59,7 +59,7 @@ fn inside(first: &str, rest: &[&str]) -> String {
 
 /// Returns the info string and text of each fenced block. A fence must start its line; patch lines
 /// never match because they start with a sign.
-fn fenced<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
+fn fenced_blocks<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
     let mut out = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;
     for line in lines {
@@ -74,23 +74,23 @@ fn fenced<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
     out.into_iter().map(|(mark, text)| (mark, text.join("\n") + "\n")).collect()
 }
 
-fn begins(line: &str) -> bool {
+fn is_file_header(line: &str) -> bool {
     line.starts_with("diff --git ") || line.starts_with("--- ")
 }
 
-fn looks(text: &str) -> bool {
+fn looks_like_patch(text: &str) -> bool {
     let mut lines = text.split('\n');
-    lines.any(begins) && (text.contains("\n+++ ") || text.contains("diff --git "))
+    lines.any(is_file_header) && (text.contains("\n+++ ") || text.contains("diff --git "))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::patch_in;
+    use super::extract_patch;
 
     const PATCH: &str = "--- a/x.md\n+++ b/x.md\n@@ -1 +1,2 @@\n a\n+```\n";
 
     #[test]
-    fn patch_in_finds_patches_in_elements_fences_and_plain_text() {
+    fn patch_is_found_in_elements_fences_and_plain_text() {
         let dresses = [
             PATCH.to_owned(),
             format!("<patch>\n{PATCH}</patch>"),
@@ -102,14 +102,14 @@ mod tests {
             PATCH.trim_end().to_owned(),
         ];
         for answer in dresses {
-            assert_eq!(patch_in(&answer).as_deref(), Some(PATCH), "{answer}");
+            assert_eq!(extract_patch(&answer).as_deref(), Some(PATCH), "{answer}");
         }
     }
 
     #[test]
-    fn patch_in_returns_none_without_a_patch() {
+    fn extract_patch_returns_none_without_a_patch() {
         for answer in ["", "I cannot.", "```python\nx\n```", "<patch></patch>"] {
-            assert_eq!(patch_in(answer), None, "{answer}");
+            assert_eq!(extract_patch(answer), None, "{answer}");
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::thinking;
 
 /// A file and the signature of a new definition in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedDefinition {
     /// Path relative to the repository root.
     pub file: String,
     /// The signature, starting with `def` or `class`; empty if the answer has none.
@@ -12,14 +12,14 @@ pub struct Named {
 }
 
 /// Parses each `FILE: ...` line of an answer together with the `SIGNATURE: ...` line after it.
-pub fn named(answer: &str) -> Vec<Named> {
-    let mut out: Vec<Named> = Vec::new();
-    for line in thinking::without(answer).lines() {
+pub fn parse_named_definitions(answer: &str) -> Vec<NamedDefinition> {
+    let mut out: Vec<NamedDefinition> = Vec::new();
+    for line in thinking::strip_thinking(answer).lines() {
         let line = line.trim().trim_matches('`');
         let value = |key: &str| line.strip_prefix(key).map(|rest| rest.trim().trim_matches('`'));
         if let Some(file) = value("FILE:") {
             let file = file.strip_prefix("./").unwrap_or(file);
-            out.push(Named { file: file.to_owned(), signature: String::new() });
+            out.push(NamedDefinition { file: file.to_owned(), signature: String::new() });
         } else if let (Some(signature), Some(last)) = (value("SIGNATURE:"), out.last_mut())
             && last.signature.is_empty()
         {
@@ -29,21 +29,21 @@ pub fn named(answer: &str) -> Vec<Named> {
     out
 }
 
-impl Named {
+impl NamedDefinition {
     /// Returns whether this names the same definition, ignoring white space, a final colon and the
     /// spacing of annotations.
-    pub fn is(&self, file: &str, signature: &str) -> bool {
-        self.file == file && plain(&self.signature) == plain(signature)
+    pub fn matches(&self, file: &str, signature: &str) -> bool {
+        self.file == file && normalize_signature(&self.signature) == normalize_signature(signature)
     }
 
     /// Returns the name that the signature defines.
     pub fn name(&self) -> Option<&str> {
-        name_of(&self.signature)
+        defined_name(&self.signature)
     }
 }
 
 /// Returns the name defined by a line such as `def f(...)` or `class C`.
-pub fn name_of(signature: &str) -> Option<&str> {
+pub fn defined_name(signature: &str) -> Option<&str> {
     let rest = signature.trim_start();
     let rest = rest.strip_prefix("async ").unwrap_or(rest).trim_start();
     let rest = rest.strip_prefix("def ").or_else(|| rest.strip_prefix("class "))?.trim_start();
@@ -51,7 +51,7 @@ pub fn name_of(signature: &str) -> Option<&str> {
     (end > 0).then(|| &rest[..end])
 }
 
-fn plain(signature: &str) -> String {
+fn normalize_signature(signature: &str) -> String {
     let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
     // A trailing comma in the parameter list has no meaning.
     text.trim_end_matches(':').replace(",)", ")")
@@ -62,15 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_pairs_files_with_signatures() {
-        let said = named(
+    fn probe_answer_pairs_files_with_signatures() {
+        let said = parse_named_definitions(
             "I think:\nFILE: `./p/a.py`\nSIGNATURE: def f( a, *, b: int=1 ) -> dict:\nFILE: p/b.py\n",
         );
         assert_eq!(said.len(), 2);
-        assert!(said[0].is("p/a.py", "def f(a, *, b: int = 1,) -> dict:"));
-        assert!(!said[0].is("p/b.py", "def f(a, *, b: int = 1) -> dict:"));
+        assert!(said[0].matches("p/a.py", "def f(a, *, b: int = 1,) -> dict:"));
+        assert!(!said[0].matches("p/b.py", "def f(a, *, b: int = 1) -> dict:"));
         assert_eq!((said[0].name(), said[1].name()), (Some("f"), None));
-        assert_eq!(name_of("class C(Base):"), Some("C"));
-        assert_eq!(name_of("async def g():"), Some("g"));
+        assert_eq!(defined_name("class C(Base):"), Some("C"));
+        assert_eq!(defined_name("async def g():"), Some("g"));
     }
 }

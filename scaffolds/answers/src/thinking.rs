@@ -2,7 +2,7 @@
 
 /// Returns the answer after a leading `<think>` block. Returns an empty answer if the block is not
 /// closed: the response was cut off while reasoning.
-pub(crate) fn without(answer: &str) -> &str {
+pub(crate) fn strip_thinking(answer: &str) -> &str {
     match answer.trim_start().strip_prefix("<think>") {
         None => answer,
         Some(rest) => rest.split_once("</think>").map_or("", |(_, after)| after),
@@ -11,12 +11,12 @@ pub(crate) fn without(answer: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::without;
+    use super::strip_thinking;
 
     #[test]
-    fn without_removes_only_a_leading_think_block() {
-        assert_eq!(without("\n<think>draft</think>\nanswer"), "\nanswer");
-        assert_eq!(without("<think>cut"), "");
-        assert_eq!(without("a <think>b</think>"), "a <think>b</think>");
+    fn strip_thinking_removes_only_a_leading_block() {
+        assert_eq!(strip_thinking("\n<think>draft</think>\nanswer"), "\nanswer");
+        assert_eq!(strip_thinking("<think>cut"), "");
+        assert_eq!(strip_thinking("a <think>b</think>"), "a <think>b</think>");
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //! use async_trait::async_trait;
 //! use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
-//! use proctor_types::{Ask, Message};
+//! use proctor_types::{ModelRequest, Message};
 //! use serde_json::{Value, json};
 //!
 //! struct OneAnswer;
@@ -32,7 +32,7 @@
 //!     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
 //!         let statement = session.brief().statement.clone();
 //!         let messages = vec![Message::User { content: statement }];
-//!         session.ask(&Ask { messages, tools: Vec::new() }).await?;
+//!         session.ask(&ModelRequest { messages, tools: Vec::new() }).await?;
 //!         Ok(Finish::Submitted)
 //!     }
 //! }
@@ -51,11 +51,11 @@ mod session;
 mod source;
 mod template;
 
-pub use limits::Limits;
-pub use material::{Gold, GoldFile, Material, StartTree};
-pub use overlay::{Overlay, WrongPrompts};
+pub use limits::AnnouncedLimits;
+pub use material::{Gold, GoldFile, InitialTree, Material};
+pub use overlay::{Overlay, PromptFolderError};
 pub use proctor_types::Traffic;
-pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, WrongSetting};
-pub use session::{Brief, Edited, ForkBrief, ModelEndpoint, Session, Stop, ToolDone};
-pub use source::{Say, ScaffoldSource, Scaffolds, SourceError};
+pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, SettingError};
+pub use session::{Brief, FileEdit, FinishedToolCall, ForkBrief, ModelEndpoint, Session, Stop};
+pub use source::{ProgressSink, ScaffoldSource, Scaffolds, SourceError};
 pub use template::{template_environment, template_error};

@@ -4,7 +4,7 @@ use serde::Serialize;
 /// The announced limits, as prompt templates name them. Units are counts, US dollars and seconds.
 /// Unset limits are present as none, because templates reject undefined names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Limits {
+pub struct AnnouncedLimits {
     steps: Option<u64>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -16,9 +16,9 @@ pub struct Limits {
     tool_seconds: Option<f64>,
 }
 
-impl Limits {
+impl AnnouncedLimits {
     /// Returns `None` if nothing is limited. An empty list of limits would mislead the model.
-    pub fn of(budget: &Budget) -> Option<Self> {
+    pub fn from_budget(budget: &Budget) -> Option<Self> {
         let limits = Self {
             // Both limit the main agent, and only the main agent reads them: sub-agents receive no
             // limits.

@@ -42,7 +42,7 @@ pub struct GoldFile {
 }
 
 /// The work directory as it was when the trial started.
-pub trait StartTree: Send + Sync {
+pub trait InitialTree: Send + Sync {
     /// Returns a digest that identifies the content.
     fn digest(&self) -> &str;
 

@@ -2,7 +2,7 @@
 
 use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use proctor_types::{
-    Ask, Budget, BudgetEnding, BudgetKind, Disclosure, Fault, Layer, Message, Spent,
+    Budget, BudgetEnding, BudgetKind, Disclosure, Fault, Layer, Message, ModelRequest, Spending,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -48,27 +48,32 @@ pub struct TimeLeft {
 ///
 /// # Errors
 /// Returns an error if the template cannot be rendered.
-pub fn count_down(ask: Ask, budget: &Budget, spent: &Spent, time: TimeLeft) -> Result<Ask, Fault> {
-    let left = left(budget, spent, time);
+pub fn add_countdown_notice(
+    ask: ModelRequest,
+    budget: &Budget,
+    spent: &Spending,
+    time: TimeLeft,
+) -> Result<ModelRequest, Fault> {
+    let left = remaining_limits(budget, spent, time);
     if left.is_empty() {
         return Ok(ask);
     }
     let notice = render(COUNTDOWN, json!({ "left": left }))?;
-    Ok(with(ask, &notice))
+    Ok(append_notice(ask, &notice))
 }
 
 /// Returns the request for the final response after the limit is reached.
 ///
 /// # Errors
 /// Returns an error if the template cannot be rendered.
-pub fn last_words(ask: Ask, kind: BudgetKind) -> Result<Ask, Fault> {
+pub fn add_grace_notice(ask: ModelRequest, kind: BudgetKind) -> Result<ModelRequest, Fault> {
     let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
-    Ok(with(ask, &notice))
+    Ok(append_notice(ask, &notice))
 }
 
 /// Appends the notice to the last message instead of adding a message: some endpoints reject two
 /// consecutive messages with the same role.
-fn with(mut ask: Ask, notice: &str) -> Ask {
+fn append_notice(mut ask: ModelRequest, notice: &str) -> ModelRequest {
     if let Some(last) = ask.messages.last_mut() {
         let (Message::System { content }
         | Message::User { content }
@@ -81,7 +86,7 @@ fn with(mut ask: Ask, notice: &str) -> Ask {
     ask
 }
 
-fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<RemainingLimit> {
+fn remaining_limits(budget: &Budget, spent: &Spending, time: TimeLeft) -> Vec<RemainingLimit> {
     let count = |limit: Option<u64>, spent: u64, kind| {
         let limit = limit?;
         let left = limit.saturating_sub(spent).to_string();
@@ -141,50 +146,62 @@ fn render(template: &str, with: Value) -> Result<String, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Ask, Budget, BudgetKind, Message, Spent};
+    use proctor_types::{Budget, BudgetKind, Message, ModelRequest, Spending};
 
-    use super::{TimeLeft, count_down, last_words};
+    use super::{TimeLeft, add_countdown_notice, add_grace_notice};
 
-    fn said(ask: &Ask) -> &str {
+    fn last_message_content(ask: &ModelRequest) -> &str {
         match ask.messages.last() {
             Some(Message::Tool { content, .. }) => content,
             other => panic!("{other:?}"),
         }
     }
 
-    fn ask() -> Ask {
+    fn sample_ask() -> ModelRequest {
         let last = Message::Tool { call_id: "c".into(), content: "ok".into() };
-        Ask { messages: vec![Message::System { content: "s".into() }, last], tools: Vec::new() }
+        ModelRequest {
+            messages: vec![Message::System { content: "s".into() }, last],
+            tools: Vec::new(),
+        }
     }
 
     #[test]
-    fn count_down_appends_remaining_limits_to_the_last_message() {
+    fn countdown_notice_is_appended_to_the_last_message() {
         let budget = Budget {
             steps: Some(50),
             cost_usd: Some(2.0),
             tool_seconds: Some(60.0),
             ..Budget::default()
         };
-        let spent = Spent { steps: 12, cost_usd: 0.5, ..Spent::default() };
+        let spent = Spending { steps: 12, cost_usd: 0.5, ..Spending::default() };
         let time = TimeLeft { tools: Some(12.4), ..TimeLeft::default() };
-        let told = count_down(ask(), &budget, &spent, time).expect("a sound template");
+        let told =
+            add_countdown_notice(sample_ask(), &budget, &spent, time).expect("a sound template");
         assert_eq!(
-            said(&told),
+            last_message_content(&told),
             "ok\n\n[What is left: 38 of 50 answers, 1.50 of 2.00 US dollars, 12 of 60 seconds in \
              tools. The files as they are when a limit is reached are judged.]"
         );
-        assert_eq!(told.messages[0], ask().messages[0]);
+        assert_eq!(told.messages[0], sample_ask().messages[0]);
     }
 
     #[test]
-    fn count_down_without_limits_changes_nothing() {
-        let told = count_down(ask(), &Budget::default(), &Spent::default(), TimeLeft::default());
-        assert_eq!(told.expect("nothing to render"), ask());
+    fn countdown_notice_is_omitted_without_limits() {
+        let told = add_countdown_notice(
+            sample_ask(),
+            &Budget::default(),
+            &Spending::default(),
+            TimeLeft::default(),
+        );
+        assert_eq!(told.expect("nothing to render"), sample_ask());
     }
 
     #[test]
-    fn last_words_name_the_limit_that_was_reached() {
-        let told = last_words(ask(), BudgetKind::Steps).expect("a sound template");
-        assert!(said(&told).starts_with("ok\n\n[The limit on answers is reached."), "{told:?}");
+    fn grace_notice_names_the_limit_that_was_reached() {
+        let told = add_grace_notice(sample_ask(), BudgetKind::Steps).expect("a sound template");
+        assert!(
+            last_message_content(&told).starts_with("ok\n\n[The limit on answers is reached."),
+            "{told:?}"
+        );
     }
 }

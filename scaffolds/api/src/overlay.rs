@@ -12,14 +12,14 @@ const FOLDERS: [&str; 3] = ["bash", "external", "tools"];
 
 /// An error about an unusable prompt folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrongPrompts {
+pub struct PromptFolderError {
     /// What is wrong and in which file.
     pub what: String,
     /// How to fix it.
     pub hint: String,
 }
 
-impl WrongPrompts {
+impl PromptFolderError {
     /// Creates an error from a description and a fix.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hint: hint.into() }
@@ -39,7 +39,7 @@ impl Overlay {
     /// # Errors
     /// Returns an error if a name matches none of the scaffold's files, a file cannot be read, or
     /// the folder has no prompt for the scaffold.
-    pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, WrongPrompts> {
+    pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, PromptFolderError> {
         let mut overlay = Self::default();
         let one = match known {
             [(folder, files)] => Some((*folder, files)),
@@ -52,9 +52,9 @@ impl Overlay {
                         "{}: prompt files belong in the folder of their scaffold",
                         path.display()
                     );
-                    return Err(WrongPrompts::new(
+                    return Err(PromptFolderError::new(
                         what,
-                        format!("move it into {}", folders(known)),
+                        format!("move it into {}", format_folders(known)),
                     ));
                 };
                 overlay.add(folder, files, &name, &path)?;
@@ -65,7 +65,7 @@ impl Overlay {
                     continue;
                 }
                 let what = format!("{}: no scaffold has prompts with this name", path.display());
-                return Err(WrongPrompts::new(what, near(&name, &FOLDERS)));
+                return Err(PromptFolderError::new(what, suggest_name(&name, &FOLDERS)));
             };
             for (name, path) in entries(&path)? {
                 overlay.add(folder, files, &name, &path)?;
@@ -73,10 +73,11 @@ impl Overlay {
         }
         match overlay.texts.is_empty() {
             true => {
-                let what = format!("{} has no prompt file for {}", dir.display(), folders(known));
+                let what =
+                    format!("{} has no prompt file for {}", dir.display(), format_folders(known));
                 let files = known.iter().flat_map(|(_, files)| files).copied();
                 let files = files.collect::<Vec<_>>().join(", ");
-                Err(WrongPrompts::new(what, format!("files: {files}")))
+                Err(PromptFolderError::new(what, format!("files: {files}")))
             }
             false => Ok(overlay),
         }
@@ -84,7 +85,7 @@ impl Overlay {
 
     /// Adds a text from a run record.
     #[must_use]
-    pub fn with(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
+    pub fn with_text(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
         self.texts.insert((folder.to_owned(), file.to_owned()), text.into());
         self
     }
@@ -100,20 +101,20 @@ impl Overlay {
         files: &[&str],
         name: &str,
         path: &Path,
-    ) -> Result<(), WrongPrompts> {
+    ) -> Result<(), PromptFolderError> {
         if !files.contains(&name) {
             let what = format!("{}: `{folder}` has no such file", path.display());
-            return Err(WrongPrompts::new(what, near(name, files)));
+            return Err(PromptFolderError::new(what, suggest_name(name, files)));
         }
         let text = fs::read_to_string(path).map_err(|error| {
             let what = format!("{}: {error}", path.display());
-            WrongPrompts::new(what, "prompts must be UTF-8 text")
+            PromptFolderError::new(what, "prompts must be UTF-8 text")
         })?;
         let key = (folder.to_owned(), name.to_owned());
         if self.texts.insert(key, text).is_some() {
             let what = format!("{}: duplicate prompt file for `{folder}`", path.display());
             let hint = format!("keep it either at the top level or in `{folder}`");
-            return Err(WrongPrompts::new(what, hint));
+            return Err(PromptFolderError::new(what, hint));
         }
         Ok(())
     }
@@ -121,10 +122,10 @@ impl Overlay {
 
 /// Returns names and paths, sorted. Skips names that start with a dot, such as editor files or
 /// `.git`.
-fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, WrongPrompts> {
+fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, PromptFolderError> {
     let wrong = |error: std::io::Error| {
         let what = format!("{}: {error}", dir.display());
-        WrongPrompts::new(what, "pass a folder of prompts (docs/prompts.md)")
+        PromptFolderError::new(what, "pass a folder of prompts (docs/prompts.md)")
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(wrong)? {
@@ -138,12 +139,12 @@ fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, WrongPrompts> {
     Ok(found)
 }
 
-fn folders(known: &[(&str, Vec<&str>)]) -> String {
+fn format_folders(known: &[(&str, Vec<&str>)]) -> String {
     let folders = known.iter().map(|(folder, _)| format!("`{folder}`"));
     folders.collect::<Vec<_>>().join(" or ")
 }
 
-fn near(wrong: &str, known: &[&str]) -> String {
+fn suggest_name(wrong: &str, known: &[&str]) -> String {
     // The file extension may be omitted or wrong: `task.md` and `task.j2` mean `task.md.j2`.
     let stem = wrong.split('.').next().unwrap_or(wrong);
     let likeness = |name: &str| {

@@ -5,7 +5,7 @@ use proctor_sandbox_api::Mount;
 use proctor_types::{ExitCause, SandboxSpec};
 use serde_json::{Map, Value};
 
-use crate::{Session, Stop, WrongPrompts};
+use crate::{PromptFolderError, Session, Stop};
 
 /// How a scaffold ended its loop on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct OwnSandbox {
 
 /// An invalid key of `[arms.settings]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrongSetting {
+pub struct SettingError {
     /// The key.
     pub key: String,
     /// What is wrong with the value.
@@ -52,7 +52,7 @@ pub struct WrongSetting {
     pub hint: String,
 }
 
-impl WrongSetting {
+impl SettingError {
     /// Creates an error about a key, with its fix.
     pub fn new(key: &str, what: String, hint: &str) -> Self {
         Self { key: key.to_owned(), what, hint: hint.to_owned() }
@@ -83,10 +83,13 @@ pub trait Scaffold: Send + Sync {
     ///
     /// # Errors
     /// Returns an error for an unknown key or a value of the wrong type.
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         match given.keys().next() {
             None => Ok(Map::new()),
-            Some(key) => Err(WrongSetting {
+            Some(key) => Err(SettingError {
                 key: key.clone(),
                 what: format!("the scaffold `{}` has no settings", self.name()),
                 hint: "remove the key".into(),
@@ -99,9 +102,9 @@ pub trait Scaffold: Send + Sync {
     ///
     /// # Errors
     /// Returns an error if the scaffold has no prompts or the folder cannot be used.
-    fn prompted(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+    fn with_prompts(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
         let what = format!("the scaffold `{}` has no prompts", self.name());
-        Err(WrongPrompts::new(what, "remove the key"))
+        Err(PromptFolderError::new(what, "remove the key"))
     }
 
     /// Returns whether an arm with this scaffold must name a model.
@@ -123,7 +126,7 @@ pub trait Scaffold: Send + Sync {
     /// form used in manifests (docs/gateway.md). For a scaffold whose client runs in a sandbox and
     /// calls the model over HTTP. Without rules, no model endpoint is started. The endpoint listens
     /// in [`Scaffold::own_sandbox`] if there is one, otherwise in the task's sandbox. `settings`
-    /// are the arm's, as returned by [`Scaffold::settings`].
+    /// are the arm's, as returned by [`Scaffold::resolve_settings`].
     fn model_endpoint(&self, _settings: &Map<String, Value>) -> Option<Value> {
         None
     }
@@ -134,7 +137,7 @@ pub trait Scaffold: Send + Sync {
     }
 
     /// Returns the sandbox of a user's program that implements the loop. It is separate from the
-    /// task's. `settings` are the arm's, as returned by [`Scaffold::settings`].
+    /// task's. `settings` are the arm's, as returned by [`Scaffold::resolve_settings`].
     ///
     /// # Errors
     /// Returns why the sandbox is unavailable, with a hint.
@@ -145,22 +148,22 @@ pub trait Scaffold: Send + Sync {
         Ok(None)
     }
 
-    /// Returns how long the client in the sandbox may take to exit after [`Session::ending`]
+    /// Returns how long the client in the sandbox may take to exit after [`Session::wait_for_end`]
     /// resolves. If `None`, the loop is dropped immediately.
-    fn leave_time(&self) -> Option<Duration> {
+    fn exit_timeout(&self) -> Option<Duration> {
         None
     }
 
     /// Returns whether trials can be resumed from their record. This requires a loop on the host
     /// that repeats its actions when it receives the recorded responses and the results of
-    /// [`Session::recalled`].
-    fn goes_on(&self) -> bool {
+    /// [`Session::recorded_result`].
+    fn is_resumable(&self) -> bool {
         false
     }
 
     /// Returns the reason and a hint if the scaffold cannot act as this sandbox user. `None` as the
     /// user means the sandbox's default.
-    fn refuses_user(&self, _user: Option<&str>) -> Option<(String, String)> {
+    fn unsupported_user_reason(&self, _user: Option<&str>) -> Option<(String, String)> {
         None
     }
 

@@ -3,11 +3,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{
-    Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Layer, Message, TokenizerFile, Traffic,
+    Budget, BudgetKind, BudgetScope, Fault, Layer, Message, ModelRequest, ModelResponse,
+    TokenizerFile, Traffic,
 };
 use serde_json::{Map, Value};
 
-use crate::{Material, StartTree};
+use crate::{InitialTree, Material};
 
 /// What the scaffold may know about its task. Never contains hidden tests, the gold patch or a
 /// mask, except for the fields reserved for `gold`.
@@ -48,7 +49,7 @@ pub struct Brief {
     pub material: Option<Material>,
     /// The tokenizer file for the model, if the arm names one.
     pub tokenizer: Option<TokenizerFile>,
-    /// The arm's settings, as returned by [`Scaffold::settings`](crate::Scaffold::settings).
+    /// The arm's settings, as returned by [`Scaffold::resolve_settings`](crate::Scaffold::resolve_settings).
     pub settings: Map<String, Value>,
     /// Set if the trial was forked from another one.
     pub fork: Option<ForkBrief>,
@@ -95,7 +96,7 @@ impl From<Fault> for Stop {
 
 /// A finished tool call to record.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ToolDone {
+pub struct FinishedToolCall {
     /// The id from the model's call.
     pub call_id: String,
     /// The tool's name.
@@ -111,12 +112,12 @@ pub struct ToolDone {
     /// The arguments could not be parsed. Counted in the outcome.
     pub malformed: bool,
     /// The edit made by a tool that supports undo.
-    pub edited: Option<Edited>,
+    pub edited: Option<FileEdit>,
 }
 
 /// One edit of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct FileEdit {
     /// Path relative to the root of the sandbox.
     pub path: String,
     /// The content before the edit. `None` if the file did not exist.
@@ -133,7 +134,7 @@ pub trait Session: Send {
 
     /// Returns the sandbox to act in. Its methods return a sandbox error only if the sandbox itself
     /// is broken; a failed command is a normal result.
-    fn handle(&self) -> &Arc<SandboxHandle>;
+    fn sandbox(&self) -> &Arc<SandboxHandle>;
 
     /// Returns the sandbox from [`Scaffold::own_sandbox`](crate::Scaffold::own_sandbox), if the
     /// scaffold requested one.
@@ -143,21 +144,25 @@ pub trait Session: Send {
 
     /// Ends the previous step (takes its snapshot and checks the limits), then calls the model.
     /// Each `Ok` starts one step.
-    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop>;
+    async fn ask(&mut self, ask: &ModelRequest) -> Result<ModelResponse, Stop>;
 
     /// Returns the recorded result of this call if the trial was resumed and the result was kept.
     /// Such a call must be neither run nor recorded again. Call this before
-    /// [`Session::tool_called`].
+    /// [`Session::record_tool_call`].
     ///
     /// # Errors
     /// Returns an error if the record has a different call at this position.
-    async fn recalled(&mut self, _call_id: &str, _name: &str) -> Result<Option<ToolDone>, Stop> {
+    async fn recorded_result(
+        &mut self,
+        _call_id: &str,
+        _name: &str,
+    ) -> Result<Option<FinishedToolCall>, Stop> {
         Ok(None)
     }
 
     /// Records a call. Must be awaited before the tool has any effect, so that the record comes
     /// first.
-    async fn tool_called(
+    async fn record_tool_call(
         &mut self,
         call_id: &str,
         name: &str,
@@ -165,17 +170,17 @@ pub trait Session: Send {
     ) -> Result<(), Stop>;
 
     /// Records a call's result. Must be called exactly once per call.
-    async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop>;
+    async fn record_tool_result(&mut self, done: FinishedToolCall) -> Result<(), Stop>;
 
     /// Resolves when the trial cannot continue because of a limit, a fault or a rejected request.
     /// The scaffold then stops its client in the sandbox. How the client exits no longer matters.
-    async fn ending(&mut self);
+    async fn wait_for_end(&mut self);
 
     /// Returns the traffic of the model endpoint, if the scaffold requested one.
     fn traffic(&self) -> Traffic;
 
     /// Stores a file as evidence beside the trajectory. `name` is a relative path.
-    async fn keep(&mut self, name: &str, content: &[u8]) -> Result<(), Stop>;
+    async fn store_evidence(&mut self, name: &str, content: &[u8]) -> Result<(), Stop>;
 
     /// Records information that no other event contains.
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;
@@ -192,7 +197,7 @@ pub trait Session: Send {
 
     /// Returns the work directory at the trial's start, read from the record instead of the
     /// sandbox.
-    async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
+    async fn initial_tree(&mut self) -> Result<Arc<dyn InitialTree>, Stop> {
         Err(Fault::new(Layer::Setup, "this session has no initial tree").into())
     }
 
@@ -212,5 +217,5 @@ pub trait Session: Send {
     /// Returns whether a conversation certainly exceeds the context window. `counted` is the
     /// endpoint's own token count of one part, `estimated` is our count of the rest, which may be
     /// wrong. In doubt this returns false and the endpoint decides.
-    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool;
+    fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool;
 }

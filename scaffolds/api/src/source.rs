@@ -14,7 +14,7 @@ use crate::Scaffold;
 pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 
 /// Receives progress messages for the user.
-pub type Say<'a> = &'a (dyn Fn(String) + Send + Sync);
+pub type ProgressSink<'a> = &'a (dyn Fn(String) + Send + Sync);
 
 /// Why a scaffold cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,36 +39,40 @@ pub trait ScaffoldSource {
     fn names(&self) -> &[&'static str];
 
     /// Returns whether a scaffold's loop is a user's program in its own sandbox.
-    fn is_host(&self, name: &str) -> bool;
+    fn is_host_scaffold(&self, name: &str) -> bool;
 
     /// Returns the scaffold for a name or a manifest file, with its programs if they are built.
     /// Returns `None` if no scaffold has the name.
     ///
     /// # Errors
     /// Returns an error if the scaffold exists but cannot be used.
-    fn named(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError>;
+    fn find_scaffold(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError>;
 
     /// Returns the scaffolds of planned arms, without bundles. Command-line agents have the version
     /// recorded in the plan.
     ///
     /// # Errors
     /// Returns an error if a recorded scaffold cannot be read.
-    fn of_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError>;
+    fn scaffolds_for_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError>;
 
     /// Builds whatever is missing for these scaffolds. Returns whether anything was built, because
     /// the build may be a factor of arms.
     ///
     /// # Errors
     /// Returns an error if a scaffold cannot be used or its programs cannot be built.
-    async fn build(&self, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError>;
+    async fn build(
+        &self,
+        names: &BTreeSet<&str>,
+        say: ProgressSink<'_>,
+    ) -> Result<bool, SourceError>;
 
-    /// Like [`Self::of_arms`], with bundles. Missing bundles are built.
+    /// Like [`Self::scaffolds_for_arms`], with bundles. Missing bundles are built.
     ///
     /// # Errors
     /// Returns an error if a bundle or program differs from the plan or cannot be built.
-    async fn with_bundles(
+    async fn scaffolds_with_bundles(
         &self,
         record: &RunRecord,
-        say: Say<'_>,
+        say: ProgressSink<'_>,
     ) -> Result<Scaffolds, SourceError>;
 }

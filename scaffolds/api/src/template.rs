@@ -40,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    fn wrong(template: &str) -> String {
+    fn render_error(template: &str) -> String {
         let templates = template_environment(true).unwrap();
         let with = minijinja::value::Serde(json!({ "prompt": "p", "settings": {} }));
         template_error(&templates.render_str(template, with).unwrap_err())
@@ -54,7 +54,7 @@ mod tests {
             ("{{ prompt | shout }}", 1, "shout"),
             ("{% if prompt %}", 1, "end of input"),
         ] {
-            let told = wrong(template);
+            let told = render_error(template);
             assert!(told.starts_with(&format!("line {line}: ")), "{told}");
             assert!(told.contains(says) && !told.contains('\n'), "{told}");
             assert!(!told.contains("<string>"), "{told}");

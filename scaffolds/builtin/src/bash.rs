@@ -15,7 +15,9 @@
 use std::{path::Path, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, ToolDone, WrongPrompts};
+use proctor_scaffold_api::{
+    Finish, FinishedToolCall, Overlay, PromptFolderError, Scaffold, Session, Stop,
+};
 use proctor_types::ExitCause;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,9 +27,9 @@ mod grammar;
 use crate::{
     PromptError,
     command::{ShellSettings, run_line},
+    conversation::{Conversation, is_paused, is_truncated},
     prompts::Prompts,
-    talk::{Talk, is_paused, was_cut},
-    tools::{Called, Output, SUBMIT, ToolContext, ToolError},
+    tools::{Output, SUBMIT, ToolCallResult, ToolContext, ToolError},
 };
 use grammar::{Action, parse};
 
@@ -66,28 +68,28 @@ impl Bash {
         session: &mut dyn Session,
         call_id: &str,
         line: &str,
-    ) -> Result<Called, Stop> {
-        if let Some(done) = session.recalled(call_id, BASH).await? {
+    ) -> Result<ToolCallResult, Stop> {
+        if let Some(done) = session.recorded_result(call_id, BASH).await? {
             let (shown, exit_status) = (done.shown, done.exit_status);
-            return Ok(Called { shown, exit_status, submitted: false });
+            return Ok(ToolCallResult { shown, exit_status, submitted: false });
         }
-        session.tool_called(call_id, BASH, json!({ "command": line })).await?;
-        let context = ToolContext::of(session);
+        session.record_tool_call(call_id, BASH, json!({ "command": line })).await?;
+        let context = ToolContext::from_session(session);
         let start = Instant::now();
         let shell = self.settings.shell;
         let done = run_line(&context, &self.prompts, shell, line, context.command_limit).await;
         let output = match done {
             Ok(output) => output,
-            Err(ToolError::Tell(text) | ToolError::Malformed(text)) => Output::say(text),
+            Err(ToolError::Tell(text) | ToolError::Malformed(text)) => Output::from_text(text),
             Err(ToolError::Stop(stop)) => return Err(stop),
         };
-        let called = Called {
+        let called = ToolCallResult {
             shown: output.shown.clone(),
             exit_status: output.exit_status,
             submitted: false,
         };
         session
-            .tool_returned(ToolDone {
+            .record_tool_result(FinishedToolCall {
                 call_id: call_id.to_owned(),
                 name: BASH.to_owned(),
                 shown: output.shown,
@@ -102,34 +104,41 @@ impl Bash {
     }
 
     async fn submit(&self, session: &mut dyn Session, call_id: &str) -> Result<(), Stop> {
-        if session.recalled(call_id, SUBMIT).await?.is_some() {
+        if session.recorded_result(call_id, SUBMIT).await?.is_some() {
             return Ok(());
         }
-        session.tool_called(call_id, SUBMIT, json!({})).await?;
+        session.record_tool_call(call_id, SUBMIT, json!({})).await?;
         let shown = self.prompts.render("submitted", ())?;
         let (call_id, name) = (call_id.to_owned(), SUBMIT.to_owned());
-        session.tool_returned(ToolDone { call_id, name, shown, ..ToolDone::default() }).await
+        session
+            .record_tool_result(FinishedToolCall {
+                call_id,
+                name,
+                shown,
+                ..FinishedToolCall::default()
+            })
+            .await
     }
 
     /// Records a response that contains no readable command.
-    async fn refuse(
+    async fn record_malformed_response(
         &self,
         session: &mut dyn Session,
         call_id: &str,
         answer: &str,
         shown: &str,
     ) -> Result<(), Stop> {
-        if session.recalled(call_id, BASH).await?.is_some() {
+        if session.recorded_result(call_id, BASH).await?.is_some() {
             return Ok(());
         }
-        session.tool_called(call_id, BASH, Value::from(answer)).await?;
+        session.record_tool_call(call_id, BASH, Value::from(answer)).await?;
         session
-            .tool_returned(ToolDone {
+            .record_tool_result(FinishedToolCall {
                 call_id: call_id.to_owned(),
                 name: BASH.to_owned(),
                 shown: shown.to_owned(),
                 malformed: true,
-                ..ToolDone::default()
+                ..FinishedToolCall::default()
             })
             .await
     }
@@ -147,8 +156,8 @@ impl Scaffold for Bash {
         factors
     }
 
-    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        let over = Prompts::overlay(folder, &["bash"])?;
+    fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
+        let over = Prompts::read_overlay(folder, &["bash"])?;
         Ok(Arc::new(Self::load(Some(&over))?))
     }
 
@@ -156,16 +165,16 @@ impl Scaffold for Bash {
         true
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_resumable(&self) -> bool {
         true
     }
 
     /// Loops: calls the model, runs the command, returns its output.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let mut talk = Talk::open(&self.prompts, session.brief(), Vec::new())?;
+        let mut talk = Conversation::open(&self.prompts, session.brief(), Vec::new())?;
         let mut unread = 0;
         for step in 1_u64.. {
-            if let Some(why) = talk.overflow(session) {
+            if let Some(why) = talk.context_overflow(session) {
                 return Ok(Finish::exited(why));
             }
             let answer = talk.ask(session).await?;
@@ -181,13 +190,14 @@ impl Scaffold for Bash {
                 Ok(Action::Run(line)) => {
                     unread = 0;
                     let called = self.run(session, &call_id, &line).await?;
-                    talk.tell(called.shown);
+                    talk.push_user_message(called.shown);
                 }
                 Err(problem) => {
-                    let with = json!({ "problem": problem, "length": was_cut(&answer) });
+                    let with = json!({ "problem": problem, "length": is_truncated(&answer) });
                     let shown = self.prompts.render("format", with)?;
-                    self.refuse(session, &call_id, &answer.content, &shown).await?;
-                    talk.tell(shown);
+                    self.record_malformed_response(session, &call_id, &answer.content, &shown)
+                        .await?;
+                    talk.push_user_message(shown);
                     unread += 1;
                     if unread >= self.settings.nudge_limit {
                         let why =

@@ -14,8 +14,8 @@ pub fn names() -> &'static [&'static str] {
 ///
 /// # Errors
 /// Returns an error if the built-in prompts are invalid.
-pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
-    builtin_with(name, None)
+pub fn builtin_scaffold(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
+    builtin_with_prompts(name, None)
 }
 
 /// Returns a scaffold with an arm's recorded texts and settings. A resumed run keeps the prompts it
@@ -23,21 +23,25 @@ pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
 ///
 /// # Errors
 /// Returns an error if this version does not support the recorded factors.
-pub fn recorded(name: &str, factors: &Value) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
+pub fn restore_scaffold(
+    name: &str,
+    factors: &Value,
+) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     let over = match name {
-        "bash" => Prompts::recorded(Overlay::default(), "bash", factors)?,
-        "single-shot" => Prompts::recorded(Overlay::default(), "single-shot", factors)?,
-        "tools" => Prompts::recorded(Overlay::default(), "tools", factors)?,
+        "bash" => Prompts::overlay_with_factors(Overlay::default(), "bash", factors)?,
+        "single-shot" => Prompts::overlay_with_factors(Overlay::default(), "single-shot", factors)?,
+        "tools" => Prompts::overlay_with_factors(Overlay::default(), "tools", factors)?,
         "replay" => {
-            let tools = Prompts::recorded(Overlay::default(), "tools", &factors["tools"])?;
-            Prompts::recorded(tools, "bash", &factors["bash"])?
+            let tools =
+                Prompts::overlay_with_factors(Overlay::default(), "tools", &factors["tools"])?;
+            Prompts::overlay_with_factors(tools, "bash", &factors["bash"])?
         }
-        _ => return builtin(name),
+        _ => return builtin_scaffold(name),
     };
-    builtin_with(name, Some(&over))
+    builtin_with_prompts(name, Some(&over))
 }
 
-fn builtin_with(
+fn builtin_with_prompts(
     name: &str,
     prompts: Option<&Overlay>,
 ) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
@@ -54,16 +58,16 @@ fn builtin_with(
 
 #[cfg(test)]
 mod tests {
-    use proctor_scaffold_api::WrongPrompts;
+    use proctor_scaffold_api::PromptFolderError;
 
     use super::*;
 
     #[test]
     fn names_match_their_scaffolds() {
         for name in names() {
-            assert_eq!(builtin(name).unwrap().unwrap().name(), *name);
+            assert_eq!(builtin_scaffold(name).unwrap().unwrap().name(), *name);
         }
-        assert!(builtin("Tools").unwrap().is_none());
+        assert!(builtin_scaffold("Tools").unwrap().is_none());
     }
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -76,45 +80,50 @@ mod tests {
         folder
     }
 
-    fn prompted(name: &str, files: &[(&str, &str)]) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        builtin(name).unwrap().unwrap().prompted(folder(files).path())
+    fn load_with_prompts(
+        name: &str,
+        files: &[(&str, &str)],
+    ) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
+        builtin_scaffold(name).unwrap().unwrap().with_prompts(folder(files).path())
     }
 
     #[test]
     fn overlaid_text_is_a_factor_but_its_path_is_not() {
         let text = "Do: {{ statement }}";
-        let own = prompted("tools", &[("task.md.j2", text)]).unwrap();
-        let shipped = builtin("tools").unwrap().unwrap();
+        let own = load_with_prompts("tools", &[("task.md.j2", text)]).unwrap();
+        let shipped = builtin_scaffold("tools").unwrap().unwrap();
         assert_eq!(own.factors()["prompts"]["task"], text);
         assert_ne!(own.factors(), shipped.factors());
         assert_eq!(own.factors()["settings"], shipped.factors()["settings"]);
-        let elsewhere = prompted("tools", &[("tools/task.md.j2", text), ("bash/x", "")]).unwrap();
+        let elsewhere =
+            load_with_prompts("tools", &[("tools/task.md.j2", text), ("bash/x", "")]).unwrap();
         assert_eq!(own.factors(), elsewhere.factors());
         // A tool's description is a prompt text too.
-        let described = prompted("tools", &[("tool_shell.md.j2", "Run it.")]).unwrap();
+        let described = load_with_prompts("tools", &[("tool_shell.md.j2", "Run it.")]).unwrap();
         assert!(described.factors()["tools"].to_string().contains("Run it."));
     }
 
     #[test]
     fn recorded_scaffold_has_its_recorded_texts_and_settings() {
         for name in names() {
-            let shipped = builtin(name).unwrap().unwrap();
-            let again = recorded(name, &shipped.factors()).unwrap().unwrap();
+            let shipped = builtin_scaffold(name).unwrap().unwrap();
+            let again = restore_scaffold(name, &shipped.factors()).unwrap().unwrap();
             assert_eq!(again.factors(), shipped.factors());
         }
-        let own = prompted("replay", &[("bash/format.md.j2", "Again.")]).unwrap();
-        let again = recorded("replay", &own.factors()).unwrap().unwrap();
+        let own = load_with_prompts("replay", &[("bash/format.md.j2", "Again.")]).unwrap();
+        let again = restore_scaffold("replay", &own.factors()).unwrap().unwrap();
         assert_eq!(again.factors(), own.factors());
     }
 
     #[test]
     fn template_with_unknown_variable_is_rejected_at_load() {
-        let error = prompted("bash", &[("task.md.j2", "{{ gold }}")]).err().unwrap();
+        let error = load_with_prompts("bash", &[("task.md.j2", "{{ gold }}")]).err().unwrap();
         assert!(error.what.contains("bash/task.md.j2"), "{error:?}");
-        let error = prompted("bash", &[("manifest.toml", "nudge_limits = 3")]).err().unwrap();
+        let error =
+            load_with_prompts("bash", &[("manifest.toml", "nudge_limits = 3")]).err().unwrap();
         assert!(error.what.contains("bash/manifest.toml"), "{error:?}");
         assert!(error.what.contains("nudge_limits"), "{error:?}");
-        let error = prompted("gold", &[("task.md.j2", "")]).err().unwrap();
+        let error = load_with_prompts("gold", &[("task.md.j2", "")]).err().unwrap();
         assert_eq!(error.what, "the scaffold `gold` has no prompts");
     }
 }

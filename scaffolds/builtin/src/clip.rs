@@ -4,7 +4,7 @@
 //! Tokens are counted with `o200k_base` for every model, because the count is used only for
 //! truncation.
 
-use proctor_sandbox_api::Captured;
+use proctor_sandbox_api::CapturedOutput;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
@@ -17,7 +17,7 @@ const COUNT_LIMIT: usize = 128 << 10;
 
 /// Captured output: either complete in `head`, or its first and last part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Raw {
+pub struct RawOutput {
     pub head: Vec<u8>,
     /// Number of bytes between head and tail that were not kept.
     pub missing: u64,
@@ -26,7 +26,7 @@ pub struct Raw {
 
 /// How much was removed, for the marker text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Cut {
+pub struct Omission {
     pub tokens: u64,
     pub lines: u64,
     pub bytes: u64,
@@ -38,10 +38,10 @@ pub struct Cut {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clipped {
     Whole(String),
-    Cut { head: String, cut: Cut, tail: String },
+    Cut { head: String, cut: Omission, tail: String },
 }
 
-impl Raw {
+impl RawOutput {
     pub fn whole(text: impl Into<Vec<u8>>) -> Self {
         Self { head: text.into(), ..Self::default() }
     }
@@ -57,14 +57,14 @@ impl Raw {
     }
 }
 
-impl From<String> for Raw {
+impl From<String> for RawOutput {
     fn from(text: String) -> Self {
         Self::whole(text)
     }
 }
 
-impl From<Captured> for Raw {
-    fn from(captured: Captured) -> Self {
+impl From<CapturedOutput> for RawOutput {
+    fn from(captured: CapturedOutput) -> Self {
         let beyond = captured.total.saturating_sub(captured.head.len() as u64);
         // The tail is the end of the stream and may overlap the head.
         let keep = captured.tail.len().min(usize::try_from(beyond).unwrap_or(usize::MAX));
@@ -84,61 +84,61 @@ impl From<Captured> for Raw {
 ///
 /// # Errors
 /// Fails only while the runtime shuts down.
-pub async fn clip(raw: Raw, cap: usize) -> Result<(Clipped, Raw), Stop> {
+pub async fn clip(raw: RawOutput, cap: usize) -> Result<(Clipped, RawOutput), Stop> {
     // A token has at least one byte, so most outputs need no token count.
     if raw.missing == 0 && raw.head.len() <= cap {
-        return Ok((Clipped::Whole(lossy(&raw.head)), raw));
+        return Ok((Clipped::Whole(decode_lossy(&raw.head)), raw));
     }
-    tokio::task::spawn_blocking(move || (clip_now(&raw, cap), raw)).await.map_err(|error| {
+    tokio::task::spawn_blocking(move || (clip_blocking(&raw, cap), raw)).await.map_err(|error| {
         Stop::Fault(Fault::new(Layer::Sandbox, format!("cutting output: {error}")))
     })
 }
 
 /// Like [`clip`], on the current thread.
-pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
-    let text = lossy(&raw.head);
+pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
+    let text = decode_lossy(&raw.head);
     let half = (cap / 2).max(1);
     if raw.missing > 0 {
-        let end = lossy(&raw.tail);
+        let end = decode_lossy(&raw.tail);
         let head = &text[..head_end(&text, half)];
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
         let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
         // The density of the kept head stands in for the missing bytes.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
-        let tokens = density(tokens(head));
-        let cut = Cut { tokens, lines: density(lines(head)), bytes, about: true };
+        let tokens = density(count_tokens(head));
+        let cut = Omission { tokens, lines: density(count_lines(head)), bytes, about: true };
         return Clipped::Cut { head: head.to_owned(), cut, tail: tail.to_owned() };
     }
-    if text.len() <= cap || (text.len() <= cap * BYTES_PER_TOKEN && tokens(&text) <= cap) {
+    if text.len() <= cap || (text.len() <= cap * BYTES_PER_TOKEN && count_tokens(&text) <= cap) {
         return Clipped::Whole(text);
     }
     let start = tail_start(&text, half);
     let end = head_end(&text, half).min(start);
     let gone = &text[end..start];
-    let (tokens, about) = count(gone);
-    let cut = Cut { tokens, lines: lines(gone) as u64, bytes: gone.len() as u64, about };
+    let (tokens, about) = estimate_tokens(gone);
+    let cut = Omission { tokens, lines: count_lines(gone) as u64, bytes: gone.len() as u64, about };
     Clipped::Cut { head: text[..end].to_owned(), cut, tail: text[start..].to_owned() }
 }
 
 /// Converts bytes to text. Invalid UTF-8 and NUL (which some endpoints reject) become U+FFFD.
-pub fn lossy(bytes: &[u8]) -> String {
+pub fn decode_lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{FFFD}")
 }
 
-fn tokens(text: &str) -> usize {
+fn count_tokens(text: &str) -> usize {
     proctor_tokens::count(text)
 }
 
-fn count(text: &str) -> (u64, bool) {
+fn estimate_tokens(text: &str) -> (u64, bool) {
     if text.len() <= COUNT_LIMIT {
-        return (tokens(text) as u64, false);
+        return (count_tokens(text) as u64, false);
     }
     let sample = &text[..text.floor_char_boundary(COUNT_LIMIT)];
-    (tokens(sample) as u64 * text.len() as u64 / sample.len() as u64, true)
+    (count_tokens(sample) as u64 * text.len() as u64 / sample.len() as u64, true)
 }
 
-fn lines(text: &str) -> usize {
+fn count_lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count().max(1)
 }
 
@@ -174,7 +174,7 @@ fn tail_start(text: &str, cap: usize) -> usize {
 
 /// Returns the number of bytes covered by these tokens.
 fn width(found: &[proctor_tokens::Rank]) -> usize {
-    proctor_tokens::width(found).unwrap_or(0)
+    proctor_tokens::decoded_length(found).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    clip::{Clipped, Raw, clip},
+    clip::{Clipped, RawOutput, clip},
     prompts::Prompts,
     tools::{Output, ToolContext, ToolError},
 };
@@ -47,7 +47,7 @@ pub(crate) async fn run_line(
     let done = context.handle.run(command).await?;
     // Stderr contains only messages from the sandbox agent, such as a shell that cannot be started.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
-    let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;
+    let (output, full) = clip_for_model(prompts, "shell", printed, settings.output_tokens).await?;
     let exited = done.exited;
     let shown = prompts.render(
         "shell_result",
@@ -66,10 +66,10 @@ pub(crate) async fn run_line(
 }
 
 /// Returns the text shown to the model, and the complete output if that text is truncated.
-pub(crate) async fn show(
+pub(crate) async fn clip_for_model(
     prompts: &Prompts,
     kind: &str,
-    output: impl Into<Raw>,
+    output: impl Into<RawOutput>,
     cap: usize,
 ) -> Result<(String, Option<Vec<u8>>), Stop> {
     let (clipped, raw) = clip(output.into(), cap).await?;

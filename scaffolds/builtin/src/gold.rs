@@ -8,7 +8,7 @@ const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
 /// Runs a line with bash in its own process group: background processes continue, as in a Harbor
 /// container.
-const BY_BASH: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
+const BASH_WRAPPER: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 
 /// The output path of [`SOLVE`].
@@ -52,23 +52,23 @@ impl Scaffold for Gold {
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
     let mut command =
-        Command::new(["/bin/sh", "-c", BY_BASH, "sh", SOLVE]).cwd(brief.workdir.as_str());
+        Command::new(["/bin/sh", "-c", BASH_WRAPPER, "sh", SOLVE]).cwd(brief.workdir.as_str());
     command = command.env("DEBIAN_FRONTEND", "noninteractive");
     for (name, value) in brief.env.iter().chain(&env) {
         command = command.env(name, value.as_str());
     }
     command.user.clone_from(&brief.user);
-    let handle = std::sync::Arc::clone(session.handle());
+    let handle = std::sync::Arc::clone(session.sandbox());
     let done = handle.run(command).await.map_err(|error| error.fault("running solve.sh"))?;
     let output = match handle.stat(&OUTPUT.into()).await {
         Ok(Some(found)) => {
             let from = found.size.saturating_sub(OUTPUT_LIMIT);
-            handle.read_part(&OUTPUT.into(), from, OUTPUT_LIMIT).await.unwrap_or_default()
+            handle.read_from_offset(&OUTPUT.into(), from, OUTPUT_LIMIT).await.unwrap_or_default()
         }
         Ok(None) | Err(_) => done.stderr.head.clone(),
     };
-    session.keep("oracle.txt", &output).await?;
-    let ended = proctor_sandbox_api::ending_of(&done.exited);
+    session.store_evidence("oracle.txt", &output).await?;
+    let ended = proctor_sandbox_api::describe_exit(&done.exited);
     session.note(Map::from_iter([("solve.sh".to_owned(), json!(ended))])).await?;
     Ok(Finish::Submitted)
 }

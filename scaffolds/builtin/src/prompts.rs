@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, value::Serde};
 use proctor_scaffold_api::{
-    Brief, Limits, Overlay, Stop, WrongPrompts, template_environment, template_error,
+    AnnouncedLimits, Brief, Overlay, PromptFolderError, Stop, template_environment, template_error,
 };
 use proctor_types::{Fault, Layer, from_toml};
 use serde::{Serialize, de::DeserializeOwned};
@@ -36,19 +36,20 @@ impl Prompts {
     /// Loads the embedded texts of one scaffold (`tools`, `bash`) and applies the overlay's.
     pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
         let templates = template_environment(false);
-        let mut templates = templates.map_err(|error| problem(folder, "manifest.toml", error))?;
+        let mut templates =
+            templates.map_err(|error| prompt_error(folder, "manifest.toml", error))?;
         let mut texts = BTreeMap::new();
         let mut settings = Value::Null;
         for (file, embedded) in embedded::files(folder) {
             let text = over.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
             let Some(name) = file.strip_suffix(".md.j2") else {
-                settings = from_toml(&text).map_err(|error| problem(folder, file, error))?;
+                settings = from_toml(&text).map_err(|error| prompt_error(folder, file, error))?;
                 continue;
             };
             templates
                 .add_template_owned(name, text.clone())
                 .and_then(|()| templates.get_template(name)?.render(Serde(sample(name))).map(drop))
-                .map_err(|error| problem(folder, file, template_error(&error)))?;
+                .map_err(|error| prompt_error(folder, file, template_error(&error)))?;
             texts.insert(name, text);
         }
         Ok(Self { folder, texts, settings, templates })
@@ -57,7 +58,7 @@ impl Prompts {
     /// Parses the manifest as the scaffold's own settings type.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, PromptError> {
         serde_path_to_error::deserialize(self.settings.clone())
-            .map_err(|error| problem(self.folder, "manifest.toml", error))
+            .map_err(|error| prompt_error(self.folder, "manifest.toml", error))
     }
 
     /// Renders one text. Loading could not have detected an error at this point. It becomes a
@@ -74,12 +75,12 @@ impl Prompts {
     }
 
     /// Returns a text without variables, such as a tool's description.
-    pub fn plain(&self, name: &str) -> String {
+    pub fn render_static(&self, name: &str) -> String {
         self.render(name, ()).unwrap_or_default()
     }
 
     /// Reads a user's prompt folder for a scaffold that uses these folders of `prompts/`.
-    pub(crate) fn overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, WrongPrompts> {
+    pub(crate) fn read_overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, PromptFolderError> {
         let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
         let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
         Overlay::read(dir, &known)
@@ -87,18 +88,18 @@ impl Prompts {
 
     /// Adds the recorded output of [`Prompts::factors`] to an overlay. Settings are added in parsed
     /// form.
-    pub(crate) fn recorded(
+    pub(crate) fn overlay_with_factors(
         over: Overlay,
         folder: &'static str,
         factors: &Value,
     ) -> Result<Overlay, PromptError> {
         let texts = factors["prompts"].as_object().into_iter().flatten();
         let over = texts.fold(over, |over, (name, text)| {
-            over.with(folder, &format!("{name}.md.j2"), text.as_str().unwrap_or_default())
+            over.with_text(folder, &format!("{name}.md.j2"), text.as_str().unwrap_or_default())
         });
         let settings = toml::to_string(&factors["settings"])
-            .map_err(|error| problem(folder, "manifest.toml", error))?;
-        Ok(over.with(folder, "manifest.toml", settings))
+            .map_err(|error| prompt_error(folder, "manifest.toml", error))?;
+        Ok(over.with_text(folder, "manifest.toml", settings))
     }
 
     /// Returns all texts as written and all settings as parsed, by name.
@@ -113,34 +114,34 @@ impl fmt::Debug for Prompts {
     }
 }
 
-impl From<PromptError> for WrongPrompts {
+impl From<PromptError> for PromptFolderError {
     fn from(PromptError { file, what }: PromptError) -> Self {
         let what = format!("{file}: {}", what.trim().replace('\n', " "));
         Self::new(what, "docs/prompts.md lists the variables of each prompt")
     }
 }
 
-fn problem(folder: &str, file: &str, what: impl fmt::Display) -> PromptError {
+fn prompt_error(folder: &str, file: &str, what: impl fmt::Display) -> PromptError {
     PromptError { file: format!("{folder}/{file}"), what: what.to_string() }
 }
 
 /// Template variables of the first messages: parts of the brief, never the gold patch or a recorded
 /// trajectory.
 #[derive(Debug, Serialize)]
-pub(crate) struct Opening<'a> {
+pub(crate) struct OpeningVariables<'a> {
     statement: &'a str,
     workdir: &'a str,
     command_seconds: u64,
-    limits: Option<Limits>,
+    limits: Option<AnnouncedLimits>,
 }
 
-impl<'a> Opening<'a> {
-    pub(crate) fn of(brief: &'a Brief) -> Self {
+impl<'a> OpeningVariables<'a> {
+    pub(crate) fn from_brief(brief: &'a Brief) -> Self {
         Self {
             statement: brief.statement.trim(),
             workdir: &brief.workdir,
             command_seconds: brief.command_limit.as_secs(),
-            limits: brief.announced.as_ref().and_then(Limits::of),
+            limits: brief.announced.as_ref().and_then(AnnouncedLimits::from_budget),
         }
     }
 }
@@ -150,7 +151,7 @@ fn sample(name: &str) -> Value {
     match name {
         "system" | "task" => json!({
             "statement": "s", "workdir": "/w", "command_seconds": 1,
-            "limits": Limits::sample(),
+            "limits": AnnouncedLimits::sample(),
         }),
         "natural" | "patch" => json!({
             "request": "r", "discussion": "d", "detailed": true, "changes": "c", "definitions": "d",

@@ -6,7 +6,7 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, WrongPrompts};
+use proctor_scaffold_api::{Finish, Overlay, PromptFolderError, Scaffold, Session, Stop};
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
 
@@ -16,12 +16,12 @@ use crate::{
     Bash, PromptError, Tools,
     bash::BASH,
     prompts::Prompts,
-    tools::{Called, Toolbox},
+    tools::{ToolCallResult, Toolbox},
 };
-use recording::{Act, Recorded, Recording};
+use recording::{RecordedAction, RecordedCall, Recording};
 
 /// Maximum number of characters recorded of a differing line.
-const LINE: usize = 300;
+const MAX_LINE_CHARS: usize = 300;
 
 /// Re-runs the actions of the trajectory `brief.replay`.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ impl Replay {
         Ok(Self { tools: Tools::load(prompts)?, bash: Bash::load(prompts)? })
     }
 
-    async fn act(
+    async fn run_call(
         &self,
         session: &mut dyn Session,
         toolbox: &mut Toolbox,
         call: &ToolCall,
         arguments: &Value,
-    ) -> Result<Called, Stop> {
+    ) -> Result<ToolCallResult, Stop> {
         match (call.name.as_str(), arguments["command"].as_str()) {
             (BASH, Some(line)) => self.bash.run(session, &call.id, line).await,
             _ => toolbox.call(session, call).await,
@@ -62,8 +62,8 @@ impl Scaffold for Replay {
         json!({ "tools": self.tools.factors(), "bash": self.bash.factors() })
     }
 
-    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        let over = Prompts::overlay(folder, &["tools", "bash"])?;
+    fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
+        let over = Prompts::read_overlay(folder, &["tools", "bash"])?;
         Ok(Arc::new(Self::load(Some(&over))?))
     }
 
@@ -81,20 +81,20 @@ impl Scaffold for Replay {
         let mut in_step = false;
         for act in &recording.acts {
             match act {
-                Act::Answered => {
+                RecordedAction::Answered => {
                     if in_step {
                         session.end_step().await?;
                     }
                     in_step = true;
                 }
                 // A malformed call had no effect, and the response to it is only wording.
-                Act::Called(recorded) if recorded.malformed => skipped += 1,
+                RecordedAction::Called(recorded) if recorded.malformed => skipped += 1,
                 // Calls after the submission were answered but not run.
-                Act::Called(_) if submitted => skipped += 1,
-                Act::Called(recorded) => {
-                    let call = recorded.call();
+                RecordedAction::Called(_) if submitted => skipped += 1,
+                RecordedAction::Called(recorded) => {
+                    let call = recorded.to_tool_call();
                     let called =
-                        self.act(session, &mut toolbox, &call, &recorded.arguments).await?;
+                        self.run_call(session, &mut toolbox, &call, &recorded.arguments).await?;
                     run += 1;
                     submitted = called.submitted;
                     if let Some(note) = difference(recorded, &called) {
@@ -123,7 +123,7 @@ impl Scaffold for Replay {
 
 /// Returns the first differing line or the exit status. Returns `None` if nothing differs or no
 /// output was kept.
-fn difference(recorded: &Recorded, called: &Called) -> Option<Map<String, Value>> {
+fn difference(recorded: &RecordedCall, called: &ToolCallResult) -> Option<Map<String, Value>> {
     let shown = recorded.shown.as_ref()?;
     let status = recorded.exit_status != called.exit_status;
     if *shown == called.shown && !status {
@@ -135,13 +135,13 @@ fn difference(recorded: &Recorded, called: &Called) -> Option<Map<String, Value>
         .find(|(_, before, now)| before != now || before.is_none())?;
     Some(object(json!({
         "replay": "difference", "call_id": recorded.call_id, "name": recorded.name, "line": line,
-        "recorded": before.map(head), "now": now.map(head),
+        "recorded": before.map(truncate_line), "now": now.map(truncate_line),
         "recorded_exit_status": recorded.exit_status, "now_exit_status": called.exit_status,
     })))
 }
 
-fn head(line: &str) -> &str {
-    line.char_indices().nth(LINE).map_or(line, |(end, _)| &line[..end])
+fn truncate_line(line: &str) -> &str {
+    line.char_indices().nth(MAX_LINE_CHARS).map_or(line, |(end, _)| &line[..end])
 }
 
 fn object(value: Value) -> Map<String, Value> {

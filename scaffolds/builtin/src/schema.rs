@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Returns the schema of a tool's arguments. It has no references, no additional properties and no
 /// keywords that strict endpoints reject. Every property is required; optional ones are nullable.
-pub(crate) fn strict<T: JsonSchema>() -> Value {
+pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -42,21 +42,21 @@ fn tighten(schema: &mut Schema) {
 
 /// Formats a schema for error messages:
 /// `{"path": string, "view_range": [integer] or null}`.
-pub(crate) fn shape(schema: &Value) -> String {
+pub(crate) fn describe_schema(schema: &Value) -> String {
     if let Some(options) = schema["enum"].as_array() {
         return options.iter().map(Value::to_string).collect::<Vec<_>>().join(" or ");
     }
     if let Some(options) = schema["anyOf"].as_array() {
-        return options.iter().map(shape).collect::<Vec<_>>().join(" or ");
+        return options.iter().map(describe_schema).collect::<Vec<_>>().join(" or ");
     }
     let one = |kind: &str| match kind {
         "object" => {
             let fields = schema["properties"].as_object().into_iter().flatten();
             let fields: Vec<_> =
-                fields.map(|(name, of)| format!("\"{name}\": {}", shape(of))).collect();
+                fields.map(|(name, of)| format!("\"{name}\": {}", describe_schema(of))).collect();
             format!("{{{}}}", fields.join(", "))
         }
-        "array" => format!("[{}]", shape(&schema["items"])),
+        "array" => format!("[{}]", describe_schema(&schema["items"])),
         other => other.to_owned(),
     };
     match &schema["type"] {
@@ -76,7 +76,7 @@ mod tests {
     use crate::{prompts::Prompts, tools::specs};
 
     /// Checks the rules that strict endpoints enforce for every schema.
-    fn conforms(at: &str, schema: &Value) {
+    fn assert_strict(at: &str, schema: &Value) {
         let map = schema.as_object().unwrap_or_else(|| panic!("{at}: not an object schema"));
         for keyword in ["$schema", "$ref", "$defs", "title", "default", "format", "oneOf", "const"]
         {
@@ -93,14 +93,14 @@ mod tests {
                     property["description"].is_string() || property["enum"].is_array(),
                     "{at}.{name}: has no description"
                 );
-                conforms(&format!("{at}.{name}"), property);
+                assert_strict(&format!("{at}.{name}"), property);
             }
         }
         if map.contains_key("items") {
-            conforms(&format!("{at}[]"), &schema["items"]);
+            assert_strict(&format!("{at}[]"), &schema["items"]);
         }
         for option in schema["anyOf"].as_array().into_iter().flatten() {
-            conforms(&format!("{at}|"), option);
+            assert_strict(&format!("{at}|"), option);
         }
         let typed =
             map.contains_key("type") || map.contains_key("anyOf") || map.contains_key("enum");
@@ -114,12 +114,12 @@ mod tests {
         for spec in &specs {
             assert!(!spec.description.is_empty(), "{}", spec.name);
             assert_eq!(spec.parameters["type"], "object", "{}", spec.name);
-            conforms(&spec.name, &spec.parameters);
+            assert_strict(&spec.name, &spec.parameters);
         }
     }
 
     #[test]
-    fn strict_rewrites_schemars_output() {
+    fn strict_schema_normalizes_schemars_output() {
         #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is used")]
         struct Sample {
@@ -143,10 +143,10 @@ mod tests {
             /// Text.
             text: Option<String>,
         }
-        let schema = strict::<Sample>();
-        conforms("sample", &schema);
+        let schema = strict_schema::<Sample>();
+        assert_strict("sample", &schema);
         assert_eq!(
-            shape(&schema),
+            describe_schema(&schema),
             r#"{"kind": "B" or "A", "count": integer, "inner": {"text": string or null} or null}"#
         );
     }

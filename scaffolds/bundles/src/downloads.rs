@@ -23,7 +23,7 @@ pub(crate) enum Checksum {
 
 impl Checksum {
     /// Parses npm's format: `sha512-` followed by base64.
-    pub(crate) fn of_integrity(text: &str) -> Result<Self, BundleError> {
+    pub(crate) fn parse_integrity(text: &str) -> Result<Self, BundleError> {
         let bytes = text.strip_prefix("sha512-").and_then(|rest| STANDARD.decode(rest).ok());
         match bytes.filter(|bytes| bytes.len() == 64) {
             Some(bytes) => Ok(Self::Sha512(hex(&bytes))),
@@ -34,7 +34,7 @@ impl Checksum {
         }
     }
 
-    fn of(&self, bytes: &[u8]) -> Self {
+    fn compute(&self, bytes: &[u8]) -> Self {
         match self {
             Self::Sha256(_) => Self::Sha256(hex(&Sha256::digest(bytes))),
             Self::Sha512(_) => Self::Sha512(hex(&Sha512::digest(bytes))),
@@ -65,31 +65,31 @@ impl Downloads {
         wanted: &Checksum,
         fetch: impl Future<Output = Result<Vec<u8>, Fault>>,
     ) -> Result<Vec<u8>, BundleError> {
-        if let Some(bytes) = self.kept(wanted) {
+        if let Some(bytes) = self.find_cached(wanted) {
             return Ok(bytes);
         }
         let bytes = fetch.await.map_err(|fault| match fault.what.contains(what) {
             true => BundleError::from(fault),
             false => BundleError::from(fault.context(what)),
         })?;
-        let found = wanted.of(&bytes);
+        let found = wanted.compute(&bytes);
         if found != *wanted {
             return Err(BundleError::new(format!(
                 "{what}: its checksum is {found}, expected {wanted}"
             ))
             .hint("fix the checksum in the manifest; if it is already correct, do not trust this registry"));
         }
-        self.keep(&self.folder.join(wanted.to_string()), &bytes)?;
+        self.store(&self.folder.join(wanted.to_string()), &bytes)?;
         Ok(bytes)
     }
 
     /// Returns the file with this checksum if it was downloaded before and is intact.
-    pub(crate) fn kept(&self, wanted: &Checksum) -> Option<Vec<u8>> {
+    pub(crate) fn find_cached(&self, wanted: &Checksum) -> Option<Vec<u8>> {
         let bytes = fs::read(self.folder.join(wanted.to_string())).ok()?;
-        (wanted.of(&bytes) == *wanted).then_some(bytes)
+        (wanted.compute(&bytes) == *wanted).then_some(bytes)
     }
 
-    fn keep(&self, kept: &Path, bytes: &[u8]) -> Result<(), BundleError> {
+    fn store(&self, kept: &Path, bytes: &[u8]) -> Result<(), BundleError> {
         let io = |error: &std::io::Error| BundleError::io(kept, error);
         fs::create_dir_all(&self.folder).map_err(|error| io(&error))?;
         let fresh = tempfile::NamedTempFile::new_in(&self.folder).map_err(|error| io(&error))?;
@@ -115,10 +115,10 @@ mod tests {
         fs::write(downloads.folder.join(wanted.to_string()), "damaged").unwrap();
         assert_eq!(downloads.get("x", &wanted, right()).await.unwrap(), b"right");
         let other =
-            Checksum::of_integrity(&format!("sha512-{}", STANDARD.encode([0; 64]))).unwrap();
+            Checksum::parse_integrity(&format!("sha512-{}", STANDARD.encode([0; 64]))).unwrap();
         let error = downloads.get("x@1", &other, right()).await.unwrap_err();
         assert!(error.what.starts_with("x@1: its checksum is sha512-"), "{error}");
         assert!(!downloads.folder.join(other.to_string()).exists());
-        assert!(Checksum::of_integrity("sha1-xyz").is_err());
+        assert!(Checksum::parse_integrity("sha1-xyz").is_err());
     }
 }

@@ -17,12 +17,12 @@ use crate::{BundleError, MOUNT};
 pub(crate) const LIBRARIES: &str = "lib/glibc";
 pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 /// The standard loader path of glibc programs.
-const USUAL: &str = "/lib64/ld-linux-x86-64.so.2";
+const STANDARD_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// The loader's built-in search paths and replacements of the same length, so that it searches only
 /// the bundle. Otherwise a library missing from the bundle would come from the image, together with
 /// the image's C library. Longer paths come first, because they end with the shorter ones.
-const LOOKS: [(&[u8], &[u8]); 6] = [
+const SEARCH_PATH_PATCHES: [(&[u8], &[u8]); 6] = [
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
     (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
     (b"\0/lib/\0", b"\0/////\0"),
@@ -32,8 +32,8 @@ const LOOKS: [(&[u8], &[u8]); 6] = [
 ];
 
 /// Returns the loader, restricted to the bundle's libraries.
-pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
-    for (from, to) in LOOKS {
+pub(crate) fn isolate_loader(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
+    for (from, to) in SEARCH_PATH_PATCHES {
         let mut at = 0;
         let mut found = 0;
         while let Some(next) = loader[at..].windows(from.len()).position(|window| window == from) {
@@ -87,7 +87,7 @@ pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let own = tree.join(LIBRARIES);
     for path in crate::tree::files(tree)? {
         let found = interpreter(&path).map_err(|error| BundleError::io(&path, &error))?;
-        if found.as_deref() == Some(USUAL) && !path.starts_with(&own) {
+        if found.as_deref() == Some(STANDARD_LOADER) && !path.starts_with(&own) {
             out.push(path);
         }
     }
@@ -95,7 +95,7 @@ pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
 }
 
 /// Makes a program use the bundled C library.
-pub(crate) fn bind(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
+pub(crate) fn patch_program(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
     let told = |args: &[&str]| {
         let ran = Command::new(patchelf).args(args).arg(program).env_clear().output();
         let ran = ran.map_err(|error| BundleError::io(patchelf, &error))?;
@@ -124,18 +124,18 @@ mod tests {
 
     #[test]
     fn loader_replacements_keep_lengths_and_stay_in_the_bundle() {
-        for (from, to) in LOOKS {
+        for (from, to) in SEARCH_PATH_PATCHES {
             assert_eq!(from.len(), to.len());
             let to = String::from_utf8_lossy(to);
             let to = to.trim_matches('\0');
             assert!(to.starts_with(MOUNT) || to.chars().all(|c| c == '/'), "{to}");
         }
-        let all = LOOKS.map(|(from, _)| from).concat();
-        let patched = isolated(all.clone()).unwrap();
+        let all = SEARCH_PATH_PATCHES.map(|(from, _)| from).concat();
+        let patched = isolate_loader(all.clone()).unwrap();
         assert_eq!(patched.len(), all.len());
         let text = String::from_utf8_lossy(&patched);
         assert!(!text.contains("/usr") && !text.contains("/etc/ld") && !text.contains("linux-gnu"));
-        assert!(isolated(b"nothing".to_vec()).is_err());
+        assert!(isolate_loader(b"nothing".to_vec()).is_err());
     }
 
     #[test]

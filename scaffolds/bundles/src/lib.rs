@@ -21,7 +21,7 @@ mod wheel;
 pub use bundles::{Bundle, Bundles};
 pub use error::BundleError;
 pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
-pub use version::{LATEST, OtherVersion};
+pub use version::{LATEST, VersionedRecipe};
 
 /// The mount point of the bundle in every sandbox. Fixed, because the bundle's programs name their
 /// interpreter by this path.

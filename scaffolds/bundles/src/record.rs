@@ -22,18 +22,18 @@ pub(crate) struct Record {
 
 impl Record {
     /// Normalizes a finished tree and returns its record.
-    pub(crate) fn of(
+    pub(crate) fn from_tree(
         folder: &Path,
         versions: BTreeMap<String, String>,
         python_packages: Vec<String>,
         build_seconds: f64,
     ) -> Result<Self, BundleError> {
         let root = folder.join(TREE);
-        tree::settle(&root)?;
+        tree::normalize(&root)?;
         let items = tree::items(&root)?;
         let size = |item: &tree::Item| match item.what {
-            tree::What::File { size, .. } => size,
-            tree::What::Link { .. } => 0,
+            tree::ItemKind::File { size, .. } => size,
+            tree::ItemKind::Link { .. } => 0,
         };
         let bytes = items.iter().map(size).sum();
         let digest = tree::digest(&items);
@@ -52,14 +52,14 @@ impl Record {
     }
 
     /// Returns the first missing or changed file, judging by size and mode.
-    pub(crate) fn damage(&self, folder: &Path) -> Option<String> {
-        tree::damage(&folder.join(TREE), &self.items)
+    pub(crate) fn find_change(&self, folder: &Path) -> Option<String> {
+        tree::find_change(&folder.join(TREE), &self.items)
     }
 
     /// Compares the content of every file with the record.
     pub(crate) fn verify(&self, folder: &Path) -> Result<(), BundleError> {
         let root = folder.join(TREE);
-        if let Some(damage) = self.damage(folder) {
+        if let Some(damage) = self.find_change(folder) {
             return Err(BundleError::new(format!("{}: {damage}", root.display())));
         }
         let now = tree::items(&root)?;
@@ -71,7 +71,7 @@ impl Record {
         Err(BundleError::new(format!("{}: {what} has changed", root.display())))
     }
 
-    pub(crate) fn bundle(self, folder: &Path) -> Bundle {
+    pub(crate) fn into_bundle(self, folder: &Path) -> Bundle {
         Bundle {
             folder: folder.join(TREE),
             digest: self.digest,

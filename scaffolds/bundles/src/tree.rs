@@ -17,12 +17,12 @@ use crate::BundleError;
 pub(crate) struct Item {
     /// Path relative to the bundle's root.
     pub(crate) path: String,
-    pub(crate) what: What,
+    pub(crate) what: ItemKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum ItemKind {
     File { mode: u32, size: u64, hash: String },
     Link { target: String },
 }
@@ -53,7 +53,7 @@ fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
 
 /// Normalizes owner (root, if permitted) and mode of every entry. Rejects links that leave the
 /// bundle, devices, and names that are not UTF-8.
-pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
+pub(crate) fn normalize(root: &Path) -> Result<(), BundleError> {
     let as_root = rustix::process::geteuid().is_root();
     for (path, kind) in entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
         let io = |error: std::io::Error| BundleError::io(&path, &error);
@@ -63,7 +63,7 @@ pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
         if kind.is_symlink() {
             let target = fs::read_link(&path).map_err(io)?;
             let below = path.strip_prefix(root).unwrap_or(&path);
-            if !stays(below, &target) {
+            if !stays_below_root(below, &target) {
                 let what = format!(
                     "{} -> {} points outside the bundle",
                     below.display(),
@@ -93,7 +93,7 @@ fn root_kind(root: &Path) -> Result<fs::FileType, BundleError> {
 }
 
 /// Returns whether a relative link at `path` stays below the root.
-fn stays(path: &Path, target: &Path) -> bool {
+fn stays_below_root(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count() as i64 - 1;
     for part in target.components() {
         match part {
@@ -115,20 +115,20 @@ pub(crate) fn items(root: &Path) -> Result<Vec<Item>, BundleError> {
     for (path, kind) in entries(root)? {
         let io = |error: std::io::Error| BundleError::io(&path, &error);
         let what = if kind.is_symlink() {
-            What::Link { target: text(&fs::read_link(&path).map_err(io)?)? }
+            ItemKind::Link { target: path_to_string(&fs::read_link(&path).map_err(io)?)? }
         } else if kind.is_file() {
             let found = fs::metadata(&path).map_err(io)?;
             let hash = hash(&path).map_err(io)?;
-            What::File { mode: found.permissions().mode() & 0o7777, size: found.len(), hash }
+            ItemKind::File { mode: found.permissions().mode() & 0o7777, size: found.len(), hash }
         } else {
             continue;
         };
-        out.push(Item { path: text(path.strip_prefix(root).unwrap_or(&path))?, what });
+        out.push(Item { path: path_to_string(path.strip_prefix(root).unwrap_or(&path))?, what });
     }
     Ok(out)
 }
 
-fn text(path: &Path) -> Result<String, BundleError> {
+fn path_to_string(path: &Path) -> Result<String, BundleError> {
     let named = path.to_str().map(str::to_owned);
     named.ok_or_else(|| BundleError::new(format!("{} is not UTF-8", path.display())))
 }
@@ -150,8 +150,10 @@ pub(crate) fn digest(items: &[Item]) -> String {
     let mut hasher = blake3::Hasher::new();
     for item in items {
         let line = match &item.what {
-            What::File { mode, size, hash } => format!("{}\0{mode:o} {size} {hash}\n", item.path),
-            What::Link { target } => format!("{}\0-> {target}\n", item.path),
+            ItemKind::File { mode, size, hash } => {
+                format!("{}\0{mode:o} {size} {hash}\n", item.path)
+            }
+            ItemKind::Link { target } => format!("{}\0-> {target}\n", item.path),
         };
         hasher.update(line.as_bytes());
     }
@@ -160,18 +162,20 @@ pub(crate) fn digest(items: &[Item]) -> String {
 
 /// Returns the first difference by size, mode or link target. Does not read contents, unlike
 /// [`items`].
-pub(crate) fn damage(root: &Path, items: &[Item]) -> Option<String> {
+pub(crate) fn find_change(root: &Path, items: &[Item]) -> Option<String> {
     for item in items {
         let path = root.join(&item.path);
         let Ok(found) = fs::symlink_metadata(&path) else {
             return Some(format!("{} is missing", item.path));
         };
         let same = match &item.what {
-            What::File { mode, size, .. } => {
+            ItemKind::File { mode, size, .. } => {
                 let now = found.permissions().mode() & 0o7777;
                 found.is_file() && found.len() == *size && now == *mode
             }
-            What::Link { target } => fs::read_link(&path).is_ok_and(|now| now == Path::new(target)),
+            ItemKind::Link { target } => {
+                fs::read_link(&path).is_ok_and(|now| now == Path::new(target))
+            }
         };
         if !same {
             return Some(format!("{} has changed", item.path));
@@ -186,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    fn made() -> tempfile::TempDir {
+    fn sample_tree() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
         fs::write(folder.path().join("bin/tool"), "#!x\n").unwrap();
@@ -194,39 +198,39 @@ mod tests {
         fs::set_permissions(folder.path().join("bin/tool"), mode).unwrap();
         fs::write(folder.path().join("note"), "n").unwrap();
         symlink("tool", folder.path().join("bin/other")).unwrap();
-        settle(folder.path()).unwrap();
+        normalize(folder.path()).unwrap();
         folder
     }
 
     #[test]
     fn tree_digest_depends_on_content_and_executable_bit() {
-        let (one, two) = (made(), made());
+        let (one, two) = (sample_tree(), sample_tree());
         let items_of_one = items(one.path()).unwrap();
         assert_eq!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
         let modes: Vec<_> = items_of_one
             .iter()
             .filter_map(|item| match item.what {
-                What::File { mode, .. } => Some(mode),
-                What::Link { .. } => None,
+                ItemKind::File { mode, .. } => Some(mode),
+                ItemKind::Link { .. } => None,
             })
             .collect();
         assert_eq!(modes, [0o755, 0o644]);
         fs::write(two.path().join("note"), "m").unwrap();
-        assert_eq!(damage(two.path(), &items_of_one), None, "the size is the same");
+        assert_eq!(find_change(two.path(), &items_of_one), None, "the size is the same");
         assert_ne!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
         fs::write(two.path().join("note"), "longer").unwrap();
-        assert_eq!(damage(two.path(), &items_of_one).unwrap(), "note has changed");
+        assert_eq!(find_change(two.path(), &items_of_one).unwrap(), "note has changed");
         fs::remove_file(two.path().join("bin/other")).unwrap();
-        assert_eq!(damage(two.path(), &items_of_one).unwrap(), "bin/other is missing");
+        assert_eq!(find_change(two.path(), &items_of_one).unwrap(), "bin/other is missing");
     }
 
     #[test]
     fn tree_rejects_links_out_of_the_bundle() {
         for target in ["/etc/passwd", "../../x", "sub/../../../x"] {
-            let folder = made();
+            let folder = sample_tree();
             symlink(target, folder.path().join("bin/link")).unwrap();
-            assert!(settle(folder.path()).is_err(), "{target}");
+            assert!(normalize(folder.path()).is_err(), "{target}");
         }
-        assert!(stays(Path::new("bin/x"), Path::new("../lib/y")));
+        assert!(stays_below_root(Path::new("bin/x"), Path::new("../lib/y")));
     }
 }

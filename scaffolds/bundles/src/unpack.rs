@@ -19,7 +19,7 @@ pub(crate) enum Entry<'a> {
 
 /// Passes every file and symlink of a tar archive to `lay`, with its path without `.` components.
 /// Paths that leave the archive, devices and hard links are errors.
-pub(crate) fn tar(
+pub(crate) fn for_each_tar_entry(
     reader: impl Read,
     lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
 ) -> Result<(), BundleError> {
@@ -34,7 +34,7 @@ pub(crate) fn tar(
         let named = entry.path().map_err(broken)?.into_owned();
         let refused =
             |why: &str| BundleError::new(format!("invalid archive: {} {why}", named.display()));
-        let path = plain(&named).ok_or_else(|| refused("points outside the archive"))?;
+        let path = normalize_path(&named).ok_or_else(|| refused("points outside the archive"))?;
         if kind.is_symlink() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
             lay(&path, Entry::Link(target))?;
@@ -51,11 +51,11 @@ pub(crate) fn tar(
 /// Extracts the files of a `.tar.gz` into a directory, without the archive's top-level directory.
 /// Links are rejected, because no registry publishes packages with links.
 pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
-    tar(GzDecoder::new(bytes), &mut |path, entry| {
+    for_each_tar_entry(GzDecoder::new(bytes), &mut |path, entry| {
         let rest: PathBuf = path.components().skip(1).collect();
         match entry {
             Entry::File { content, executable } if !rest.as_os_str().is_empty() => {
-                file(&to.join(rest), content, executable)
+                write_file(&to.join(rest), content, executable)
             }
             Entry::File { .. } => Ok(()),
             Entry::Link(_) => {
@@ -67,22 +67,26 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
 
 /// Writes one file and creates its parent directories. An existing file is replaced: if two
 /// packages contain the same file, the later one wins, as with their own installers.
-pub(crate) fn file(to: &Path, content: &mut dyn Read, executable: bool) -> Result<(), BundleError> {
+pub(crate) fn write_file(
+    to: &Path,
+    content: &mut dyn Read,
+    executable: bool,
+) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(to, &error);
-    fresh(to)?;
+    prepare_path(to)?;
     let mut out = fs::File::create(to).map_err(io)?;
     std::io::copy(content, &mut out).map_err(io)?;
     let mode = if executable { 0o755 } else { 0o644 };
     out.set_permissions(fs::Permissions::from_mode(mode)).map_err(io)
 }
 
-pub(crate) fn link(target: &Path, at: &Path) -> Result<(), BundleError> {
-    fresh(at)?;
+pub(crate) fn create_symlink(target: &Path, at: &Path) -> Result<(), BundleError> {
+    prepare_path(at)?;
     symlink(target, at).map_err(|error| BundleError::io(at, &error))
 }
 
 /// Creates a path's parent directories and removes an existing file at the path.
-fn fresh(at: &Path) -> Result<(), BundleError> {
+fn prepare_path(at: &Path) -> Result<(), BundleError> {
     if let Some(parent) = at.parent() {
         fs::create_dir_all(parent).map_err(|error| BundleError::io(parent, &error))?;
     }
@@ -95,7 +99,7 @@ fn fresh(at: &Path) -> Result<(), BundleError> {
 }
 
 /// Returns the path without `.` components, or `None` if it contains `..` or is absolute.
-fn plain(path: &Path) -> Option<PathBuf> {
+fn normalize_path(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

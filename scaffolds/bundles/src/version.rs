@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_packages::{Npm, Offer, Pypi};
-use proctor_types::package_name;
+use proctor_packages::{IndexFile, Npm, Pypi};
+use proctor_types::normalize_package_name;
 
 use crate::{
     BundleError, BundleKind, BundleRecipe, Bundles,
     downloads::{Checksum, Downloads},
-    recipe::is_version,
+    recipe::matches_version,
     wheel::{self, Requirement},
 };
 
@@ -18,7 +18,7 @@ pub const LATEST: &str = "latest";
 
 /// The recipe of another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtherVersion {
+pub struct VersionedRecipe {
     pub recipe: BundleRecipe,
     /// The exact version, even if [`LATEST`] was requested.
     pub version: String,
@@ -34,17 +34,19 @@ impl Bundles {
     /// # Errors
     /// Returns an error if the registry is unreachable or has no such version, or if the recipe has
     /// no package with the pinned version.
-    pub async fn at_version(
+    pub async fn recipe_at_version(
         &self,
         recipe: &BundleRecipe,
         pinned: &str,
         wanted: &str,
-    ) -> Result<OtherVersion, BundleError> {
+    ) -> Result<VersionedRecipe, BundleError> {
         match recipe.kind {
-            BundleKind::Npm if recipe.lock.is_none() => of_npm(recipe, pinned, wanted).await,
+            BundleKind::Npm if recipe.lock.is_none() => {
+                update_npm_recipe(recipe, pinned, wanted).await
+            }
             BundleKind::Pypi => {
                 let downloads = Downloads { folder: self.cache.join("downloads") };
-                of_pypi(recipe, (pinned, wanted), &downloads).await
+                update_pypi_recipe(recipe, (pinned, wanted), &downloads).await
             }
             _ => Err(BundleError::new("the manifest does not list the packages")
                 .hint("write your own manifest for the other version")),
@@ -52,33 +54,33 @@ impl Bundles {
     }
 }
 
-fn no_main(pinned: &str) -> BundleError {
+fn missing_main_package(pinned: &str) -> BundleError {
     BundleError::new(format!("no package in the bundle has version {pinned}"))
         .hint("write your own manifest for the other version")
 }
 
-async fn of_npm(
+async fn update_npm_recipe(
     recipe: &BundleRecipe,
     pinned: &str,
     wanted: &str,
-) -> Result<OtherVersion, BundleError> {
-    let npm = Npm::of_this_host()?;
+) -> Result<VersionedRecipe, BundleError> {
+    let npm = Npm::from_env()?;
     let mut recipe = recipe.clone();
-    let main = recipe.packages.iter().find(|package| is_version(&package.version, pinned));
-    let main = main.ok_or_else(|| no_main(pinned))?.name.clone();
+    let main = recipe.packages.iter().find(|package| matches_version(&package.version, pinned));
+    let main = main.ok_or_else(|| missing_main_package(pinned))?.name.clone();
     let version = match wanted {
-        LATEST => npm.release(&main, LATEST).await?.version,
+        LATEST => npm.fetch_release(&main, LATEST).await?.version,
         exact => exact.to_owned(),
     };
     let (mut needs, mut uses) = (BTreeMap::new(), BTreeMap::new());
     let mut others = Vec::new();
     for package in &mut recipe.packages {
-        if !is_version(&package.version, pinned) {
+        if !matches_version(&package.version, pinned) {
             others.push(package);
             continue;
         }
         let of_package = package.version.replacen(pinned, &version, 1);
-        let release = npm.release(&package.name, &of_package).await?;
+        let release = npm.fetch_release(&package.name, &of_package).await?;
         (package.version, package.integrity) = (release.version, release.integrity);
         needs.extend(release.dependencies);
         uses.extend(release.optional_dependencies);
@@ -87,17 +89,17 @@ async fn of_npm(
         let range = needs.get(&package.name).or_else(|| uses.get(&package.name));
         let Some(exact) = range.filter(|range| is_exact(range)) else { continue };
         if *exact != package.version {
-            let release = npm.release(&package.name, exact).await?;
+            let release = npm.fetch_release(&package.name, exact).await?;
             (package.version, package.integrity) = (release.version, release.integrity);
         }
     }
     let has = |name: &String| recipe.packages.iter().any(|package| package.name == *name);
     let missing = needs.iter().filter(|(name, _)| !has(name));
-    let missing = missing.map(|(name, range)| lacks(&version, name, range)).collect();
-    Ok(OtherVersion { recipe, version, missing })
+    let missing = missing.map(|(name, range)| missing_dependency(&version, name, range)).collect();
+    Ok(VersionedRecipe { recipe, version, missing })
 }
 
-fn lacks(version: &str, name: &str, range: &str) -> String {
+fn missing_dependency(version: &str, name: &str, range: &str) -> String {
     format!("{version} depends on {name} {range}, which the bundle lacks")
 }
 
@@ -109,26 +111,30 @@ fn is_exact(range: &str) -> bool {
         && range.split('.').count() >= 3
 }
 
-async fn of_pypi(
+async fn update_pypi_recipe(
     recipe: &BundleRecipe,
     (pinned, wanted): (&str, &str),
     downloads: &Downloads,
-) -> Result<OtherVersion, BundleError> {
-    let pypi = Pypi::of_this_host()?;
-    let mut lines = wheel::requirements(&recipe.requirements)?;
+) -> Result<VersionedRecipe, BundleError> {
+    let pypi = Pypi::from_env()?;
+    let mut lines = wheel::parse_requirements(&recipe.requirements)?;
     // Prefer the agent's own package, whose name is in `bin`, to others that happen to have the
     // same version.
     let mains: Vec<&Requirement> =
-        lines.iter().filter(|line| is_version(&line.version, pinned)).collect();
+        lines.iter().filter(|line| matches_version(&line.version, pinned)).collect();
     let named = |line: &&&Requirement| {
         let plain = line.name.replace('-', "");
         recipe.bin.values().any(|target| target.replace('_', "").starts_with(&plain))
     };
-    let main = mains.iter().find(named).or_else(|| mains.first()).ok_or_else(|| no_main(pinned))?;
+    let main = mains
+        .iter()
+        .find(named)
+        .or_else(|| mains.first())
+        .ok_or_else(|| missing_main_package(pinned))?;
     let main = main.name.clone();
     let version = match wanted {
         LATEST => {
-            let (offers, broken) = pypi.files(&main).await;
+            let (offers, broken) = pypi.list_files(&main).await;
             match (newest(&offers, &main), broken) {
                 (Some(version), _) => version,
                 (None, Some(fault)) => return Err(fault.into()),
@@ -144,17 +150,19 @@ async fn of_pypi(
         if !seen.insert(name.clone()) {
             continue;
         }
-        let (line, offer) = requirement(&pypi, &name, &version).await?;
+        let (line, offer) = look_up_release(&pypi, &name, &version).await?;
         let what = format!("{name}=={version}");
         let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
-        let bytes = downloads.get(&what, &Checksum::Sha256(sha256), pypi.bytes(&offer)).await?;
+        let bytes = downloads.get(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await?;
         let text = wheel::metadata(&bytes).map_err(|error| error.context(&what))?;
-        for dependency in wheel::fields(&text, "Requires-Dist").filter_map(Dependency::read) {
+        for dependency in wheel::fields(&text, "Requires-Dist").filter_map(Dependency::parse) {
             let known = lines.iter().find(|line| line.name == dependency.name);
             match (known, dependency.exact) {
                 (Some(known), Some(exact)) if wheel::same_version(&known.version, &exact) => {}
                 (_, Some(exact)) => open.push((dependency.name, exact)),
-                (None, None) => missing.push(lacks(&what, &dependency.name, &dependency.range)),
+                (None, None) => {
+                    missing.push(missing_dependency(&what, &dependency.name, &dependency.range))
+                }
                 (Some(_), None) => {}
             }
         }
@@ -163,27 +171,27 @@ async fn of_pypi(
     }
     lines.sort_by(|a, b| a.name.cmp(&b.name));
     let mut recipe = recipe.clone();
-    recipe.requirements = lines.iter().map(written).collect();
-    Ok(OtherVersion { recipe, version, missing })
+    recipe.requirements = lines.iter().map(format_requirement).collect();
+    Ok(VersionedRecipe { recipe, version, missing })
 }
 
 /// Formats a requirements line for pip.
-fn written(line: &Requirement) -> String {
+fn format_requirement(line: &Requirement) -> String {
     let hashes = line.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
     format!("{}=={}{}\n", line.name, line.version, hashes.collect::<String>())
 }
 
 /// Looks up a release: the checksums of all its files, and the file to use.
-async fn requirement(
+async fn look_up_release(
     pypi: &Pypi,
     name: &str,
     version: &str,
-) -> Result<(Requirement, Offer), BundleError> {
-    let (offers, broken) = pypi.files(name).await;
-    let of_release: Vec<Offer> = offers
+) -> Result<(Requirement, IndexFile), BundleError> {
+    let (offers, broken) = pypi.list_files(name).await;
+    let of_release: Vec<IndexFile> = offers
         .into_iter()
         .filter(|offer| {
-            released(offer, name).is_some_and(|found| wheel::same_version(found, version))
+            offer_version(offer, name).is_some_and(|found| wheel::same_version(found, version))
         })
         .collect();
     if of_release.is_empty() {
@@ -197,7 +205,8 @@ async fn requirement(
     }
     let sha256 = of_release.iter().filter_map(|offer| offer.sha256.as_ref());
     let sha256 = sha256.map(|hash| hash.to_lowercase()).collect();
-    let line = Requirement { name: package_name(name), version: version.to_owned(), sha256 };
+    let line =
+        Requirement { name: normalize_package_name(name), version: version.to_owned(), sha256 };
     let offer = line.choose(&of_release).map_err(|why| {
         BundleError::new(format!("{name} {version}: {why}"))
             .hint("write your own manifest for the other version")
@@ -206,22 +215,24 @@ async fn requirement(
 }
 
 /// Returns the version of a file in an index.
-fn released<'a>(offer: &'a Offer, name: &str) -> Option<&'a str> {
+fn offer_version<'a>(offer: &'a IndexFile, name: &str) -> Option<&'a str> {
     let wheel = offer.name.strip_suffix(".whl").and_then(|stem| {
         let mut parts = stem.split('-');
         let project = parts.next()?;
-        (package_name(project) == package_name(name)).then(|| parts.next()).flatten()
+        (normalize_package_name(project) == normalize_package_name(name))
+            .then(|| parts.next())
+            .flatten()
     });
-    wheel.or_else(|| offer.version(name))
+    wheel.or_else(|| offer.sdist_version(name))
 }
 
 /// Returns the highest version that is not a pre-release.
-fn newest(offers: &[Offer], name: &str) -> Option<String> {
+fn newest(offers: &[IndexFile], name: &str) -> Option<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse::<u64>().ok());
         parts.collect::<Option<Vec<u64>>>()
     };
-    let versions = offers.iter().filter_map(|offer| released(offer, name));
+    let versions = offers.iter().filter_map(|offer| offer_version(offer, name));
     let versions = versions.filter_map(|version| Some((numbers(version)?, version)));
     versions.max().map(|(_, version)| version.to_owned())
 }
@@ -238,7 +249,7 @@ struct Dependency {
 
 impl Dependency {
     /// Parses an entry. Returns `None` if only some platforms or extras need it.
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         if text.contains(';') {
             return None;
         }
@@ -253,7 +264,7 @@ impl Dependency {
         let exact = range.strip_prefix("==").map(str::trim);
         let exact = exact.filter(|version| !version.contains([',', '*', '=']));
         let exact = exact.map(str::to_owned);
-        (!name.is_empty()).then(|| Self { name: package_name(name), range, exact })
+        (!name.is_empty()).then(|| Self { name: normalize_package_name(name), range, exact })
     }
 }
 
@@ -261,15 +272,15 @@ impl Dependency {
 mod tests {
     use super::*;
 
-    fn offer(name: &str) -> Offer {
+    fn offer(name: &str) -> IndexFile {
         let url = format!("https://h/{name}").parse().unwrap();
-        Offer { name: name.to_owned(), url, sha256: Some("AA".into()), uploaded: None }
+        IndexFile { name: name.to_owned(), url, sha256: Some("AA".into()), uploaded: None }
     }
 
     #[test]
     fn dependencies_are_parsed_as_published() {
         let read = |text: &str| {
-            let found = Dependency::read(text)?;
+            let found = Dependency::parse(text)?;
             Some((found.name, found.exact))
         };
         let exact = |name: &str, version: &str| Some((name.to_owned(), Some(version.to_owned())));
@@ -315,8 +326,8 @@ mod tests {
     }
 
     #[test]
-    fn is_version_ignores_a_platform_suffix() {
-        assert!(is_version("0.169.0-linux-x64", "0.169.0") && is_version("1.0", "1.0.0"));
-        assert!(!is_version("0.169.10", "0.169.1") && !is_version("1.1.5", "1.1"));
+    fn matches_version_ignores_a_platform_suffix() {
+        assert!(matches_version("0.169.0-linux-x64", "0.169.0") && matches_version("1.0", "1.0.0"));
+        assert!(!matches_version("0.169.10", "0.169.1") && !matches_version("1.1.5", "1.1"));
     }
 }

@@ -6,17 +6,17 @@ use std::{
     path::Path,
 };
 
-use proctor_packages::Offer;
-use proctor_types::package_name;
+use proctor_packages::IndexFile;
+use proctor_types::normalize_package_name;
 
 use crate::{
     BundleError,
-    recipe::is_inside,
+    recipe::is_contained_path,
     unpack::{self, Entry},
 };
 
 /// Maximum size of `METADATA` in bytes.
-const MOST_METADATA: u64 = 8 << 20;
+const MAX_METADATA_BYTES: u64 = 8 << 20;
 
 /// One line of the requirements: a release and the checksums of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct Requirement {
 
 /// Parses requirements in pip's format: `name==version --hash=sha256:...`. Supports continuation
 /// lines (`\`) and comments. Markers are ignored.
-pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> {
+pub(crate) fn parse_requirements(text: &str) -> Result<Vec<Requirement>, BundleError> {
     let mut out = Vec::new();
     let joined = text.replace("\\\n", " ");
     for line in joined.lines() {
@@ -54,19 +54,23 @@ pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> 
         if sha256.is_empty() {
             return Err(wrong("has no --hash=sha256:..."));
         }
-        out.push(Requirement { name: package_name(name), version: version.to_owned(), sha256 });
+        out.push(Requirement {
+            name: normalize_package_name(name),
+            version: version.to_owned(),
+            sha256,
+        });
     }
     Ok(out)
 }
 
 impl Requirement {
     /// Chooses the file to use among those with a listed checksum: the best wheel, else the sdist.
-    pub(crate) fn choose(&self, offers: &[Offer]) -> Result<Offer, String> {
-        let listed = |offer: &&Offer| {
+    pub(crate) fn choose(&self, offers: &[IndexFile]) -> Result<IndexFile, String> {
+        let listed = |offer: &&IndexFile| {
             let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
             sha256.is_some_and(|hash| self.sha256.contains(&hash))
         };
-        let of_list: Vec<&Offer> = offers.iter().filter(listed).collect();
+        let of_list: Vec<&IndexFile> = offers.iter().filter(listed).collect();
         if of_list.is_empty() {
             return Err(format!(
                 "the index has no file with the manifest's checksum ({})",
@@ -108,7 +112,7 @@ fn rank(name: &str) -> Option<u8> {
 
 /// Installs a wheel's `site-packages` files. Its scripts are skipped, because they name an
 /// interpreter that does not exist.
-pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
+pub(crate) fn install_wheel(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
     for index in 0..archive.len() {
@@ -117,14 +121,14 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
         if entry.is_dir() {
             continue;
         }
-        if !is_inside(&name) {
+        if !is_contained_path(&name) {
             return Err(BundleError::new(format!(
                 "invalid wheel: {name} points outside its folder"
             )));
         }
-        let Some(below) = installed(&name) else { continue };
+        let Some(below) = site_packages_path(&name) else { continue };
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
-        unpack::file(&site.join(below), &mut entry, executable)?;
+        unpack::write_file(&site.join(below), &mut entry, executable)?;
     }
     Ok(())
 }
@@ -147,7 +151,7 @@ pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
             }
         }
     } else {
-        unpack::tar(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
+        unpack::for_each_tar_entry(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
             if let Entry::File { content, .. } = entry
                 && path.ends_with("PKG-INFO")
                 && path.components().count() == 2
@@ -165,7 +169,7 @@ pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
 
 fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
     let mut bytes = Vec::new();
-    let read = content.take(MOST_METADATA).read_to_end(&mut bytes);
+    let read = content.take(MAX_METADATA_BYTES).read_to_end(&mut bytes);
     read.map_err(|error| BundleError::new(format!("invalid archive: {error}")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -184,7 +188,7 @@ pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleErr
     let text = metadata(bytes)?;
     let one = |name: &'static str| fields(&text, name).next().unwrap_or_default().to_owned();
     let (name, version) = (one("Name"), one("Version"));
-    if package_name(&name) == wanted.name && same_version(&version, &wanted.version) {
+    if normalize_package_name(&name) == wanted.name && same_version(&version, &wanted.version) {
         return Ok(());
     }
     Err(BundleError::new(format!(
@@ -212,21 +216,21 @@ pub(crate) fn same_version(one: &str, other: &str) -> bool {
 }
 
 /// Extracts the program with this name from a wheel, which must contain exactly one.
-pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
+pub(crate) fn extract_program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
     let end = format!(".data/scripts/{name}");
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(broken)?;
         if entry.name().map_err(broken)?.ends_with(&end) {
-            return unpack::file(to, &mut entry, true);
+            return unpack::write_file(to, &mut entry, true);
         }
     }
     Err(BundleError::new(format!("the wheel has no {name}")))
 }
 
 /// Returns the path of a wheel's entry relative to `site-packages`.
-fn installed(name: &str) -> Option<&str> {
+fn site_packages_path(name: &str) -> Option<&str> {
     let Some((_, rest)) = name.split_once('/').filter(|(top, _)| top.ends_with(".data")) else {
         return Some(name);
     };
@@ -234,15 +238,19 @@ fn installed(name: &str) -> Option<&str> {
 }
 
 /// Installs the named directories or modules of an sdist, from its top level or from `src`.
-pub(crate) fn lay_sdist(bytes: &[u8], wanted: &[String], site: &Path) -> Result<(), BundleError> {
+pub(crate) fn install_sdist(
+    bytes: &[u8],
+    wanted: &[String],
+    site: &Path,
+) -> Result<(), BundleError> {
     let mut found = BTreeMap::<&str, bool>::new();
-    unpack::tar(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
+    unpack::for_each_tar_entry(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
         let Entry::File { content, executable } = entry else { return Ok(()) };
         let below: std::path::PathBuf = path.components().skip(1).collect();
         let below = below.strip_prefix("src").map(Path::to_owned).unwrap_or(below);
         let Some(name) = wanted.iter().find(|name| below.starts_with(name)) else { return Ok(()) };
         found.insert(name, true);
-        unpack::file(&site.join(&below), content, executable)
+        unpack::write_file(&site.join(&below), content, executable)
     })?;
     match wanted.iter().find(|name| !found.contains_key(name.as_str())) {
         Some(name) => Err(BundleError::new(format!("the sdist has no {name}"))),
@@ -257,7 +265,7 @@ mod tests {
     #[test]
     fn requirements_are_parsed_like_pip() {
         let text = "# all\na.B[x]==1.0 --hash=sha256:AA # note\nc==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n";
-        let read = requirements(text).unwrap();
+        let read = parse_requirements(text).unwrap();
         let one = |name: &str, version: &str, hashes: &[&str]| Requirement {
             name: name.to_owned(),
             version: version.to_owned(),
@@ -265,7 +273,7 @@ mod tests {
         };
         assert_eq!(read, [one("a-b", "1.0", &["aa"]), one("c", "2", &["bb", "cc"])]);
         for text in ["a>=1 --hash=sha256:aa", "a==1", "a==1 --hash=md5:aa", "-r other.txt"] {
-            assert!(requirements(text).is_err(), "{text}");
+            assert!(parse_requirements(text).is_err(), "{text}");
         }
     }
 
@@ -304,8 +312,8 @@ mod tests {
         ] {
             assert_eq!(rank(no), None, "{no}");
         }
-        assert_eq!(installed("p-1.data/scripts/p"), None);
-        assert_eq!(installed("p-1.data/purelib/p/a.py"), Some("p/a.py"));
-        assert_eq!(installed("p.data.py"), Some("p.data.py"));
+        assert_eq!(site_packages_path("p-1.data/scripts/p"), None);
+        assert_eq!(site_packages_path("p-1.data/purelib/p/a.py"), Some("p/a.py"));
+        assert_eq!(site_packages_path("p.data.py"), Some("p.data.py"));
     }
 }

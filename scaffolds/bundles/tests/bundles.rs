@@ -26,7 +26,7 @@ use proctor_bundles::{Bundle, BundleRecipe, Bundles, MOUNT};
 use proctor_docker::Docker;
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    Backend, Base, Command, LayerSpec, Mount, Sandbox, SandboxRequest, ending_of, wire::RawPath,
+    Backend, Base, Command, LayerSpec, Mount, Sandbox, SandboxRequest, describe_exit, wire::RawPath,
 };
 use proctor_types::SandboxSpec;
 
@@ -63,7 +63,7 @@ fn recipe(text: &str) -> BundleRecipe {
 }
 
 /// Creates a directory with the files that a manifest of kind `files` names.
-fn beside() -> tempfile::TempDir {
+fn manifest_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("agent.sh"), "#!/bin/sh\necho I am $0\n").unwrap();
     fs::create_dir(folder.path().join("data")).unwrap();
@@ -71,22 +71,23 @@ fn beside() -> tempfile::TempDir {
     folder
 }
 
-fn quiet(_: String) {}
+fn ignore_progress(_: String) {}
 
-async fn of_files(cache: &Path, beside: &Path) -> Bundle {
+async fn build_files_bundle(cache: &Path, beside: &Path) -> Bundle {
     let bundles = Bundles::new(cache);
-    bundles.ensure("mine", "1", &recipe(FILES), beside, &quiet).await.unwrap()
+    bundles.ensure("mine", "1", &recipe(FILES), beside, &ignore_progress).await.unwrap()
 }
 
 #[tokio::test]
 async fn builds_of_one_recipe_have_the_same_name_and_modes() {
-    let (one, two, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), beside());
-    let first = of_files(one.path(), folder.path()).await;
+    let (one, two, folder) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), manifest_folder());
+    let first = build_files_bundle(one.path(), folder.path()).await;
     // Build from another directory, later, with different modes and times.
-    let other = beside();
+    let other = manifest_folder();
     fs::set_permissions(other.path().join("data"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(other.path().join("data/note"), fs::Permissions::from_mode(0o600)).unwrap();
-    let second = of_files(two.path(), other.path()).await;
+    let second = build_files_bundle(two.path(), other.path()).await;
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.folder.file_name(), second.folder.file_name());
     for (path, mode) in
@@ -101,17 +102,17 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
     assert_eq!((first.files, first.bytes), (3, 5 + 23));
     // Different content makes a different bundle, stored next to the first.
     fs::write(other.path().join("data/note"), "another\n").unwrap();
-    let third = of_files(two.path(), other.path()).await;
+    let third = build_files_bundle(two.path(), other.path()).await;
     assert_ne!(third.digest, second.digest);
     assert!(second.folder.exists());
 }
 
 #[tokio::test]
 async fn bundle_is_reused_and_rebuilt_if_damaged() {
-    let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
+    let (cache, folder) = (tempfile::tempdir().unwrap(), manifest_folder());
     let (bundles, files) = (Bundles::new(cache.path()), recipe(FILES));
-    assert_eq!(bundles.built("mine", "1", &files, folder.path()), None);
-    let built = of_files(cache.path(), folder.path()).await;
+    assert_eq!(bundles.find_built("mine", "1", &files, folder.path()), None);
+    let built = build_files_bundle(cache.path(), folder.path()).await;
     let said = Mutex::new(Vec::new());
     let hear = |line: String| said.lock().unwrap().push(line);
     let again = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
@@ -121,7 +122,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
 
     // Same length as before, so only a full read detects the change.
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
-    assert!(bundles.built("mine", "1", &files, folder.path()).is_some());
+    assert!(bundles.find_built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
     assert!(error.what.contains("share/note has changed"), "{error}");
     assert!(error.hint.is_some());
@@ -135,7 +136,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
         },
     ] {
         damage(&built.folder);
-        assert_eq!(bundles.built("mine", "1", &files, folder.path()), None);
+        assert_eq!(bundles.find_built("mine", "1", &files, folder.path()), None);
         let healed = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
         assert_eq!(healed.digest, built.digest);
     }
@@ -144,7 +145,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
 
 #[tokio::test]
 async fn failed_build_leaves_nothing_and_has_a_hint() {
-    let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
+    let (cache, folder) = (tempfile::tempdir().unwrap(), manifest_folder());
     let bundles = Bundles::new(cache.path());
     let cases = [
         (FILES.replace("'data'", "'missing'"), "missing", "No such file"),
@@ -152,7 +153,8 @@ async fn failed_build_leaves_nothing_and_has_a_hint() {
         (FILES.replace("kind", "executable = ['lib/no']\nkind"), "bundle.executable", "lib/no"),
     ];
     for (text, place, what) in cases {
-        let failed = bundles.ensure("mine", "1", &recipe(&text), folder.path(), &quiet).await;
+        let failed =
+            bundles.ensure("mine", "1", &recipe(&text), folder.path(), &ignore_progress).await;
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("mine 1") || error.contains("missing"), "{error}");
         assert!(error.contains(place) && error.contains(what), "{error}");
@@ -161,20 +163,20 @@ async fn failed_build_leaves_nothing_and_has_a_hint() {
         assert_eq!(left, 0, "{error}");
     }
     // Left behind by a killed build. The next build starts over.
-    let done = of_files(cache.path(), folder.path()).await;
+    let done = build_files_bundle(cache.path(), folder.path()).await;
     let mut torn = done.folder.parent().unwrap().as_os_str().to_owned();
     torn.push(".building");
     fs::create_dir_all(Path::new(&torn).join("tree/lib")).unwrap();
     fs::write(Path::new(&torn).join("tree/lib/half"), "x").unwrap();
     fs::remove_dir_all(done.folder.parent().unwrap()).unwrap();
-    let again = of_files(cache.path(), folder.path()).await;
+    let again = build_files_bundle(cache.path(), folder.path()).await;
     assert_eq!(again.digest, done.digest);
     assert!(!Path::new(&torn).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_requests_build_a_bundle_once() {
-    let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
+    let (cache, folder) = (tempfile::tempdir().unwrap(), manifest_folder());
     let begun = std::sync::Arc::new(Mutex::new(0));
     let tasks: Vec<_> = (0..8)
         .map(|_| {
@@ -204,7 +206,8 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let nowhere = Path::new("/");
     let wrong = recipe(&SMALL.replace("4xTZr1", "5xTZr1"));
-    let error = Bundles::new(one.path()).ensure("small", "1", &wrong, nowhere, &quiet).await;
+    let error =
+        Bundles::new(one.path()).ensure("small", "1", &wrong, nowhere, &ignore_progress).await;
     let error = error.unwrap_err();
     if error.is_unreachable {
         return not_run("npm_bundle_is_verified_reproducible_and_cached", "CLIENTS", error);
@@ -215,15 +218,18 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
 
     let small = recipe(SMALL);
     let build = |cache: &Path| Bundles::new(cache);
-    let first = build(one.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
-    let second = build(two.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
+    let first =
+        build(one.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
+    let second =
+        build(two.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
     // Downloads are cached: a removed bundle is rebuilt without the network.
     fs::remove_dir_all(one.path().join("built")).unwrap();
     let downloads = one.path().join("downloads");
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
-    let third = build(one.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
+    let third =
+        build(one.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
     assert_eq!(third.digest, first.digest);
     assert_eq!(
         fs::metadata(&downloads).unwrap().modified().unwrap(),
@@ -231,7 +237,7 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
         "it was downloaded again"
     );
 
-    for place in places("a_package_of_npm").await {
+    for place in empty_back_ends("a_package_of_npm").await {
         let (said, _) = place.run(&third, &["tool", "--version"]).await.unwrap();
         assert!(said.contains("0.28.2"), "{}: {said}", place.name);
     }
@@ -239,13 +245,13 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
 
 /// The bundle tested by default: a program that needs the bundled C library. All of them together
 /// take gigabytes.
-const BY_DEFAULT: &str = "claude-code";
+const DEFAULT_BUNDLE: &str = "claude-code";
 
 /// Runs every requested built-in bundle in sandboxes that contain nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_bundles_run_in_an_empty_root() {
     let test = "shipped_bundles_run_in_an_empty_root";
-    let default = if tier::is_full() { "all" } else { BY_DEFAULT };
+    let default = if tier::is_full() { "all" } else { DEFAULT_BUNDLE };
     let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| default.into());
     let chosen = |name: &str| asked == "all" || asked.split(',').any(|one| one == name);
     assert!(
@@ -256,7 +262,7 @@ async fn shipped_bundles_run_in_an_empty_root() {
     let kept = std::env::var_os("PROCTOR_BUNDLES_CACHE").map(PathBuf::from);
     let bundles = Bundles::new(kept.as_deref().unwrap_or(cache.path()));
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../external/manifests");
-    let places = places(test).await;
+    let places = empty_back_ends(test).await;
     let mut wrong = Vec::new();
     for (name, command, says) in SHIPPED {
         if !chosen(name) {
@@ -299,23 +305,23 @@ async fn shipped_bundles_run_in_an_empty_root() {
 struct EmptyBackEnd {
     name: &'static str,
     backend: Box<dyn Backend>,
-    environment: proctor_sandbox_api::Prepared,
+    environment: proctor_sandbox_api::PreparedEnvironment,
     _folders: Vec<tempfile::TempDir>,
 }
 
-async fn places(test: &str) -> Vec<EmptyBackEnd> {
+async fn empty_back_ends(test: &str) -> Vec<EmptyBackEnd> {
     let mut out = Vec::new();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
-    out.push(place("native", Box::new(native), vec![cache]).await);
+    out.push(empty_back_end("native", Box::new(native), vec![cache]).await);
     match Docker::connect().await {
-        Ok(docker) => out.push(place("docker", Box::new(docker), Vec::new()).await),
+        Ok(docker) => out.push(empty_back_end("docker", Box::new(docker), Vec::new()).await),
         Err(fault) => not_run(test, "DOCKER", fault),
     }
     out
 }
 
-async fn place(
+async fn empty_back_end(
     name: &'static str,
     backend: Box<dyn Backend>,
     mut folders: Vec<tempfile::TempDir>,
@@ -365,7 +371,7 @@ impl EmptyBackEnd {
         let said = format!("{}{}", done.stdout.text(), done.stderr.text());
         match done.success() {
             true => Ok((said, seconds)),
-            false => Err(format!("{}: {said}", ending_of(&done.exited))),
+            false => Err(format!("{}: {said}", describe_exit(&done.exited))),
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use proctor_bundles::BundleRecipe;
-use proctor_external::{Loaded, Manifest, ManifestError};
+use proctor_external::{LoadedManifest, Manifest, ManifestError};
 use proctor_types::UserError;
 
 /// An agent that runs in the sandbox.
-pub struct Bundled {
+pub struct BundledAgent {
     /// The name as requested.
     pub asked: String,
     pub name: String,
@@ -23,28 +23,28 @@ pub struct Bundled {
 }
 
 /// Returns the directory of bundles below the cache.
-pub fn folder(cache: &Path) -> PathBuf {
+pub fn bundles_folder(cache: &Path) -> PathBuf {
     cache.join("bundles")
 }
 
 /// Returns the directory of manifests written by `proctor scaffold add NAME@VERSION`.
-fn others(cache: &Path) -> PathBuf {
-    folder(cache).join("manifests")
+fn added_manifests_folder(cache: &Path) -> PathBuf {
+    bundles_folder(cache).join("manifests")
 }
 
 /// Returns the manifest of another version of a built-in agent, if it was added.
-pub fn added(cache: &Path, asked: &str) -> Option<PathBuf> {
+pub fn find_added_manifest(cache: &Path, asked: &str) -> Option<PathBuf> {
     if !asked.contains('@') || asked.contains('/') {
         return None;
     }
-    let file = others(cache).join(format!("{asked}.toml"));
+    let file = added_manifests_folder(cache).join(format!("{asked}.toml"));
     file.is_file().then_some(file)
 }
 
 /// Writes the manifest of another version and returns its name for configurations.
-pub fn add(cache: &Path, name: &str, loaded: &Loaded) -> Result<String, UserError> {
+pub fn add(cache: &Path, name: &str, loaded: &LoadedManifest) -> Result<String, UserError> {
     let asked = format!("{name}@{}", loaded.manifest.version);
-    let folder = others(cache);
+    let folder = added_manifests_folder(cache);
     let file = folder.join(format!("{asked}.toml"));
     let failed = |error: std::io::Error| UserError::new(format!("{}: {error}", file.display()));
     std::fs::create_dir_all(&folder).map_err(failed)?;
@@ -55,8 +55,8 @@ pub fn add(cache: &Path, name: &str, loaded: &Loaded) -> Result<String, UserErro
 }
 
 /// Returns all versions that were added, except those whose manifest no longer loads.
-pub fn all_added(cache: &Path) -> Vec<Bundled> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(others(cache))
+pub fn added_agents(cache: &Path) -> Vec<BundledAgent> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(added_manifests_folder(cache))
         .into_iter()
         .flatten()
         .flatten()
@@ -64,40 +64,40 @@ pub fn all_added(cache: &Path) -> Vec<Bundled> {
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
         .collect();
     files.sort();
-    files.iter().filter_map(|file| of_file(file).ok()).collect()
+    files.iter().filter_map(|file| load_agent(file).ok()).collect()
 }
 
-fn of_file(path: &Path) -> Result<Bundled, UserError> {
+fn load_agent(path: &Path) -> Result<BundledAgent, UserError> {
     let asked = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let loaded = proctor_external::load(path).map_err(wrong)?;
-    Ok(read(&asked, loaded, PathBuf::new()))
+    let loaded = proctor_external::load(path).map_err(to_user_error)?;
+    Ok(agent_from_manifest(&asked, loaded, PathBuf::new()))
 }
 
 /// Returns every built-in agent.
-pub fn shipped() -> Result<Vec<Bundled>, UserError> {
-    let found = proctor_external::names().iter().map(|name| one(name));
+pub fn shipped_agents() -> Result<Vec<BundledAgent>, UserError> {
+    let found = proctor_external::names().iter().map(|name| shipped_agent(name));
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-fn one(name: &str) -> Result<Option<Bundled>, UserError> {
-    let found = proctor_external::shipped(name).map_err(wrong)?;
-    Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
+fn shipped_agent(name: &str) -> Result<Option<BundledAgent>, UserError> {
+    let found = proctor_external::shipped_manifest(name).map_err(to_user_error)?;
+    Ok(found.map(|loaded| agent_from_manifest(name, loaded, PathBuf::new())))
 }
 
 /// Finds an agent by name or manifest path. `@VERSION` must be the manifest's own version or one
 /// that was added.
-pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
-    if let Some(file) = added(cache, asked) {
-        return of_file(&file);
+pub fn find(cache: &Path, asked: &str) -> Result<BundledAgent, UserError> {
+    if let Some(file) = find_added_manifest(cache, asked) {
+        return load_agent(&file);
     }
     let path = Path::new(asked);
     if path.is_file() {
-        let loaded = proctor_external::load(path).map_err(wrong)?;
+        let loaded = proctor_external::load(path).map_err(to_user_error)?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        return Ok(read(asked, loaded, folder));
+        return Ok(agent_from_manifest(asked, loaded, folder));
     }
-    one(asked)?.ok_or_else(|| {
+    shipped_agent(asked)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
         UserError::new(format!("no agent or file is named `{asked}`"))
             .hint(format!("agents: {known}; or pass the path of a manifest (docs/external.md)"))
@@ -105,14 +105,14 @@ pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
 }
 
 /// Converts a manifest error to a user error.
-pub fn wrong(error: ManifestError) -> UserError {
+pub fn to_user_error(error: ManifestError) -> UserError {
     UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
 }
 
-fn read(asked: &str, loaded: Loaded, folder: PathBuf) -> Bundled {
-    let Loaded { manifest, text } = loaded;
+fn agent_from_manifest(asked: &str, loaded: LoadedManifest, folder: PathBuf) -> BundledAgent {
+    let LoadedManifest { manifest, text } = loaded;
     let Manifest { name, version, untested, bundle: recipe, .. } = manifest;
-    Bundled { asked: asked.to_owned(), name, version, untested, recipe, text, folder }
+    BundledAgent { asked: asked.to_owned(), name, version, untested, recipe, text, folder }
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn shipped_manifests_have_valid_recipes() {
-        for found in shipped().unwrap() {
+        for found in shipped_agents().unwrap() {
             assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
             // A checksum that cannot be parsed can never be verified.
@@ -149,13 +149,13 @@ mod tests {
         let file = folder.path().join("mine.toml");
         let name = file.display().to_string();
         let write = |text: &str| std::fs::write(&file, text).unwrap();
-        const MINE: &str = "name = 'mine'\nversion = '1'\n";
-        const REST: &str = "api = 'chat'\ncommand = { argv = ['/bin/x'] }\n";
-        write(&format!("{MINE}{REST}"));
+        const NAME_AND_VERSION: &str = "name = 'mine'\nversion = '1'\n";
+        const API_AND_COMMAND: &str = "api = 'chat'\ncommand = { argv = ['/bin/x'] }\n";
+        write(&format!("{NAME_AND_VERSION}{API_AND_COMMAND}"));
         assert!(find(&name).unwrap().recipe.is_none());
-        let bundle = |text: &str| format!("{MINE}{REST}[bundle]\n{text}");
+        let bundle = |text: &str| format!("{NAME_AND_VERSION}{API_AND_COMMAND}[bundle]\n{text}");
         for (text, says) in [
-            (REST.to_owned(), "name"),
+            (API_AND_COMMAND.to_owned(), "name"),
             ("name = 'mine\n".to_owned(), "line 1"),
             (bundle("kind = 'apt'\n"), "unknown variant `apt`"),
             (bundle("kind = 'npm'\nbin = {a = 'b'}\n"), "bundle.packages"),

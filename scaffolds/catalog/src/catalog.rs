@@ -8,9 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_bundles::{Bundle, Bundles};
-use proctor_external::{External, Loaded, Manifest};
+use proctor_external::{External, LoadedManifest, Manifest};
 use proctor_host_scaffolds::{PROGRAM, PYTHON, Programs, restore_python};
-use proctor_scaffold_api::{Say, Scaffold, ScaffoldSource, Scaffolds, SourceError};
+use proctor_scaffold_api::{ProgressSink, Scaffold, ScaffoldSource, Scaffolds, SourceError};
 use proctor_types::{Arm, RecordedArm, RunRecord, UserError};
 use serde_json::Value;
 
@@ -44,68 +44,72 @@ impl ScaffoldSource for Catalog {
         &NAMES
     }
 
-    fn is_host(&self, name: &str) -> bool {
-        is_host(name)
+    fn is_host_scaffold(&self, name: &str) -> bool {
+        is_host_scaffold(name)
     }
 
-    fn named(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
-        named(&self.cache, name)
+    fn find_scaffold(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+        find_scaffold(&self.cache, name)
     }
 
-    fn of_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError> {
-        of_arms(&self.cache, arms)
+    fn scaffolds_for_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError> {
+        scaffolds_for_arms(&self.cache, arms)
     }
 
-    async fn build(&self, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
+    async fn build(
+        &self,
+        names: &BTreeSet<&str>,
+        say: ProgressSink<'_>,
+    ) -> Result<bool, SourceError> {
         build(&self.cache, names, say).await
     }
 
-    async fn with_bundles(
+    async fn scaffolds_with_bundles(
         &self,
         record: &RunRecord,
-        say: Say<'_>,
+        say: ProgressSink<'_>,
     ) -> Result<Scaffolds, SourceError> {
-        with_bundles(&self.cache, record, say).await
+        scaffolds_with_bundles(&self.cache, record, say).await
     }
 }
 
 /// Returns the scaffold for a name or manifest file, with its bundle if that is built.
-fn named(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
-    let builtin = proctor_scaffolds::builtin(name);
+fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+    let builtin = proctor_scaffolds::builtin_scaffold(name);
     let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
     if builtin.is_some() {
         return Ok(builtin);
     }
-    if is_host(name) {
+    if is_host_scaffold(name) {
         return proctor_host_scaffolds::scaffold(name, programs(cache)).map_err(UserError::new);
     }
     let Some(loaded) = manifest(cache, name)? else { return Ok(None) };
     let Manifest { name: called, version, bundle, .. } = &loaded.manifest;
     let bundle = match bundle {
         Some(recipe) => {
-            let (bundles, folder) = (bundles(cache), folder_of(name));
+            let (bundles, folder) = (bundles(cache), manifest_folder(name));
             // Check now: otherwise only the build would report a missing file, after the plan.
             bundles
                 .check_files(called, version, recipe, &folder)
                 .map_err(|error| UserError { what: error.what, hint: error.hint })?;
-            bundles.built(called, version, recipe, &folder)
+            bundles.find_built(called, version, recipe, &folder)
         }
         None => None,
     };
     Ok(Some(Arc::new(External::new(loaded, bundle))))
 }
 
-fn manifest(cache: &Path, name: &str) -> Result<Option<Loaded>, UserError> {
-    let loaded = match (bundled::added(cache, name), name.ends_with(".toml")) {
+fn manifest(cache: &Path, name: &str) -> Result<Option<LoadedManifest>, UserError> {
+    let loaded = match (bundled::find_added_manifest(cache, name), name.ends_with(".toml")) {
         (Some(file), _) => Some(proctor_external::load(&file)),
         (None, true) => Some(proctor_external::load(Path::new(name))),
-        (None, false) => proctor_external::shipped(name).transpose(),
+        (None, false) => proctor_external::shipped_manifest(name).transpose(),
     };
-    let Some(loaded) = loaded.transpose().map_err(bundled::wrong)? else {
+    let Some(loaded) = loaded.transpose().map_err(bundled::to_user_error)? else {
         return Ok(None);
     };
     let called = loaded.manifest.name.as_str();
-    if proctor_scaffolds::names().contains(&called) || is_host(called) {
+    if proctor_scaffolds::names().contains(&called) || is_host_scaffold(called) {
         let taken = &loaded.manifest.name;
         let what = format!(
             "{name}: `name`: Proctor already has a scaffold `{taken}`; choose another name"
@@ -116,8 +120,8 @@ fn manifest(cache: &Path, name: &str) -> Result<Option<Loaded>, UserError> {
 }
 
 /// Returns whether a scaffold's loop is a user's program in its own sandbox.
-fn is_host(name: &str) -> bool {
-    proctor_host_scaffolds::is_host(name)
+fn is_host_scaffold(name: &str) -> bool {
+    proctor_host_scaffolds::is_host_scaffold(name)
 }
 
 /// Returns the store of users' programs.
@@ -126,41 +130,45 @@ fn programs(cache: &Path) -> Programs {
 }
 
 fn bundles(cache: &Path) -> Bundles {
-    Bundles::new(bundled::folder(cache))
+    Bundles::new(bundled::bundles_folder(cache))
 }
 
 /// Returns the directory with the files that a manifest names.
-fn folder_of(name: &str) -> PathBuf {
+fn manifest_folder(name: &str) -> PathBuf {
     let parent = Path::new(name).parent().filter(|_| name.ends_with(".toml"));
     parent.map(Path::to_owned).unwrap_or_default()
 }
 
 /// Builds the missing bundles of these scaffolds and reports progress. Returns whether any was
 /// built, because bundle digests are factors of the arms.
-async fn build(cache: &Path, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
+async fn build(
+    cache: &Path,
+    names: &BTreeSet<&str>,
+    say: ProgressSink<'_>,
+) -> Result<bool, SourceError> {
     let bundles = bundles(cache);
     let mut any = false;
     for &name in names {
-        if proctor_scaffolds::names().contains(&name) || is_host(name) {
+        if proctor_scaffolds::names().contains(&name) || is_host_scaffold(name) {
             continue;
         }
         let Some(loaded) = manifest(cache, name)? else { continue };
-        let built = ensure(&bundles, &loaded.manifest, &folder_of(name), say).await?;
+        let built = ensure_bundle(&bundles, &loaded.manifest, &manifest_folder(name), say).await?;
         any |= built.is_some_and(|one| one.1);
     }
     Ok(any)
 }
 
 /// Returns an agent's bundle and whether it was built now. `None` if the agent has no bundle.
-async fn ensure(
+async fn ensure_bundle(
     bundles: &Bundles,
     manifest: &Manifest,
     folder: &Path,
-    say: Say<'_>,
+    say: ProgressSink<'_>,
 ) -> Result<Option<(Bundle, bool)>, SourceError> {
     let Manifest { name, version, bundle, .. } = manifest;
     let Some(recipe) = bundle else { return Ok(None) };
-    if let Some(bundle) = bundles.built(name, version, recipe, folder) {
+    if let Some(bundle) = bundles.find_built(name, version, recipe, folder) {
         return Ok(Some((bundle, false)));
     }
     let bundle = bundles.ensure(name, version, recipe, folder, say).await;
@@ -171,20 +179,20 @@ async fn ensure(
 
 /// Returns the scaffolds of planned arms by name, without bundles. A command-line agent is restored
 /// from the plan, even if its manifest file has changed.
-fn of_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
+fn scaffolds_for_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
     let mut found = Scaffolds::new();
     for arm in arms {
         let problem = |error: UserError| UserError {
             what: format!("arm {}: {}", arm.name, error.what),
             hint: error.hint,
         };
-        let recorded = External::recorded(&arm.prompts);
-        let recorded = recorded.map_err(|error| problem(bundled::wrong(error)))?;
+        let recorded = External::from_factors(&arm.prompts);
+        let recorded = recorded.map_err(|error| problem(bundled::to_user_error(error)))?;
         let scaffold = match recorded {
             Some(external) => Some(Arc::new(external) as Arc<dyn Scaffold>),
-            None => match proctor_scaffolds::recorded(&arm.scaffold, &arm.prompts) {
+            None => match proctor_scaffolds::restore_scaffold(&arm.scaffold, &arm.prompts) {
                 Ok(Some(builtin)) => Some(builtin),
-                Ok(None) => named(cache, &arm.scaffold).map_err(problem)?,
+                Ok(None) => find_scaffold(cache, &arm.scaffold).map_err(problem)?,
                 Err(error) => return Err(problem(UserError::new(error.to_string()))),
             },
         };
@@ -196,26 +204,26 @@ fn of_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
     Ok(found)
 }
 
-/// Like `of_arms`, with bundles. Missing bundles are built. A bundle that differs from the plan is
+/// Like `scaffolds_for_arms`, with bundles. Missing bundles are built. A bundle that differs from the plan is
 /// rejected, because it would be a different arm.
-async fn with_bundles(
+async fn scaffolds_with_bundles(
     cache: &Path,
     record: &RunRecord,
-    say: Say<'_>,
+    say: ProgressSink<'_>,
 ) -> Result<Scaffolds, SourceError> {
     let bundles = bundles(cache);
-    let mut found = of_arms(cache, &record.arms)?;
+    let mut found = scaffolds_for_arms(cache, &record.arms)?;
     for arm in &record.arms {
         let written = record.config.arms.iter().find(|one| one.name == arm.name);
-        if is_host(&arm.scaffold) {
-            program(cache, arm, written)?;
+        if is_host_scaffold(&arm.scaffold) {
+            check_program(cache, arm, written)?;
             continue;
         }
-        let recorded = External::recorded(&arm.prompts)
+        let recorded = External::from_factors(&arm.prompts)
             .map_err(|error| UserError::new(format!("arm {}: {error}", arm.name)))?;
         let Some(external) = recorded else { continue };
-        let folder = folder_of(written.map_or("", |one| one.scaffold.as_str()));
-        let built = ensure(&bundles, external.manifest(), &folder, say).await?;
+        let folder = manifest_folder(written.map_or("", |one| one.scaffold.as_str()));
+        let built = ensure_bundle(&bundles, external.manifest(), &folder, say).await?;
         let Some((bundle, _)) = built else {
             continue;
         };
@@ -227,7 +235,7 @@ async fn with_bundles(
             let hint = "start a new run, because the agent itself has changed";
             return Err(UserError::new(what).hint(hint).into());
         }
-        let scaffold: Arc<dyn Scaffold> = Arc::new(external.bundled(bundle));
+        let scaffold: Arc<dyn Scaffold> = Arc::new(external.with_bundle(bundle));
         found.insert(arm.id.to_string(), Arc::clone(&scaffold));
         found.insert(arm.scaffold.clone(), scaffold);
     }
@@ -236,7 +244,7 @@ async fn with_bundles(
 
 /// Checks that an arm's program is present as planned. If the stored copy is gone, the original
 /// file is accepted if it has not changed.
-fn program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(), UserError> {
+fn check_program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {
         let unknown = RecordedArm::default();
@@ -248,14 +256,15 @@ fn program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(),
     }
     let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
     let programs = programs(cache);
-    if programs.copy_of(digest).is_some() {
+    if programs.find_copy(digest).is_some() {
         return Ok(());
     }
     let path = written.and_then(|one| one.settings.get(PROGRAM)).and_then(Value::as_str);
     let path = path.unwrap_or_default();
     let hint = "put the program back, or start a new run";
-    let kept =
-        programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
+    let kept = programs
+        .store_copy(Path::new(path))
+        .map_err(|error| problem(error.to_string()).hint(hint))?;
     match kept == digest {
         true => Ok(()),
         false => Err(problem(format!("{path} has changed since the run was planned")).hint(hint)),

@@ -18,9 +18,9 @@ pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
                           2>/dev/null; :";
 
 /// Minimum share of one CPU between two checks that counts as work. Timers use less.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_CPU_SHARE: f64 = 0.05;
 /// Clock ticks per second, the unit of CPU times in `stat` on every current Linux.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
 pub struct Activity {
@@ -41,7 +41,7 @@ impl Default for Activity {
 impl Activity {
     /// Returns whether a request was sent since the last check or is still waiting for its
     /// response.
-    pub fn asked(&mut self, traffic: &Traffic) -> bool {
+    pub fn has_new_requests(&mut self, traffic: &Traffic) -> bool {
         let asked = traffic.requests > self.requests || traffic.in_flight > 0;
         self.requests = traffic.requests;
         if asked {
@@ -53,7 +53,7 @@ impl Activity {
     }
 
     /// Returns how long the agent has been idle, given a sample of the processes.
-    pub fn idle(&mut self, sample: &str) -> Duration {
+    pub fn idle_time(&mut self, sample: &str) -> Duration {
         let now = Instant::now();
         let ticks = ticks(sample);
         let first = self.ticks.is_empty();
@@ -62,7 +62,7 @@ impl Activity {
             .map(|(pid, ticks)| ticks.saturating_sub(self.ticks.get(pid).copied().unwrap_or(0)))
             .sum();
         let took = now.duration_since(self.looked).as_secs_f64();
-        let work = used as f64 > (took * TICKS * LEAST_SHARE).max(1.0);
+        let work = used as f64 > (took * TICKS_PER_SECOND * MIN_CPU_SHARE).max(1.0);
         (self.ticks, self.looked) = (ticks, now);
         if work && !first {
             self.since = now;
@@ -125,7 +125,7 @@ mod tests {
         let mut activity = Activity::default();
         let step = |activity: &mut Activity, text: &str| {
             sleep(Duration::from_millis(20));
-            activity.idle(text)
+            activity.idle_time(text)
         };
         step(&mut activity, &sample(0, 0, 0));
         let busy_itself = step(&mut activity, &sample(1000, 0, 0));
@@ -134,7 +134,7 @@ mod tests {
         assert!(step(&mut activity, &sample(1000, 50, 50)) < Duration::from_millis(10));
         assert!(step(&mut activity, &sample(2000, 50, 50)) >= Duration::from_millis(20));
         let traffic = Traffic { requests: 1, ..Traffic::default() };
-        assert!(activity.asked(&traffic) && !activity.asked(&traffic));
+        assert!(activity.has_new_requests(&traffic) && !activity.has_new_requests(&traffic));
         assert!(step(&mut activity, &sample(2000, 50, 9000)) < Duration::from_millis(40));
     }
 }

@@ -8,7 +8,7 @@ use proctor_types::RepositorySettings;
 use crate::{Manifest, ManifestError, RepositoryFiles, templates};
 
 /// The title of the manifest schema.
-pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffold";
+pub const SCHEMA_TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffold";
 
 macro_rules! manifests {
     ($($name:literal),* $(,)?) => {
@@ -30,7 +30,7 @@ manifests!(
 
 /// A manifest with its text. The text is a factor of every arm.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedManifest {
     /// The parsed manifest.
     pub manifest: Manifest,
     /// Its text as written.
@@ -48,14 +48,14 @@ pub fn names() -> &'static [&'static str] {
 /// # Errors
 /// Returns an error if the requested version is not the manifest's own, which is pinned together
 /// with its checksums.
-pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
+pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestError> {
     let (name, version) = match asked.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),
         None => (asked, None),
     };
     let found = NAMES.iter().zip(&TEXTS).find(|(known, _)| **known == name);
     let Some((name, text)) = found else { return Ok(None) };
-    let loaded = read(&format!("{name}.toml"), text)?;
+    let loaded = parse_manifest(&format!("{name}.toml"), text)?;
     let pinned = &loaded.manifest.version;
     match version {
         Some(version) if version != pinned => Err(ManifestError {
@@ -80,19 +80,19 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
 /// # Errors
 /// Returns an error if the file cannot be read, is not a valid manifest, or has the name of a
 /// built-in one.
-pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
+pub fn load(path: &Path) -> Result<LoadedManifest, ManifestError> {
     let file = path.display().to_string();
     let problem = |what: String| ManifestError::new(&file, what);
     let text = std::fs::read_to_string(path)
         .map_err(|error| problem(format!("cannot be read: {error}")))?;
-    let loaded = read(&file, &text)?;
+    let loaded = parse_manifest(&file, &text)?;
     let Manifest { name, version, bundle, .. } = &loaded.manifest;
     if NAMES.contains(&name.as_str()) {
         return Err(problem(format!(
             "`name`: `{name}` is a built-in scaffold; choose a different name"
         )));
     }
-    if bundle.as_ref().is_some_and(|recipe| !recipe.holds_version(version)) {
+    if bundle.as_ref().is_some_and(|recipe| !recipe.has_version(version)) {
         return Err(problem(format!(
             "`version`: no package in `[bundle]` has version {version}; the two must agree"
         )));
@@ -101,7 +101,7 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
 }
 
 /// Returns the manifest name for another version of a built-in agent.
-pub fn other_name(name: &str, version: &str) -> String {
+pub fn versioned_name(name: &str, version: &str) -> String {
     format!("{name}-{version}")
 }
 
@@ -109,14 +109,14 @@ pub fn other_name(name: &str, version: &str) -> String {
 ///
 /// # Errors
 /// Returns an error if the new manifest does not load.
-pub fn other_version(
+pub fn manifest_for_version(
     name: &str,
     version: &str,
     recipe: BundleRecipe,
-) -> Result<Option<Loaded>, ManifestError> {
-    let Some(loaded) = shipped(name)? else { return Ok(None) };
+) -> Result<Option<LoadedManifest>, ManifestError> {
+    let Some(loaded) = shipped_manifest(name)? else { return Ok(None) };
     let manifest = Manifest {
-        name: other_name(name, version),
+        name: versioned_name(name, version),
         version: version.to_owned(),
         says: format!(
             "{} Untested: created by `proctor scaffold add {name}@{version}`.",
@@ -129,7 +129,7 @@ pub fn other_version(
     let file = format!("{name}@{version}");
     let text = toml::to_string(&manifest)
         .map_err(|error| ManifestError::new(&file, format!("cannot be written: {error}")))?;
-    read(&file, &text).map(Some)
+    parse_manifest(&file, &text).map(Some)
 }
 
 /// Parses and checks a manifest. `file` is used in messages.
@@ -137,7 +137,7 @@ pub fn other_version(
 /// # Errors
 /// Returns an error if a key is unknown, missing or has the wrong type, a value is out of range, or
 /// a template does not render.
-pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
+pub fn parse_manifest(file: &str, text: &str) -> Result<LoadedManifest, ManifestError> {
     let problem = |what: String| ManifestError::new(file, what);
     let manifest: Manifest = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
@@ -146,7 +146,7 @@ pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
     })?;
     check(&manifest).map_err(problem)?;
     templates::check(&manifest).map_err(problem)?;
-    Ok(Loaded { manifest, text: text.to_owned() })
+    Ok(LoadedManifest { manifest, text: text.to_owned() })
 }
 
 /// Checks the constraints that the types cannot express.
@@ -177,7 +177,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         return Err("`idle_seconds` must be from 1 to 86400".into());
     }
     for file in files {
-        if !is_below(&file.path) {
+        if !is_contained_path(&file.path) {
             let path = &file.path;
             return Err(format!("`files`: `{path}` is not a path below HOME"));
         }
@@ -193,12 +193,12 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         if rule.record.is_empty() {
             return Err(format!("`exit`: the rule for {means} has a `file` but no `record`"));
         }
-        if !is_below(file) {
+        if !is_contained_path(file) {
             return Err(format!("`exit`: `{file}` is not a path below HOME"));
         }
     }
     let RepositoryFiles { settings, knowledge } = &manifest.repository;
-    if let Some(path) = settings.iter().chain(knowledge).find(|path| !is_below(path)) {
+    if let Some(path) = settings.iter().chain(knowledge).find(|path| !is_contained_path(path)) {
         return Err(format!("`repository`: `{path}` is not a path below the work directory"));
     }
     if manifest.settings.contains_key(RepositorySettings::KEY) {
@@ -209,7 +209,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
 }
 
 /// Returns whether a path is relative and stays in its directory.
-fn is_below(path: &str) -> bool {
+fn is_contained_path(path: &str) -> bool {
     !path.is_empty() && !path.split('/').any(|part| ["", ".", ".."].contains(&part))
 }
 
@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn shipped_manifests_load_under_their_names() {
         for name in names() {
-            assert_eq!(shipped(name).unwrap().unwrap().manifest.name, *name);
+            assert_eq!(shipped_manifest(name).unwrap().unwrap().manifest.name, *name);
         }
         assert!(names().is_sorted());
-        assert_eq!(shipped("Codex").unwrap(), None);
-        assert_eq!(shipped("Codex@1").unwrap(), None);
-        let tag = shipped("codex@latest").unwrap_err();
+        assert_eq!(shipped_manifest("Codex").unwrap(), None);
+        assert_eq!(shipped_manifest("Codex@1").unwrap(), None);
+        let tag = shipped_manifest("codex@latest").unwrap_err();
         assert!(tag.hint.starts_with("use a version number"), "{tag:?}");
     }
 
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn manifest_errors_name_the_key_or_line() {
-        assert_eq!(read("m", SMALL).unwrap().manifest.idle_seconds, 600.0);
+        assert_eq!(parse_manifest("m", SMALL).unwrap().manifest.idle_seconds, 600.0);
         let wrong = [
             (SMALL.replace("api", "apy"), "line 3"),
             (SMALL.replace("'mine'", "'a/b'"), "`name`"),
@@ -265,19 +265,19 @@ mod tests {
             (format!("{SMALL}[settings]\nrepository_settings = 'use'\n"), "`settings.rep"),
         ];
         for (text, says) in wrong {
-            let error = read("my.toml", &text).unwrap_err().to_string();
+            let error = parse_manifest("my.toml", &text).unwrap_err().to_string();
             assert!(error.starts_with("my.toml: ") && error.contains(says), "{says}: {error}");
         }
     }
 
     #[test]
-    fn other_version_changes_only_packages() {
+    fn manifest_for_version_changes_only_packages() {
         for name in names() {
-            let tested = shipped(name).unwrap().unwrap().manifest;
+            let tested = shipped_manifest(name).unwrap().unwrap().manifest;
             assert!(!tested.untested, "{name}");
             let recipe = tested.bundle.clone().unwrap();
-            assert!(recipe.holds_version(&tested.version), "{name}");
-            let other = other_version(name, "99.1.0", recipe).unwrap().unwrap().manifest;
+            assert!(recipe.has_version(&tested.version), "{name}");
+            let other = manifest_for_version(name, "99.1.0", recipe).unwrap().unwrap().manifest;
             assert!(other.untested && other.name == format!("{name}-99.1.0"), "{name}");
             let same = Manifest {
                 name: tested.name.clone(),
@@ -288,11 +288,11 @@ mod tests {
             };
             assert_eq!(same, tested, "{name}: the TOML round trip loses a value");
         }
-        assert_eq!(other_version("none", "1", shipped_recipe()).unwrap(), None);
+        assert_eq!(manifest_for_version("none", "1", shipped_recipe()).unwrap(), None);
     }
 
     fn shipped_recipe() -> BundleRecipe {
-        shipped("codex").unwrap().unwrap().manifest.bundle.unwrap()
+        shipped_manifest("codex").unwrap().unwrap().manifest.bundle.unwrap()
     }
 
     #[test]

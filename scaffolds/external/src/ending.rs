@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use proctor_sandbox_api::{Captured, Completed, ending_of};
+use proctor_sandbox_api::{CapturedOutput, CommandOutput, describe_exit};
 use proctor_scaffold_api::{Finish, Traffic};
-use proctor_types::{Answer, ExitCause, matches_wildcard, plural};
+use proctor_types::{ExitCause, ModelResponse, matches_wildcard, plural};
 use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
 
 /// Maximum number of characters of the agent's last output quoted in a reason.
-const WORDS: usize = 300;
+const MAX_QUOTED_CHARS: usize = 300;
 
 /// How an agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum AgentEnd {
     Itself,
     /// The trial was already over, so the agent's own exit does not matter.
     Stopped,
@@ -25,28 +25,30 @@ pub enum Ended {
 
 /// Applies the table in `docs/external.md`, except its first line. `files` are the records that the
 /// exit rules read.
-pub fn judge(
+pub fn determine_finish(
     manifest: &Manifest,
-    ended: Ended,
-    (done, files): (&Completed, &BTreeMap<String, Value>),
+    ended: AgentEnd,
+    (done, files): (&CommandOutput, &BTreeMap<String, Value>),
     traffic: &Traffic,
 ) -> Finish {
     let exited = |cause, why| Finish::Exited { cause, why };
     let name = &manifest.name;
     match ended {
-        Ended::Itself | Ended::Stopped => {}
-        Ended::Idle => {
+        AgentEnd::Itself | AgentEnd::Stopped => {}
+        AgentEnd::Idle => {
             let seconds = manifest.idle_seconds;
             let why = format!("{name} was idle for {seconds} s");
             // A program that waits for user input looks like any other hang. Only its output tells
             // them apart.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
-            let rule = rules.find(|rule| says(rule, done) && record(rule, done, files).is_some());
+            let rule = rules.find(|rule| {
+                output_matches(rule, done) && match_record(rule, done, files).is_some()
+            });
             let cause = rule.and_then(|rule| rule.means.cause()).unwrap_or(ExitCause::Idle);
-            return exited(cause, with_words(why, done));
+            return exited(cause, with_last_line(why, done));
         }
-        Ended::Refused => {
+        AgentEnd::Refused => {
             let times = plural(traffic.refused, "request");
             return exited(
                 ExitCause::Loop,
@@ -54,9 +56,9 @@ pub fn judge(
             );
         }
     }
-    let status = ending_of(&done.exited);
+    let status = describe_exit(&done.exited);
     let applies = |rule: &ExitRule| {
-        let record = record(rule, done, files).filter(|_| holds(rule, done))?;
+        let record = match_record(rule, done, files).filter(|_| exit_matches(rule, done))?;
         Some((rule.means.cause(), record))
     };
     if let Some((means, record)) = manifest.exit.iter().find_map(applies) {
@@ -65,39 +67,42 @@ pub fn judge(
         // The agent's record contains the reason. The last line of stderr may be an unrelated
         // warning.
         let why = match record.is_empty() {
-            true => with_words(why, done),
+            true => with_last_line(why, done),
             false => format!("{why}: {}", shorten(&record)),
         };
         return exited(cause, why);
     }
     let Some(answer) = &traffic.answer else {
         let why = format!("{name} ended with {status} before any response from the model");
-        return exited(ExitCause::Crashed, with_words(why, done));
+        return exited(ExitCause::Crashed, with_last_line(why, done));
     };
     if done.exited.code != Some(0) {
-        return exited(ExitCause::Crashed, with_words(format!("{name} ended with {status}"), done));
+        return exited(
+            ExitCause::Crashed,
+            with_last_line(format!("{name} ended with {status}"), done),
+        );
     }
     let called = !answer.tool_calls.is_empty();
     match answer.content.trim().is_empty() {
-        _ if submits(manifest, answer) => Finish::Submitted,
+        _ if is_submission(manifest, answer) => Finish::Submitted,
         true if !called => {
             exited(ExitCause::EmptyTurn, format!("{name} ended after an empty response"))
         }
         false if !called => Finish::Submitted,
         _ => {
             let why = format!("{name} ended while the model was calling tools");
-            exited(ExitCause::Finished, with_words(why, done))
+            exited(ExitCause::Finished, with_last_line(why, done))
         }
     }
 }
 
-fn holds(rule: &ExitRule, done: &Completed) -> bool {
+fn exit_matches(rule: &ExitRule, done: &CommandOutput) -> bool {
     let code = || done.exited.code.is_some_and(|code| rule.codes.contains(&code));
-    (rule.codes.is_empty() || code()) && says(rule, done)
+    (rule.codes.is_empty() || code()) && output_matches(rule, done)
 }
 
-fn says(rule: &ExitRule, done: &Completed) -> bool {
-    let text = |stream: &Captured, text: &str| {
+fn output_matches(rule: &ExitRule, done: &CommandOutput) -> bool {
+    let text = |stream: &CapturedOutput, text: &str| {
         let within = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
         within(&stream.head) || within(&stream.tail)
     };
@@ -107,7 +112,11 @@ fn says(rule: &ExitRule, done: &Completed) -> bool {
 
 /// Returns the members named by the rule as they appear in the agent's record. Returns an empty
 /// text if the rule names none, and `None` if they do not match.
-fn record(rule: &ExitRule, done: &Completed, files: &BTreeMap<String, Value>) -> Option<String> {
+fn match_record(
+    rule: &ExitRule,
+    done: &CommandOutput,
+    files: &BTreeMap<String, Value>,
+) -> Option<String> {
     if rule.record.is_empty() {
         return Some(String::new());
     }
@@ -129,7 +138,7 @@ fn record(rule: &ExitRule, done: &Completed, files: &BTreeMap<String, Value>) ->
     }
 }
 
-fn submits(manifest: &Manifest, answer: &Answer) -> bool {
+fn is_submission(manifest: &Manifest, answer: &ModelResponse) -> bool {
     let named = |name: &str, arguments: &str| {
         manifest.submits.iter().any(|one| name == one || arguments.contains(one))
     };
@@ -137,12 +146,12 @@ fn submits(manifest: &Manifest, answer: &Answer) -> bool {
 }
 
 fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(WORDS).collect()
+    text.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
 /// Appends the last line of stderr, or of stdout if stderr is empty.
-fn with_words(why: String, done: &Completed) -> String {
-    let last = |stream: &Captured| {
+fn with_last_line(why: String, done: &CommandOutput) -> String {
+    let last = |stream: &CapturedOutput| {
         let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
         let text = String::from_utf8_lossy(end);
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
@@ -156,21 +165,26 @@ fn with_words(why: String, done: &Completed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proctor_sandbox_api::{Captured, wire::Exited};
+    use proctor_sandbox_api::{CapturedOutput, wire::CommandExit};
     use proctor_types::Usage;
     use serde_json::json;
 
     use super::*;
-    use crate::shipped;
+    use crate::shipped_manifest;
 
-    fn done(stdout: &str, stderr: &str) -> Completed {
-        let stream = |text: &str| Captured { head: text.into(), ..Captured::default() };
-        let exited = Exited { code: Some(0), ..Exited::default() };
-        Completed { exited, stdout: stream(stdout), stderr: stream(stderr), ..Completed::default() }
+    fn done(stdout: &str, stderr: &str) -> CommandOutput {
+        let stream = |text: &str| CapturedOutput { head: text.into(), ..CapturedOutput::default() };
+        let exited = CommandExit { code: Some(0), ..CommandExit::default() };
+        CommandOutput {
+            exited,
+            stdout: stream(stdout),
+            stderr: stream(stderr),
+            ..CommandOutput::default()
+        }
     }
 
     /// Returns traffic after which the model has sent its last response.
-    fn answered() -> Traffic {
+    fn traffic_with_answer() -> Traffic {
         let answer = json!({
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,
             "usage": Usage::default(), "cost_usd": null,
@@ -178,9 +192,13 @@ mod tests {
         Traffic { answer: serde_json::from_value(answer).unwrap(), ..Traffic::default() }
     }
 
-    fn cause(name: &str, done: &Completed, files: &BTreeMap<String, Value>) -> Option<ExitCause> {
-        let manifest = shipped(name).unwrap().unwrap().manifest;
-        match judge(&manifest, Ended::Itself, (done, files), &answered()) {
+    fn cause(
+        name: &str,
+        done: &CommandOutput,
+        files: &BTreeMap<String, Value>,
+    ) -> Option<ExitCause> {
+        let manifest = shipped_manifest(name).unwrap().unwrap().manifest;
+        match determine_finish(&manifest, AgentEnd::Itself, (done, files), &traffic_with_answer()) {
             Finish::Submitted => None,
             Finish::Exited { cause, .. } => Some(cause),
         }
@@ -221,9 +239,14 @@ mod tests {
         let record = json!({ "type": "result", "api_error": "autocompact_thrashing" });
         let mut thrashed = done(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
         thrashed.exited.code = Some(1);
-        let manifest = shipped("claude-code").unwrap().unwrap().manifest;
+        let manifest = shipped_manifest("claude-code").unwrap().unwrap().manifest;
         let files = BTreeMap::new();
-        let finish = judge(&manifest, Ended::Itself, (&thrashed, &files), &answered());
+        let finish = determine_finish(
+            &manifest,
+            AgentEnd::Itself,
+            (&thrashed, &files),
+            &traffic_with_answer(),
+        );
         let Finish::Exited { cause, why } = finish else { panic!("{finish:?}") };
         assert_eq!(cause, ExitCause::Loop);
         let expected = "claude-code ended with exit status 1: api_error = autocompact_thrashing, type = result";
@@ -232,12 +255,18 @@ mod tests {
 
     #[test]
     fn exit_rules_search_only_stderr() {
-        let mut manifest = shipped("codex").unwrap().unwrap().manifest;
+        let mut manifest = shipped_manifest("codex").unwrap().unwrap().manifest;
         let text = "[[exit]]\nmeans = 'approval'\noutput = ['Allow this?']\n";
         let rules: BTreeMap<String, Vec<ExitRule>> = toml::from_str(text).unwrap();
         manifest.exit = rules["exit"].clone();
-        let judged =
-            |done: &Completed| judge(&manifest, Ended::Idle, (done, &BTreeMap::new()), &answered());
+        let judged = |done: &CommandOutput| {
+            determine_finish(
+                &manifest,
+                AgentEnd::Idle,
+                (done, &BTreeMap::new()),
+                &traffic_with_answer(),
+            )
+        };
         let of = |finish| match finish {
             Finish::Exited { cause, .. } => Some(cause),
             Finish::Submitted => None,
@@ -251,9 +280,14 @@ mod tests {
         let noise = format!("{}\n{}", "warning: \u{1b}[33mx\n".repeat(8000), "y".repeat(100_000));
         let mut crashed = done("", &noise);
         crashed.exited.code = Some(7);
-        let manifest = shipped("codex").unwrap().unwrap().manifest;
+        let manifest = shipped_manifest("codex").unwrap().unwrap().manifest;
         let files = BTreeMap::new();
-        let finish = judge(&manifest, Ended::Itself, (&crashed, &files), &answered());
+        let finish = determine_finish(
+            &manifest,
+            AgentEnd::Itself,
+            (&crashed, &files),
+            &traffic_with_answer(),
+        );
         let Finish::Exited { why, .. } = finish else { panic!("{finish:?}") };
         assert!(why.len() < 500 && why.contains("exit status 7"), "{why}");
     }

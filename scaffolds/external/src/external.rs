@@ -6,26 +6,27 @@ use async_trait::async_trait;
 use proctor_bundles::{Bundle, MOUNT};
 use proctor_sandbox_api::Mount;
 use proctor_scaffold_api::{
-    Brief, Finish, Limits, Overlay, Scaffold, Session, Stop, WrongPrompts, WrongSetting,
+    AnnouncedLimits, Brief, Finish, Overlay, PromptFolderError, Scaffold, Session, SettingError,
+    Stop,
 };
 use proctor_types::{Cause, Fault, Layer, RepositorySettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Manifest, ManifestError,
-    catalogue::{Loaded, read},
-    prompt::{self, FILE, FOLDER, POINTER, POINTER_FILE, TASK},
+    catalogue::{LoadedManifest, parse_manifest},
+    prompt::{self, FOLDER, POINTER, POINTER_FILE, TASK, TASK_FILE},
     run,
-    templates::{Filled, Variables, fill, max_output_tokens, output_tokens},
+    templates::{RenderedManifest, Variables, max_output_tokens, output_tokens, render_manifest},
 };
 
 /// Time limit for copying the agent's log after the agent has exited.
-const LOG_TIME: Duration = Duration::from_secs(30);
+const LOG_COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A command-line agent in the sandbox.
 #[derive(Debug, Clone)]
 pub struct External {
-    loaded: Loaded,
+    loaded: LoadedManifest,
     /// `None` if the agent has no bundle or it is not built.
     bundle: Option<Bundle>,
     /// The template of the prompt.
@@ -36,7 +37,7 @@ pub struct External {
 
 impl External {
     /// Creates the scaffold from a manifest and, if it is built, its bundle.
-    pub fn new(loaded: Loaded, bundle: Option<Bundle>) -> Self {
+    pub fn new(loaded: LoadedManifest, bundle: Option<Bundle>) -> Self {
         Self { loaded, bundle, task: TASK.to_owned(), pointer: POINTER.to_owned() }
     }
 
@@ -50,9 +51,9 @@ impl External {
     ///
     /// # Errors
     /// Returns an error if this version cannot read the recorded manifest.
-    pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
+    pub fn from_factors(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
-        let recorded = Self::new(read("the recorded manifest", text)?, None);
+        let recorded = Self::new(parse_manifest("the recorded manifest", text)?, None);
         let text = |key: &str, shipped: &str| {
             factors["prompts"][key].as_str().unwrap_or(shipped).to_owned()
         };
@@ -62,7 +63,7 @@ impl External {
 
     /// Adds the agent's bundle.
     #[must_use]
-    pub fn bundled(self, bundle: Bundle) -> Self {
+    pub fn with_bundle(self, bundle: Bundle) -> Self {
         Self { bundle: Some(bundle), ..self }
     }
 
@@ -71,13 +72,14 @@ impl External {
         &self.loaded.manifest
     }
 
-    fn fill(&self, brief: &Brief, home: &str) -> Result<Filled, Stop> {
+    fn render_for_trial(&self, brief: &Brief, home: &str) -> Result<RenderedManifest, Stop> {
         let manifest = self.manifest();
         let Some(endpoint) = &brief.model_endpoint else {
-            return Err(setup("the scaffold has no model endpoint".into()));
+            return Err(setup_fault("the scaffold has no model endpoint".into()));
         };
-        let wrong = |what: String| setup(format!("the manifest of {}: {what}", manifest.name));
-        let limits = brief.announced.as_ref().and_then(Limits::of);
+        let wrong =
+            |what: String| setup_fault(format!("the manifest of {}: {what}", manifest.name));
+        let limits = brief.announced.as_ref().and_then(AnnouncedLimits::from_budget);
         let mut settings = brief.settings.clone();
         settings.remove(RepositorySettings::KEY);
         let context_window = brief.context_window.or(brief.listed_window);
@@ -99,7 +101,7 @@ impl External {
             settings,
             pointer: self.pointer.clone(),
         };
-        fill(manifest, &with).map_err(wrong)
+        render_manifest(manifest, &with).map_err(wrong)
     }
 }
 
@@ -109,7 +111,7 @@ fn repository_settings(brief: &Brief) -> RepositorySettings {
     said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_default()
 }
 
-fn setup(what: String) -> Stop {
+fn setup_fault(what: String) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
@@ -138,7 +140,10 @@ impl Scaffold for External {
         })
     }
 
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         let mut settings = self.manifest().settings.clone();
         for (key, value) in given {
             let known: Vec<_> = self.manifest().settings.keys().map(String::as_str).collect();
@@ -146,7 +151,7 @@ impl Scaffold for External {
                 let near = known.iter().min_by_key(|one| strsim::levenshtein(one, key));
                 let near = near.filter(|one| strsim::levenshtein(one, key) <= 2);
                 let name = self.name();
-                return Err(WrongSetting {
+                return Err(SettingError {
                     key: key.clone(),
                     what: format!("the scaffold `{name}` has no such setting"),
                     hint: match (near, known.is_empty()) {
@@ -157,7 +162,7 @@ impl Scaffold for External {
                 });
             };
             if kind(there) != kind(value) {
-                return Err(WrongSetting {
+                return Err(SettingError {
                     key: key.clone(),
                     what: format!("must be a {}, not a {}", kind(there), kind(value)),
                     hint: format!("the default is {there}"),
@@ -168,13 +173,13 @@ impl Scaffold for External {
         Ok(settings)
     }
 
-    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        let over = Overlay::read(folder, &[(FOLDER, vec![FILE, POINTER_FILE])])?;
-        let task = over.get(FOLDER, FILE).unwrap_or(TASK).to_owned();
+    fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
+        let over = Overlay::read(folder, &[(FOLDER, vec![TASK_FILE, POINTER_FILE])])?;
+        let task = over.get(FOLDER, TASK_FILE).unwrap_or(TASK).to_owned();
         let pointer = over.get(FOLDER, POINTER_FILE).unwrap_or(POINTER).to_owned();
         prompt::check(&task)
-            .and_then(|()| prompt::pointer(&pointer, "/p").map(drop))
-            .map_err(|what| WrongPrompts::new(what, "docs/prompts.md lists the variables"))?;
+            .and_then(|()| prompt::render_pointer(&pointer, "/p").map(drop))
+            .map_err(|what| PromptFolderError::new(what, "docs/prompts.md lists the variables"))?;
         Ok(Arc::new(Self { task, pointer, ..self.clone() }))
     }
 
@@ -199,12 +204,12 @@ impl Scaffold for External {
         self.bundle.iter().map(mount).collect()
     }
 
-    fn leave_time(&self) -> Option<Duration> {
+    fn exit_timeout(&self) -> Option<Duration> {
         let stop = &self.manifest().stop;
-        Some(Duration::from_secs_f64(stop.leave_seconds + stop.grace_seconds) + LOG_TIME)
+        Some(Duration::from_secs_f64(stop.leave_seconds + stop.grace_seconds) + LOG_COPY_TIMEOUT)
     }
 
-    fn refuses_user(&self, user: Option<&str>) -> Option<(String, String)> {
+    fn unsupported_user_reason(&self, user: Option<&str>) -> Option<(String, String)> {
         let name = user.unwrap_or("root");
         let root = ["root", "0"].contains(&name.split(':').next().unwrap_or_default());
         (root && !self.manifest().root).then(|| {
@@ -215,7 +220,7 @@ impl Scaffold for External {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let home = home_for(&session.brief().workdir);
-        let filled = self.fill(session.brief(), home)?;
+        let filled = self.render_for_trial(session.brief(), home)?;
         let settings = repository_settings(session.brief());
         run::run(self.manifest(), filled, (home, settings), session).await
     }
@@ -235,49 +240,49 @@ fn kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{names, shipped};
+    use crate::{names, shipped_manifest};
 
     fn codex() -> External {
-        External::new(shipped("codex").unwrap().unwrap(), None)
+        External::new(shipped_manifest("codex").unwrap().unwrap(), None)
     }
 
     #[test]
     fn settings_reject_keys_not_in_the_manifest() {
         let given = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
-        let settings = codex().settings(&given("reasoning_effort", json!("high"))).unwrap();
+        let settings = codex().resolve_settings(&given("reasoning_effort", json!("high"))).unwrap();
         assert_eq!(settings["reasoning_effort"], "high");
-        assert_eq!(codex().settings(&Map::new()).unwrap()["reasoning_effort"], "medium");
-        let typo = codex().settings(&given("reasoning_efort", json!("high"))).unwrap_err();
+        assert_eq!(codex().resolve_settings(&Map::new()).unwrap()["reasoning_effort"], "medium");
+        let typo = codex().resolve_settings(&given("reasoning_efort", json!("high"))).unwrap_err();
         assert_eq!(typo.hint, "did you mean `reasoning_effort`?");
-        let wrong = codex().settings(&given("reasoning_effort", json!(3))).unwrap_err();
+        let wrong = codex().resolve_settings(&given("reasoning_effort", json!(3))).unwrap_err();
         assert_eq!(wrong.what, "must be a string, not a number");
     }
 
     #[test]
     fn recorded_factors_restore_the_scaffold() {
         for name in names() {
-            let loaded = shipped(name).unwrap().unwrap();
+            let loaded = shipped_manifest(name).unwrap().unwrap();
             let scaffold = External::new(loaded, None);
-            let again = External::recorded(&scaffold.factors()).unwrap().unwrap();
+            let again = External::from_factors(&scaffold.factors()).unwrap().unwrap();
             assert_eq!(again.factors(), scaffold.factors());
         }
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("task.md.j2"), "Do {{ statement }}").unwrap();
-        let own = codex().prompted(folder.path()).unwrap();
+        let own = codex().with_prompts(folder.path()).unwrap();
         assert_eq!(own.factors()["prompts"]["task"], "Do {{ statement }}");
-        let again = External::recorded(&own.factors()).unwrap().unwrap();
+        let again = External::from_factors(&own.factors()).unwrap().unwrap();
         assert_eq!(again.factors(), own.factors());
         std::fs::write(folder.path().join("task.md.j2"), "Do {{ gold }}").unwrap();
-        let wrong = codex().prompted(folder.path()).err().unwrap();
+        let wrong = codex().with_prompts(folder.path()).err().unwrap();
         assert!(wrong.what.contains("external/task.md.j2"), "{wrong:?}");
-        assert!(External::recorded(&json!({"prompts": {}})).unwrap().is_none());
+        assert!(External::from_factors(&json!({"prompts": {}})).unwrap().is_none());
     }
 
     #[test]
-    fn refuses_user_rejects_root_unless_allowed() {
-        let mut loaded = shipped("codex").unwrap().unwrap();
-        let refuses = |loaded: &Loaded, user| {
-            External::new(loaded.clone(), None).refuses_user(user).is_some()
+    fn root_user_is_rejected_unless_allowed() {
+        let mut loaded = shipped_manifest("codex").unwrap().unwrap();
+        let refuses = |loaded: &LoadedManifest, user| {
+            External::new(loaded.clone(), None).unsupported_user_reason(user).is_some()
         };
         assert!(!refuses(&loaded, None));
         loaded.manifest.root = false;

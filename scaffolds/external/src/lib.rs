@@ -20,7 +20,10 @@ mod repository;
 mod run;
 mod templates;
 
-pub use catalogue::{Loaded, TITLE, load, names, other_name, other_version, shipped};
+pub use catalogue::{
+    LoadedManifest, SCHEMA_TITLE, load, manifest_for_version, names, shipped_manifest,
+    versioned_name,
+};
 pub use error::ManifestError;
 pub use external::External;
 pub use manifest::{

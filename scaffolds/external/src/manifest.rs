@@ -57,10 +57,10 @@ pub struct Manifest {
     #[serde(default)]
     pub submits: Vec<String>,
     /// Whether it can run as root.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub root: bool,
     /// Seconds without a request or a busy process after which it is stopped as `idle`.
-    #[serde(default = "idle_seconds")]
+    #[serde(default = "default_idle_seconds")]
     #[schemars(range(min = 1.0, max = 86_400.0))]
     pub idle_seconds: f64,
     /// The keys that `[arms.settings]` may set, with their defaults.
@@ -79,7 +79,7 @@ pub struct CommandLine {
     #[serde(default)]
     pub stdin: String,
     /// Its working directory.
-    #[serde(default = "workdir")]
+    #[serde(default = "default_cwd")]
     pub cwd: String,
 }
 
@@ -234,14 +234,14 @@ impl Meaning {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-fn idle_seconds() -> f64 {
+fn default_idle_seconds() -> f64 {
     600.0
 }
 
-fn workdir() -> String {
+fn default_cwd() -> String {
     "{{ workdir }}".into()
 }

@@ -1,12 +1,12 @@
 //! The agents' prompt. All agents get the same text, so that they are compared on equal terms.
 
 use minijinja::value::Serde;
-use proctor_scaffold_api::{Brief, Limits, template_environment, template_error};
+use proctor_scaffold_api::{AnnouncedLimits, Brief, template_environment, template_error};
 use serde_json::json;
 
 /// The folder in `prompts/`.
 pub const FOLDER: &str = "external";
-pub const FILE: &str = "task.md.j2";
+pub const TASK_FILE: &str = "task.md.j2";
 
 /// The file with the text that replaces a prompt too long for a command-line argument.
 pub const POINTER_FILE: &str = "pointer.md.j2";
@@ -17,21 +17,25 @@ pub const TASK: &str = include_str!("../../../prompts/external/task.md.j2");
 pub const POINTER: &str = include_str!("../../../prompts/external/pointer.md.j2");
 
 /// Renders the prompt of a trial.
-pub fn render(template: &str, brief: &Brief, limits: Option<&Limits>) -> Result<String, String> {
+pub fn render(
+    template: &str,
+    brief: &Brief,
+    limits: Option<&AnnouncedLimits>,
+) -> Result<String, String> {
     fill(template, brief.statement.trim(), &brief.workdir, limits)
 }
 
 /// Renders a template with sample values, so that an error in it stops a run before its first
 /// trial.
 pub fn check(template: &str) -> Result<(), String> {
-    for limits in [None, Some(Limits::sample())] {
+    for limits in [None, Some(AnnouncedLimits::sample())] {
         fill(template, "s", "/w", limits.as_ref())?;
     }
     Ok(())
 }
 
 /// Renders the argument that replaces the prompt, which is stored in the file `path`.
-pub fn pointer(template: &str, path: &str) -> Result<String, String> {
+pub fn render_pointer(template: &str, path: &str) -> Result<String, String> {
     let text = template_environment(true)
         .and_then(|templates| templates.render_str(template, Serde(json!({ "path": path }))))
         .map_err(|error| format!("prompt {FOLDER}/{POINTER_FILE}: {}", template_error(&error)))?;
@@ -42,11 +46,11 @@ fn fill(
     template: &str,
     statement: &str,
     workdir: &str,
-    limits: Option<&Limits>,
+    limits: Option<&AnnouncedLimits>,
 ) -> Result<String, String> {
     let with = json!({ "statement": statement, "workdir": workdir, "limits": limits });
     let text = template_environment(true)
         .and_then(|templates| templates.render_str(template, Serde(with)))
-        .map_err(|error| format!("prompt {FOLDER}/{FILE}: {}", template_error(&error)))?;
+        .map_err(|error| format!("prompt {FOLDER}/{TASK_FILE}: {}", template_error(&error)))?;
     Ok(text.trim_end().to_owned())
 }

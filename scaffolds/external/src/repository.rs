@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use proctor_sandbox_api::{Command, Completed, SandboxHandle};
+use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle};
 use proctor_scaffold_api::{Session, Stop};
 use proctor_types::{Cause, Fault, Layer, RepositorySettings};
 use serde_json::json;
 
-use crate::{RepositoryFiles, run::OWN};
+use crate::{RepositoryFiles, run::HELPER_TIMEOUT};
 
 /// Shell code that prints which of the paths exist, in the work directory (`$1`) and, if it is in a
 /// Git repository, in each parent up to the repository's root.
@@ -42,14 +42,14 @@ done
 rm -rf "$aside""#;
 
 /// The agent's settings and knowledge files in one trial's repository.
-pub struct Repository {
+pub struct HiddenFiles {
     handle: Arc<SandboxHandle>,
     /// The directory of hidden files while the agent runs.
     aside: String,
     hidden: Vec<String>,
 }
 
-impl Repository {
+impl HiddenFiles {
     /// Records which of the files exist. Hides the settings files if the arm ignores them.
     pub async fn prepare(
         files: &RepositoryFiles,
@@ -57,7 +57,7 @@ impl Repository {
         home: &str,
         session: &mut dyn Session,
     ) -> Result<Self, Stop> {
-        let handle = Arc::clone(session.handle());
+        let handle = Arc::clone(session.sandbox());
         let mut repository = Self { handle, aside: format!("{home}-aside"), hidden: Vec::new() };
         let workdir = session.brief().workdir.clone();
         let found = repository.find(&workdir, &files.settings).await?;
@@ -112,10 +112,10 @@ impl Repository {
     }
 
     /// Runs as root of the sandbox, because the files may belong to another user.
-    async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<Completed, Stop> {
+    async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<CommandOutput, Stop> {
         let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
         let argv = fixed.chain(rest.iter().map(String::as_str));
-        let done = self.handle.run(Command::new(argv).time_limit(OWN)).await;
+        let done = self.handle.run(Command::new(argv).time_limit(HELPER_TIMEOUT)).await;
         done.map_err(|error| error.fault("looking for settings of the repository").into())
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use proctor_bundles::SHELL;
 use proctor_sandbox_api::{
-    Command, Completed, SandboxError, SandboxHandle,
+    Command, CommandOutput, SandboxError, SandboxHandle,
     wire::{RawPath, SearchRequest},
 };
 use proctor_scaffold_api::{Finish, Session, Stop};
@@ -21,9 +21,9 @@ use tokio::time::{sleep, timeout};
 use crate::{
     Manifest, StopRules,
     activity::{Activity, SAMPLE},
-    ending::{Ended, judge},
-    repository::Repository,
-    templates::Filled,
+    ending::{AgentEnd, determine_finish},
+    repository::HiddenFiles,
+    templates::RenderedManifest,
 };
 
 /// Writes the shell's process id to a file and then execs the agent, so that signals reach the
@@ -34,15 +34,15 @@ const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
 /// The file for standard input, relative to `HOME`.
 const STDIN: &str = ".stdin";
 /// Maximum number of bytes kept of each output stream.
-const OUTPUT: usize = 16 << 20;
+const MAX_OUTPUT_BYTES: usize = 16 << 20;
 /// Time limit of a small helper command.
-pub const OWN: Duration = Duration::from_secs(30);
+pub const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the agent may take to die after everything in the sandbox was killed.
-const DEATH: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size in bytes of a file that an exit rule reads.
-const RECORD: u64 = 256 << 20;
+const MAX_RECORD_BYTES: u64 = 256 << 20;
 /// Maximum number of files per pattern of `[log]`.
-const LOG_FILES: u32 = 1000;
+const MAX_LOG_FILES: u32 = 1000;
 
 /// The user account that the agent runs under in its sandbox.
 struct AgentAccount<'a> {
@@ -51,38 +51,40 @@ struct AgentAccount<'a> {
     home: &'a str,
 }
 
-type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
+type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 /// Runs the agent until it exits and determines how the trial ended.
 pub async fn run(
     manifest: &Manifest,
-    filled: Filled,
+    filled: RenderedManifest,
     (home, settings): (&str, RepositorySettings),
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let brief = session.brief().clone();
     let account =
-        AgentAccount { handle: Arc::clone(session.handle()), user: brief.user.clone(), home };
-    account.lay(&filled).await?;
+        AgentAccount { handle: Arc::clone(session.sandbox()), user: brief.user.clone(), home };
+    account.create_home(&filled).await?;
     if let Some(file) = &filled.prompt_file {
         let note = ("prompt_in_file".to_owned(), file.as_str().into());
         session.note(Map::from_iter([note])).await?;
     }
-    let repository = Repository::prepare(&manifest.repository, settings, home, session).await?;
+    let repository = HiddenFiles::prepare(&manifest.repository, settings, home, session).await?;
     let command = account.command(filled, &brief.env);
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
     let (ended, done) = match seen {
-        WatchEnd::Exited(done) => (Ended::Itself, Some(*done)),
+        WatchEnd::Exited(done) => (AgentEnd::Itself, Some(*done)),
         WatchEnd::Ending => {
             let leave = Duration::from_secs_f64(manifest.stop.leave_seconds);
             match timeout(leave, running.as_mut()).await {
-                Ok(done) => (Ended::Itself, Some(done)),
-                Err(_) => (Ended::Stopped, account.stop(&manifest.stop, running.as_mut()).await),
+                Ok(done) => (AgentEnd::Itself, Some(done)),
+                Err(_) => (AgentEnd::Stopped, account.stop(&manifest.stop, running.as_mut()).await),
             }
         }
-        WatchEnd::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
-        WatchEnd::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
+        WatchEnd::Idle => (AgentEnd::Idle, account.stop(&manifest.stop, running.as_mut()).await),
+        WatchEnd::Refused => {
+            (AgentEnd::Refused, account.stop(&manifest.stop, running.as_mut()).await)
+        }
     };
     // Processes that left the agent's process group would keep running and write into the graded
     // tree.
@@ -90,20 +92,20 @@ pub async fn run(
     repository.restore(session).await?;
     let done = match done {
         Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
-        None => Completed::default(),
+        None => CommandOutput::default(),
     };
     let left = done.exited.left_behind + late;
     if left > 0 {
         session.note(Map::from_iter([("left_running".to_owned(), left.into())])).await?;
     }
-    keep(manifest, &account, &done, session).await?;
-    let files = records(manifest, &account).await?;
-    Ok(judge(manifest, ended, (&done, &files), &session.traffic()))
+    store_output(manifest, &account, &done, session).await?;
+    let files = read_record_files(manifest, &account).await?;
+    Ok(determine_finish(manifest, ended, (&done, &files), &session.traffic()))
 }
 
 /// Why the agent is no longer watched.
 enum WatchEnd {
-    Exited(Box<Result<Completed, SandboxError>>),
+    Exited(Box<Result<CommandOutput, SandboxError>>),
     /// The trial is over.
     Ending,
     /// The agent sent no requests and no process was busy.
@@ -124,24 +126,24 @@ async fn watch(
     loop {
         tokio::select! {
             done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
-            () = session.ending() => return WatchEnd::Ending,
+            () = session.wait_for_end() => return WatchEnd::Ending,
             () = sleep(tick) => {}
         }
         let traffic = session.traffic();
         if traffic.refused >= manifest.stop.refusals {
             return WatchEnd::Refused;
         }
-        if activity.asked(&traffic) {
+        if activity.has_new_requests(&traffic) {
             continue;
         }
         // Check for activity only while there are no requests. A failed check is ignored: if the
         // sandbox is broken, the agent's command fails too.
         let sample = tokio::select! {
             done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
-            () = session.ending() => return WatchEnd::Ending,
+            () = session.wait_for_end() => return WatchEnd::Ending,
             sample = account.sample() => sample,
         };
-        if activity.idle(&sample) >= limit {
+        if activity.idle_time(&sample) >= limit {
             return WatchEnd::Idle;
         }
     }
@@ -153,29 +155,30 @@ impl AgentAccount<'_> {
     }
 
     /// Builds a helper command that runs as the agent's user.
-    fn line(&self, line: &str, arguments: &[&str]) -> Command {
+    fn helper_command(&self, line: &str, arguments: &[&str]) -> Command {
         let argv = ["/bin/sh", "-c", line, "sh"].into_iter().chain(arguments.iter().copied());
-        let mut command = Command::new(argv).time_limit(OWN);
+        let mut command = Command::new(argv).time_limit(HELPER_TIMEOUT);
         command.user.clone_from(&self.user);
         command
     }
 
     /// Creates the agent's `HOME` and files. Runs as the agent's user, so that it owns them.
-    async fn lay(&self, filled: &Filled) -> Result<(), Stop> {
-        let made = self.line("umask 077 && mkdir -p \"$1\"", &[self.home]);
-        self.laid(made, self.home).await?;
+    async fn create_home(&self, filled: &RenderedManifest) -> Result<(), Stop> {
+        let made = self.helper_command("umask 077 && mkdir -p \"$1\"", &[self.home]);
+        self.run_setup_command(made, self.home).await?;
         let stdin = (STDIN.to_owned(), filled.stdin.clone(), false);
         for (path, content, executable) in filled.files.iter().chain([&stdin]) {
             let path = format!("{}/{path}", self.home);
             let line = "umask 077 && mkdir -p \"${1%/*}\" && cat >\"$1\" && chmod \"$2\" \"$1\"";
-            let mut command = self.line(line, &[&path, if *executable { "700" } else { "600" }]);
+            let mut command =
+                self.helper_command(line, &[&path, if *executable { "700" } else { "600" }]);
             command.stdin = content.clone().into_bytes();
-            self.laid(command, &path).await?;
+            self.run_setup_command(command, &path).await?;
         }
         Ok(())
     }
 
-    async fn laid(&self, command: Command, what: &str) -> Result<(), Stop> {
+    async fn run_setup_command(&self, command: Command, what: &str) -> Result<(), Stop> {
         let done = self.handle.run(command).await;
         let done = done.map_err(|error| error.fault(format!("creating {what}")))?;
         if done.success() {
@@ -187,7 +190,7 @@ impl AgentAccount<'_> {
         Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into())
     }
 
-    fn command(&self, filled: Filled, env: &[(String, String)]) -> Command {
+    fn command(&self, filled: RenderedManifest, env: &[(String, String)]) -> Command {
         let (pid_file, stdin) = (self.pid_file(), format!("{}/{STDIN}", self.home));
         let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str(), stdin.as_str()];
         let argv = argv.map(str::to_owned);
@@ -209,13 +212,13 @@ impl AgentAccount<'_> {
             command = command.env(key, value.as_str());
         }
         command.user.clone_from(&self.user);
-        command.output_cap = OUTPUT;
+        command.output_cap = MAX_OUTPUT_BYTES;
         command.reap_all = true;
         command
     }
 
     async fn sample(&self) -> String {
-        let done = self.handle.run(self.line(SAMPLE, &[&self.pid_file()])).await;
+        let done = self.handle.run(self.helper_command(SAMPLE, &[&self.pid_file()])).await;
         done.map_or_else(|_| String::new(), |done| done.stdout.text())
     }
 
@@ -225,9 +228,9 @@ impl AgentAccount<'_> {
         &self,
         rules: &StopRules,
         mut running: Running<'_>,
-    ) -> Option<Result<Completed, SandboxError>> {
+    ) -> Option<Result<CommandOutput, SandboxError>> {
         let line = "kill -s \"$1\" -- \"-$(cat \"$2\")\"";
-        let signal = self.line(line, &[rules.signal.name(), &self.pid_file()]);
+        let signal = self.helper_command(line, &[rules.signal.name(), &self.pid_file()]);
         let grace = Duration::from_secs_f64(rules.grace_seconds);
         let asked = async {
             // If the agent ignores the signal, SIGKILL follows.
@@ -238,14 +241,15 @@ impl AgentAccount<'_> {
             done = running.as_mut() => return Some(done),
             _ = timeout(grace, asked) => {}
         }
-        let killed =
-            timeout(DEATH, async { tokio::join!(running.as_mut(), self.kill_everything()).0 });
+        let killed = timeout(KILL_TIMEOUT, async {
+            tokio::join!(running.as_mut(), self.kill_everything()).0
+        });
         killed.await.ok()
     }
 
     /// Kills all of the agent's processes and returns their number.
     async fn kill_everything(&self) -> Result<u32, Stop> {
-        let mut command = Command::shell(":").time_limit(OWN);
+        let mut command = Command::shell(":").time_limit(HELPER_TIMEOUT);
         command.reap_all = true;
         let done = self.handle.run(command).await;
         done.map(|done| done.exited.left_behind)
@@ -254,14 +258,14 @@ impl AgentAccount<'_> {
 }
 
 /// Stores the agent's output and log as evidence. Unreadable files are noted.
-async fn keep(
+async fn store_output(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
-    done: &Completed,
+    done: &CommandOutput,
     session: &mut dyn Session,
 ) -> Result<(), Stop> {
     for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
-        session.keep(name, &stream.head).await?;
+        session.store_evidence(name, &stream.head).await?;
     }
     let mut left = manifest.log.bytes;
     for glob in &manifest.log.files {
@@ -271,7 +275,7 @@ async fn keep(
             glob: Some(glob.clone()),
             ignore_case: false,
             honour_ignore: false,
-            limit: LOG_FILES,
+            limit: MAX_LOG_FILES,
         };
         let found = match account.handle.search(request).await {
             Ok((found, _)) => found,
@@ -286,7 +290,7 @@ async fn keep(
             match account.handle.read(&path, left).await {
                 Ok(content) => {
                     left = left.saturating_sub(content.len() as u64);
-                    session.keep(&format!("home/{relative}"), &content).await?;
+                    session.store_evidence(&format!("home/{relative}"), &content).await?;
                 }
                 Err(error) if error.is_broken() => {
                     return Err(error.fault("reading the agent's log").into());
@@ -302,14 +306,14 @@ async fn keep(
 }
 
 /// Returns the JSON files that exit rules read, by path. Omits missing files and invalid JSON.
-async fn records(
+async fn read_record_files(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
 ) -> Result<BTreeMap<String, Value>, Stop> {
     let mut found = BTreeMap::new();
     for file in manifest.exit.iter().filter_map(|rule| rule.file.as_ref()) {
         let path = RawPath::from(format!("{}/{file}", account.home));
-        match account.handle.read(&path, RECORD).await {
+        match account.handle.read(&path, MAX_RECORD_BYTES).await {
             Ok(content) => {
                 if let Ok(value) = serde_json::from_slice(&content) {
                     found.insert(file.clone(), value);

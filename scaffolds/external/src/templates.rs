@@ -1,7 +1,7 @@
 //! Renders a manifest's templates when a trial starts.
 
 use minijinja::value::Serde;
-use proctor_scaffold_api::{Limits, template_environment, template_error};
+use proctor_scaffold_api::{AnnouncedLimits, template_environment, template_error};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -9,11 +9,11 @@ use crate::{Manifest, prompt};
 
 /// Linux rejects an argument or environment variable of this many bytes, including its terminator
 /// (`MAX_ARG_STRLEN`).
-const TOO_LONG: usize = 128 << 10;
+const MAX_ARG_STRLEN: usize = 128 << 10;
 /// Path, relative to `HOME`, of a prompt that is too long for an argument.
 const PROMPT_FILE: &str = "prompt.md";
 /// Default output limit in tokens for an unknown model.
-const OUTPUT_TOKENS: u64 = 32_000;
+const DEFAULT_OUTPUT_TOKENS: u64 = 32_000;
 
 /// The variables available to templates.
 #[derive(Debug, Clone, Serialize)]
@@ -35,9 +35,9 @@ pub struct Variables {
     pub output_tokens: u64,
     /// Either `ignore` or `use`.
     pub repository_settings: &'static str,
-    pub limits: Option<Limits>,
+    pub limits: Option<AnnouncedLimits>,
     pub settings: Map<String, Value>,
-    /// The template rendered by [`prompt::pointer`].
+    /// The template rendered by [`prompt::render_pointer`].
     #[serde(skip)]
     pub pointer: String,
 }
@@ -60,19 +60,19 @@ pub fn max_output_tokens(
         None => (model, 4),
     };
     let Some(window) = window else { return asked };
-    let asked = asked.or(default).unwrap_or(OUTPUT_TOKENS);
+    let asked = asked.or(default).unwrap_or(DEFAULT_OUTPUT_TOKENS);
     Some(asked.min(window / share).max(1))
 }
 
 /// Returns [`max_output_tokens`] or the manifest's default.
 pub fn output_tokens(manifest: &Manifest, known: Option<u64>) -> u64 {
     let default = manifest.settings.get("output_tokens").and_then(Value::as_u64);
-    known.or(default).unwrap_or(OUTPUT_TOKENS)
+    known.or(default).unwrap_or(DEFAULT_OUTPUT_TOKENS)
 }
 
 /// Formats text as a quoted YAML scalar. YAML is nearly a superset of JSON, so this only escapes
 /// the characters that YAML rejects or treats as line breaks.
-fn yaml(text: &str) -> String {
+fn quote_yaml(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {
         match c {
@@ -92,7 +92,7 @@ fn yaml(text: &str) -> String {
 
 /// A rendered manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Filled {
+pub struct RenderedManifest {
     pub argv: Vec<String>,
     pub stdin: String,
     pub cwd: String,
@@ -104,23 +104,23 @@ pub struct Filled {
 }
 
 /// Renders a manifest. Errors name the key.
-pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
+pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<RenderedManifest, String> {
     // Keep line breaks as written.
     let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
-    templates.add_filter("yaml", |text: String| yaml(&text));
+    templates.add_filter("yaml", |text: String| quote_yaml(&text));
     let render = |key: &str, text: &str, with: &Variables| {
         templates
             .render_str(text, Serde(with))
             .map_err(|error| format!("`{key}`: {}", template_error(&error)))
     };
     let command = &manifest.command;
-    let mut filled = Filled {
+    let mut filled = RenderedManifest {
         stdin: render("command.stdin", &command.stdin, with)?,
         cwd: render("command.cwd", &command.cwd, with)?,
-        ..Filled::default()
+        ..RenderedManifest::default()
     };
     let prompt_file = format!("{}/{PROMPT_FILE}", with.home);
-    let pointer = prompt::pointer(&with.pointer, &prompt_file)?;
+    let pointer = prompt::render_pointer(&with.pointer, &prompt_file)?;
     let short = Variables { prompt: pointer.clone(), statement: pointer, ..with.clone() };
     let mut is_long = false;
     // If Linux would reject the prompt as an argument, the agent gets a pointer to a file instead.
@@ -137,14 +137,14 @@ pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
         }
     };
     for entry in &command.argv {
-        let text = bounded("command.argv", entry, TOO_LONG)?;
+        let text = bounded("command.argv", entry, MAX_ARG_STRLEN)?;
         if !(text.is_empty() && entry.contains("{%")) {
             filled.argv.push(text);
         }
     }
     for (name, value) in &manifest.env {
         // The limit includes the name and the equals sign.
-        let room = TOO_LONG.saturating_sub(name.len() + 1);
+        let room = MAX_ARG_STRLEN.saturating_sub(name.len() + 1);
         let text = bounded(&format!("env.{name}"), value, room)?;
         if !(text.is_empty() && value.contains("{%")) {
             filled.env.push((name.clone(), text));
@@ -180,11 +180,11 @@ pub fn check(manifest: &Manifest) -> Result<(), String> {
             max_output_tokens: context_window,
             output_tokens: 1,
             repository_settings: if context_window.is_some() { "use" } else { "ignore" },
-            limits: context_window.map(|_| Limits::sample()),
+            limits: context_window.map(|_| AnnouncedLimits::sample()),
             settings: manifest.settings.clone(),
             pointer: prompt::POINTER.to_owned(),
         };
-        fill(manifest, &with)?;
+        render_manifest(manifest, &with)?;
     }
     Ok(())
 }
@@ -194,7 +194,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{names, shipped};
+    use crate::{names, shipped_manifest};
 
     fn variables(manifest: &Manifest, prompt: &str, window: Option<u64>) -> Variables {
         let settings = manifest.settings.clone();
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    fn own(text: &str) -> Manifest {
+    fn minimal_manifest(text: &str) -> Manifest {
         let start = "name = 'mine'\nversion = '1'\napi = 'chat'\n";
         toml::from_str(&format!("{start}{text}")).unwrap()
     }
@@ -227,8 +227,8 @@ mod tests {
     fn shipped_manifests_pass_prompts_of_any_length_by_stdin_or_file() {
         let prompt = format!("{}the end", "a line of the statement\n".repeat(10_000));
         for name in names() {
-            let manifest = shipped(name).unwrap().unwrap().manifest;
-            let filled = fill(&manifest, &variables(&manifest, &prompt, None)).unwrap();
+            let manifest = shipped_manifest(name).unwrap().unwrap().manifest;
+            let filled = render_manifest(&manifest, &variables(&manifest, &prompt, None)).unwrap();
             assert_eq!(filled.prompt_file, None, "{name}");
             let mut argv = filled.argv.iter().chain(filled.env.iter().map(|(_, value)| value));
             assert!(argv.all(|text| text.len() < 1000), "{name}");
@@ -240,29 +240,32 @@ mod tests {
 
     #[test]
     fn prompt_too_long_for_an_argument_is_put_into_a_file() {
-        let manifest =
-            own("[command]\nargv = ['x', '--task', '{{ prompt }}']\n[env]\nS = '{{ statement }}'");
-        let short = "s".repeat(TOO_LONG - 3);
-        let filled = fill(&manifest, &variables(&manifest, &short, None)).unwrap();
+        let manifest = minimal_manifest(
+            "[command]\nargv = ['x', '--task', '{{ prompt }}']\n[env]\nS = '{{ statement }}'",
+        );
+        let short = "s".repeat(MAX_ARG_STRLEN - 3);
+        let filled = render_manifest(&manifest, &variables(&manifest, &short, None)).unwrap();
         assert_eq!((filled.argv[2].len(), filled.prompt_file), (short.len(), None));
-        for long in ["l".repeat(TOO_LONG), "é".repeat(TOO_LONG / 2)] {
-            let filled = fill(&manifest, &variables(&manifest, &long, None)).unwrap();
+        for long in ["l".repeat(MAX_ARG_STRLEN), "é".repeat(MAX_ARG_STRLEN / 2)] {
+            let filled = render_manifest(&manifest, &variables(&manifest, &long, None)).unwrap();
             let path = "/tmp/agent-home/prompt.md";
             assert_eq!(filled.prompt_file.as_deref(), Some(path));
             assert!(filled.argv[2].contains(path) && filled.env[0].1.contains(path));
             assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
         }
         // Only the prompt can be replaced by a file.
-        let model = Variables { model: "m".repeat(TOO_LONG), ..variables(&manifest, "p", None) };
-        let manifest = own("[command]\nargv = ['x', '{{ model }}']");
-        assert!(fill(&manifest, &model).unwrap_err().contains("too long for Linux"));
+        let model =
+            Variables { model: "m".repeat(MAX_ARG_STRLEN), ..variables(&manifest, "p", None) };
+        let manifest = minimal_manifest("[command]\nargv = ['x', '{{ model }}']");
+        assert!(render_manifest(&manifest, &model).unwrap_err().contains("too long for Linux"));
     }
 
     /// An agent whose output limit fills its context window compacts forever (OpenCode) or crashes
     /// (Continue).
     #[test]
     fn output_limit_leaves_room_in_the_window() {
-        let manifest = own("[command]\nargv = ['x']\n[settings]\noutput_tokens = 32000");
+        let manifest =
+            minimal_manifest("[command]\nargv = ['x']\n[settings]\noutput_tokens = 32000");
         let of = |settings: Value, window, model| {
             let settings = settings.as_object().unwrap();
             max_output_tokens(&manifest, settings, (window, model))
@@ -298,9 +301,10 @@ mod tests {
             ("openhands", "\"max_input_tokens\": 32768", "\"max_output_tokens\": 8192"),
             ("qwen-code", "\"contextWindowSize\": 32768", "QWEN_CODE_MAX_OUTPUT_TOKENS=8192"),
         ] {
-            let manifest = shipped(name).unwrap().unwrap().manifest;
+            let manifest = shipped_manifest(name).unwrap().unwrap().manifest;
             let told = |window| {
-                let filled = fill(&manifest, &variables(&manifest, "p", window)).unwrap();
+                let filled =
+                    render_manifest(&manifest, &variables(&manifest, "p", window)).unwrap();
                 let files = filled.files.into_iter().map(|(path, content, _)| {
                     let json =
                         path.ends_with(".json").then(|| serde_json::from_str::<Value>(&content));
@@ -323,7 +327,7 @@ mod tests {
     #[test]
     fn yaml_scalar_round_trips_text() {
         let text = "a\tb: \"c\" # d\n- \u{85}\u{2028}\u{7f}é😀\u{1b}";
-        let scalar = yaml(text);
+        let scalar = quote_yaml(text);
         let plain = |c: char| matches!(c, ' '..='~' | 'é' | '😀');
         assert!(scalar.chars().all(plain), "{scalar}");
         // A JSON parser also accepts the scalar and returns the same text.

@@ -2,12 +2,12 @@
 
 use std::{fs, path::Path};
 
-use proctor_external::{Manifest, TITLE, names, shipped};
+use proctor_external::{Manifest, SCHEMA_TITLE, names, shipped_manifest};
 use serde_json::Value;
 
 #[test]
 fn manifest_schema_is_current_and_closed() {
-    let schema = proctor_config::schema_of::<Manifest>(TITLE);
+    let schema = proctor_config::schema_of::<Manifest>(SCHEMA_TITLE);
     let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/manifest-schema.json");
     if std::env::var_os("PROCTOR_WRITE").is_some() {
@@ -23,7 +23,7 @@ fn manifest_schema_is_current_and_closed() {
     assert_eq!(schema["additionalProperties"], false);
     // Editors that use the schema accept every key of a built-in manifest.
     for name in names() {
-        let loaded = shipped(name).unwrap().unwrap();
+        let loaded = shipped_manifest(name).unwrap().unwrap();
         let written: Value = toml::from_str(&loaded.text).unwrap();
         for key in written.as_object().unwrap().keys() {
             assert!(!schema["properties"][key].is_null(), "{name}: {key}");

@@ -4,15 +4,15 @@
 use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use proctor_sandbox_api::{Captured, Command, Completed, SandboxError, wire::RawPath};
-use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
+use proctor_sandbox_api::{CapturedOutput, Command, CommandOutput, SandboxError, wire::RawPath};
+use proctor_scaffold_api::{Brief, FinishedToolCall, Session, Stop};
 use proctor_types::sha256_hex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     limits::Limits,
-    rpc::{Error, PARAMS, REFUSED},
+    rpc::{Error, INVALID_PARAMS, SANDBOX_REJECTED},
 };
 
 /// The mode of files written with `executable`.
@@ -20,8 +20,8 @@ const EXECUTABLE: u32 = 0o755;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Exec {
-    command: Words,
+pub(crate) struct ExecParams {
+    command: CommandParam,
     #[serde(default)]
     cwd: Option<String>,
     #[serde(default)]
@@ -32,14 +32,14 @@ pub(crate) struct Exec {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a string or a list of strings")]
-enum Words {
+enum CommandParam {
     Line(String),
     Program(Vec<String>),
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Read {
+pub(crate) struct ReadParams {
     path: String,
     #[serde(default)]
     offset: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Read {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Write {
+pub(crate) struct WriteParams {
     path: String,
     content: String,
     #[serde(default)]
@@ -66,41 +66,41 @@ enum Encoding {
 }
 
 /// The result of a request: a response or an error, or a stop if the trial has ended.
-pub(crate) type Done = Result<Result<Value, Error>, Stop>;
+pub(crate) type ActionResult = Result<Result<Value, Error>, Stop>;
 
 /// A request that is being recorded as a tool call.
-pub(crate) struct Recorded<'a> {
+pub(crate) struct CallRecorder<'a> {
     call_id: &'a str,
     name: &'a str,
     begun: Instant,
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> CallRecorder<'a> {
     pub(crate) async fn begin(
         session: &mut dyn Session,
         call_id: &'a str,
         name: &'a str,
         arguments: Value,
     ) -> Result<Self, Stop> {
-        session.tool_called(call_id, name, arguments).await?;
+        session.record_tool_call(call_id, name, arguments).await?;
         Ok(Self { call_id, name, begun: Instant::now() })
     }
 
     /// Creates the record of a request that started earlier.
-    pub(crate) fn since(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
+    pub(crate) fn started_at(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
         Self { call_id, name, begun }
     }
 
     /// Records the result. `shown` is the text in the event, `full` the complete text if that is
     /// truncated.
-    pub(crate) async fn end(
+    pub(crate) async fn finish(
         self,
         session: &mut dyn Session,
         shown: String,
         full: Option<Vec<u8>>,
         exit_status: Option<i32>,
     ) -> Result<(), Stop> {
-        let done = ToolDone {
+        let done = FinishedToolCall {
             edited: None,
             call_id: self.call_id.to_owned(),
             name: self.name.to_owned(),
@@ -110,20 +110,20 @@ impl<'a> Recorded<'a> {
             duration: self.begun.elapsed(),
             malformed: false,
         };
-        session.tool_returned(done).await
+        session.record_tool_result(done).await
     }
 
     /// Records that the sandbox rejected the request. Fails if the sandbox is gone.
-    pub(crate) async fn refused(
+    pub(crate) async fn finish_rejected(
         self,
         session: &mut dyn Session,
         error: SandboxError,
         code: i64,
-    ) -> Done {
+    ) -> ActionResult {
         if error.is_broken() {
             return Err(error.fault(self.name).into());
         }
-        self.end(session, error.to_string(), None, None).await?;
+        self.finish(session, error.to_string(), None, None).await?;
         Ok(Err(Error::new(code, error.to_string())))
     }
 }
@@ -131,17 +131,17 @@ impl<'a> Recorded<'a> {
 pub(crate) async fn exec(
     session: &mut dyn Session,
     id: &str,
-    asked: Exec,
+    asked: ExecParams,
     limits: &Limits,
-) -> Done {
+) -> ActionResult {
     let brief = session.brief().clone();
     let argv = match &asked.command {
-        Words::Line(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
-        Words::Program(words) => words.clone(),
+        CommandParam::Line(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
+        CommandParam::Program(words) => words.clone(),
     };
     if argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
         return Ok(Err(Error::new(
-            PARAMS,
+            INVALID_PARAMS,
             "params: `command`: must have a program and no NUL byte",
         )));
     }
@@ -151,13 +151,16 @@ pub(crate) async fn exec(
             brief.command_limit.min(Duration::from_secs_f64(seconds.min(1e9)))
         }
         Some(_) => {
-            return Ok(Err(Error::new(PARAMS, "params: `timeout`: must be more than 0 seconds")));
+            return Ok(Err(Error::new(
+                INVALID_PARAMS,
+                "params: `timeout`: must be more than 0 seconds",
+            )));
         }
     };
     let cwd = resolve(&brief, asked.cwd.as_deref().unwrap_or_default());
     let words = match &asked.command {
-        Words::Line(line) => json!(line),
-        Words::Program(words) => json!(words),
+        CommandParam::Line(line) => json!(line),
+        CommandParam::Program(words) => json!(words),
     };
     let mut arguments = json!({ "command": words });
     if let Some(cwd) = &asked.cwd {
@@ -166,7 +169,7 @@ pub(crate) async fn exec(
     if let Some(stdin) = &asked.stdin {
         arguments["stdin"] = json!(stdin);
     }
-    let recorded = Recorded::begin(session, id, "sandbox/exec", arguments).await?;
+    let recorded = CallRecorder::begin(session, id, "sandbox/exec", arguments).await?;
     let mut command = Command::new(argv).cwd(cwd).time_limit(limit);
     for (key, value) in &brief.env {
         command = command.env(key, value.as_str());
@@ -174,12 +177,12 @@ pub(crate) async fn exec(
     command.user.clone_from(&brief.user);
     command.output_cap = limits.output_bytes;
     command.stdin = asked.stdin.unwrap_or_default().into_bytes();
-    let done = match session.handle().run(command).await {
+    let done = match session.sandbox().run(command).await {
         Ok(done) => done,
-        Err(error) => return recorded.refused(session, error, REFUSED).await,
+        Err(error) => return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await,
     };
     let status = done.exited.code.filter(|_| !done.exited.timed_out);
-    recorded.end(session, printed(&done), None, status).await?;
+    recorded.finish(session, combined_output(&done), None, status).await?;
     Ok(Ok(json!({
         "exit_status": status,
         "signal": done.exited.signal,
@@ -191,8 +194,8 @@ pub(crate) async fn exec(
     })))
 }
 
-fn printed(done: &Completed) -> String {
-    let part = |stream: &Captured| stream.text();
+fn combined_output(done: &CommandOutput) -> String {
+    let part = |stream: &CapturedOutput| stream.text();
     match (done.stdout.total, done.stderr.total) {
         (_, 0) => part(&done.stdout),
         (0, _) => part(&done.stderr),
@@ -203,21 +206,22 @@ fn printed(done: &Completed) -> String {
 pub(crate) async fn read(
     session: &mut dyn Session,
     id: &str,
-    asked: Read,
+    asked: ReadParams,
     limits: &Limits,
-) -> Done {
-    let path = match place(session.brief(), &asked.path) {
+) -> ActionResult {
+    let path = match checked_path(session.brief(), &asked.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
     let arguments = json!({ "path": asked.path, "offset": asked.offset });
-    let recorded = Recorded::begin(session, id, "sandbox/read", arguments).await?;
-    let bytes = match session.handle().read_part(&path, asked.offset, limits.file_bytes).await {
-        Ok(bytes) => bytes,
-        Err(error) => return recorded.refused(session, error, REFUSED).await,
-    };
+    let recorded = CallRecorder::begin(session, id, "sandbox/read", arguments).await?;
+    let bytes =
+        match session.sandbox().read_from_offset(&path, asked.offset, limits.file_bytes).await {
+            Ok(bytes) => bytes,
+            Err(error) => return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await,
+        };
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
-    recorded.end(session, shown, None, None).await?;
+    recorded.finish(session, shown, None, None).await?;
     Ok(Ok(match String::from_utf8(bytes) {
         Ok(text) => json!({ "content": text, "encoding": "utf-8" }),
         Err(error) => {
@@ -230,10 +234,11 @@ pub(crate) async fn read(
 pub(crate) async fn write(
     session: &mut dyn Session,
     id: &str,
-    asked: Write,
+    asked: WriteParams,
     limits: &Limits,
-) -> Done {
-    let wrong = |what: &str| Ok(Err(Error::new(PARAMS, format!("params: `content`: {what}"))));
+) -> ActionResult {
+    let wrong =
+        |what: &str| Ok(Err(Error::new(INVALID_PARAMS, format!("params: `content`: {what}"))));
     let bytes = match asked.encoding {
         Encoding::Utf8 => asked.content.into_bytes(),
         Encoding::Base64 => match BASE64_STANDARD.decode(&asked.content) {
@@ -244,27 +249,30 @@ pub(crate) async fn write(
     if bytes.len() as u64 > limits.file_bytes {
         return wrong(&format!("exceeds {} bytes", limits.file_bytes));
     }
-    let path = match place(session.brief(), &asked.path) {
+    let path = match checked_path(session.brief(), &asked.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
     let arguments =
         json!({ "path": asked.path, "bytes": bytes.len(), "executable": asked.executable });
-    let recorded = Recorded::begin(session, id, "sandbox/write", arguments).await?;
+    let recorded = CallRecorder::begin(session, id, "sandbox/write", arguments).await?;
     let mode = asked.executable.then_some(EXECUTABLE);
     let owner = session.brief().user.clone();
-    let written = session.handle().write_as(&path, &bytes, mode, owner.as_deref()).await;
+    let written = session.sandbox().write_as(&path, &bytes, mode, owner.as_deref()).await;
     if let Err(error) = written {
-        return recorded.refused(session, error, REFUSED).await;
+        return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await;
     }
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
-    recorded.end(session, shown, Some(bytes), None).await?;
+    recorded.finish(session, shown, Some(bytes), None).await?;
     Ok(Ok(json!({})))
 }
 
-pub(crate) fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
+pub(crate) fn checked_path(brief: &Brief, path: &str) -> Result<RawPath, Error> {
     if path.is_empty() || path.contains('\0') {
-        return Err(Error::new(PARAMS, "params: `path`: must not be empty or contain a NUL byte"));
+        return Err(Error::new(
+            INVALID_PARAMS,
+            "params: `path`: must not be empty or contain a NUL byte",
+        ));
     }
     Ok(resolve(brief, path))
 }

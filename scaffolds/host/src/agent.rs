@@ -2,31 +2,33 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use proctor_sandbox_api::{Command, Running, Said, SandboxError, SandboxHandle, wire::Exited};
+use proctor_sandbox_api::{
+    Command, CommandEvent, RunningCommand, SandboxError, SandboxHandle, wire::CommandExit,
+};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::{
     limits::Limits,
-    lines::{Lines, TooLong},
+    lines::{LineSplitter, TooLong},
 };
 
 /// The program's working directory.
 pub(crate) const WORKDIR: &str = "/work";
 /// Maximum number of bytes of responses that the program has not read yet.
-const BACKLOG: usize = 1 << 20;
+const MAX_UNREAD_BYTES: usize = 1 << 20;
 /// Number of bytes kept from the end of stderr.
-const TAIL: usize = 64 << 10;
+const STDERR_TAIL_BYTES: usize = 64 << 10;
 /// After the program exits, stderr is read until nothing has arrived for this long.
-const QUIET: Duration = Duration::from_millis(100);
+const STDERR_QUIET_TIME: Duration = Duration::from_millis(100);
 /// The maximum time spent reading stderr after the program exits.
-const LAST: Duration = Duration::from_secs(1);
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Agent {
-    running: Running,
-    lines: Lines,
-    exited: Option<Exited>,
-    errors: Errors,
+    running: RunningCommand,
+    lines: LineSplitter,
+    exited: Option<CommandExit>,
+    errors: StderrBuffer,
 }
 
 /// An event from the program.
@@ -34,7 +36,7 @@ pub(crate) enum AgentEvent {
     Line(Vec<u8>),
     /// The program wrote a line that exceeds the limit.
     TooLong,
-    Exited(Exited),
+    Exited(CommandExit),
 }
 
 /// Builds the program's command with its environment variables.
@@ -51,15 +53,15 @@ impl Agent {
     ) -> Result<Self, SandboxError> {
         Ok(Self {
             running: own.start(command)?,
-            lines: Lines::new(limits.line_bytes),
+            lines: LineSplitter::new(limits.line_bytes),
             exited: None,
-            errors: Errors::new(limits.stderr_bytes),
+            errors: StderrBuffer::new(limits.stderr_bytes),
         })
     }
 
     /// Queues a message. It is sent while [`Self::next`] waits.
     pub(crate) fn send(&mut self, message: &Value) {
-        self.running.say(format!("{message}\n").as_bytes());
+        self.running.queue_input(format!("{message}\n").as_bytes());
     }
 
     /// Waits for the next event. Lines written before the exit are returned first.
@@ -69,7 +71,7 @@ impl Agent {
     ///
     /// Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<AgentEvent, SandboxError> {
-        self.running.drain(BACKLOG).await;
+        self.running.drain(MAX_UNREAD_BYTES).await;
         loop {
             if let Some(line) = self.lines.next() {
                 return Ok(AgentEvent::Line(line));
@@ -77,15 +79,15 @@ impl Agent {
             if let Some(exited) = &self.exited {
                 return Ok(AgentEvent::Exited(exited.clone()));
             }
-            match self.running.next().await? {
-                Said::Output(bytes) => {
-                    if self.lines.take(&bytes) == Err(TooLong) {
+            match self.running.next_event().await? {
+                CommandEvent::Output(bytes) => {
+                    if self.lines.push(&bytes) == Err(TooLong) {
                         return Ok(AgentEvent::TooLong);
                     }
                 }
-                Said::Error(bytes) => self.errors.take(&bytes),
-                Said::Exited(exited) => {
-                    self.lines.end();
+                CommandEvent::Error(bytes) => self.errors.push(&bytes),
+                CommandEvent::Exited(exited) => {
+                    self.lines.finish();
                     self.exited = Some(exited);
                 }
             }
@@ -98,47 +100,47 @@ impl Agent {
     }
 
     /// Returns the stderr output so far.
-    pub(crate) fn errors(&self) -> Vec<u8> {
+    pub(crate) fn stderr(&self) -> Vec<u8> {
         self.errors.text()
     }
 
     /// Returns the stderr output at the end of the conversation. Stdout and stderr are separate
     /// pipes, so text written to stderr before the last line on stdout may arrive after it.
-    pub(crate) async fn last_errors(&mut self) -> Vec<u8> {
+    pub(crate) async fn final_stderr(&mut self) -> Vec<u8> {
         let listen = async {
             while self.exited.is_none() {
-                match timeout(QUIET, self.running.next()).await {
-                    Ok(Ok(Said::Error(bytes))) => self.errors.take(&bytes),
-                    Ok(Ok(Said::Output(_))) => {}
-                    Ok(Ok(Said::Exited(exited))) => self.exited = Some(exited),
+                match timeout(STDERR_QUIET_TIME, self.running.next_event()).await {
+                    Ok(Ok(CommandEvent::Error(bytes))) => self.errors.push(&bytes),
+                    Ok(Ok(CommandEvent::Output(_))) => {}
+                    Ok(Ok(CommandEvent::Exited(exited))) => self.exited = Some(exited),
                     Ok(Err(_)) | Err(_) => return,
                 }
             }
         };
-        let _ = timeout(LAST, listen).await;
+        let _ = timeout(STDERR_DRAIN_TIMEOUT, listen).await;
         self.errors.text()
     }
 }
 
 /// The start and the end of the stderr output.
-struct Errors {
+struct StderrBuffer {
     most: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     missing: u64,
 }
 
-impl Errors {
+impl StderrBuffer {
     fn new(most: usize) -> Self {
         Self { most, head: Vec::new(), tail: VecDeque::new(), missing: 0 }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn push(&mut self, bytes: &[u8]) {
         let room = self.most.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
         self.tail.extend(rest);
-        let over = self.tail.len().saturating_sub(TAIL);
+        let over = self.tail.len().saturating_sub(STDERR_TAIL_BYTES);
         self.missing += over as u64;
         self.tail.drain(..over);
     }
@@ -158,14 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_keep_the_head_and_the_end_of_long_output() {
-        let mut errors = Errors::new(4);
-        errors.take(b"abc");
-        errors.take(b"def");
+    fn stderr_keeps_the_head_and_tail_of_long_output() {
+        let mut errors = StderrBuffer::new(4);
+        errors.push(b"abc");
+        errors.push(b"def");
         assert_eq!(errors.text(), b"abcdef");
-        errors.take(&vec![b'x'; TAIL]);
+        errors.push(&vec![b'x'; STDERR_TAIL_BYTES]);
         let text = String::from_utf8(errors.text()).unwrap();
         assert!(text.starts_with("abcd\n[2 bytes are missing here]\nx"), "{}", &text[..40]);
-        assert_eq!(text.len(), 4 + "\n[2 bytes are missing here]\n".len() + TAIL);
+        assert_eq!(text.len(), 4 + "\n[2 bytes are missing here]\n".len() + STDERR_TAIL_BYTES);
     }
 }

@@ -7,9 +7,9 @@ use proctor_types::{ExitCause, plural};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    ending::{ended, with_words},
+    ending::{agent_exited, with_last_line},
     limits::Limits,
-    own::{End, IdleTimer},
+    own_sandbox::{EarlyEnd, IdleTimer},
 };
 
 /// A protocol and the program that speaks it.
@@ -19,7 +19,7 @@ pub(crate) trait Protocol: Send {
     type Event: Send;
 
     /// Waits for the next event. Cancel-safe.
-    async fn next(&mut self) -> Result<Self::Event, End>;
+    async fn next(&mut self) -> Result<Self::Event, EarlyEnd>;
 
     /// Handles an event. Returns a value if the event ends the conversation.
     async fn handle(
@@ -27,18 +27,18 @@ pub(crate) trait Protocol: Send {
         event: Self::Event,
         watch: &mut Watch,
         session: &mut dyn Session,
-    ) -> Result<Option<Finish>, End>;
+    ) -> Result<Option<Finish>, EarlyEnd>;
 
     /// Returns whether the program is notified as soon as the trial is over. Otherwise the
     /// conversation ends with its next request.
-    fn is_told_of_the_end(&self) -> bool {
+    fn is_notified_of_trial_end(&self) -> bool {
         true
     }
 
     /// Ends the conversation when the trial is over: notifies the program and gives it time to
     /// exit.
-    async fn leave(&mut self) -> Finish {
-        ended(ExitCause::Finished, "the trial had ended".into())
+    async fn shut_down(&mut self) -> Finish {
+        agent_exited(ExitCause::Finished, "the trial had ended".into())
     }
 
     /// Returns whether something started by the program is running, in which case silence does not
@@ -48,7 +48,7 @@ pub(crate) trait Protocol: Send {
     }
 
     /// Returns the program's stderr output so far.
-    fn errors(&self) -> Vec<u8>;
+    fn stderr(&self) -> Vec<u8>;
 }
 
 /// Runs the conversation until the program exits, the trial is over, or the program is idle or
@@ -57,23 +57,23 @@ pub(crate) async fn run<P: Protocol>(
     protocol: &mut P,
     watch: &mut Watch,
     session: &mut dyn Session,
-) -> Result<Finish, End> {
+) -> Result<Finish, EarlyEnd> {
     let mut looked = Instant::now();
     loop {
-        let is_told = protocol.is_told_of_the_end();
+        let is_told = protocol.is_notified_of_trial_end();
         // A fixed point in time: a program that only sends notifications is idle too.
-        let look = looked + watch.quiet.tick();
+        let look = looked + watch.quiet.check_interval();
         let event = tokio::select! {
             event = protocol.next() => event?,
-            () = session.ending(), if is_told => return Ok(protocol.leave().await),
+            () = session.wait_for_end(), if is_told => return Ok(protocol.shut_down().await),
             () = sleep_until(look) => {
                 looked = Instant::now();
                 if protocol.is_busy() {
-                    watch.active();
+                    watch.note_activity();
                 }
-                match watch.quiet.end(&session.traffic(), watch.limits) {
+                match watch.quiet.check_idle(&session.traffic(), watch.limits) {
                     Some(Finish::Exited { cause, why }) => {
-                        let why = with_words(why, &protocol.errors());
+                        let why = with_last_line(why, &protocol.stderr());
                         return Ok(Finish::Exited { cause, why });
                     }
                     Some(end) => return Ok(end),
@@ -113,17 +113,17 @@ impl Watch {
     }
 
     /// Notes that the program did something useful or that something it started has exited.
-    pub(crate) fn active(&mut self) {
-        self.quiet.seen();
+    pub(crate) fn note_activity(&mut self) {
+        self.quiet.reset();
     }
 
     /// Notes a model response that did not come through the model endpoint.
-    pub(crate) fn model_responded(&mut self) {
+    pub(crate) fn note_model_response(&mut self) {
         self.requests = 0;
     }
 
     /// Counts a request of the program.
-    pub(crate) fn count(&mut self, traffic: &Traffic) {
+    pub(crate) fn count_request(&mut self, traffic: &Traffic) {
         if self.model_requests != traffic.requests {
             self.model_requests = traffic.requests;
             self.requests = 0;
@@ -132,18 +132,18 @@ impl Watch {
     }
 
     /// Counts consecutive error responses. A success resets the count.
-    pub(crate) fn answered(&mut self, is_error: bool) {
+    pub(crate) fn record_response(&mut self, is_error: bool) {
         if is_error {
             self.errors += 1;
         } else {
             self.errors = 0;
-            self.active();
+            self.note_activity();
         }
     }
 
     /// Returns the ending of a program that loops. `noun` names what is counted, and `since` names
     /// the event at which counting started.
-    pub(crate) fn loops(&self, noun: &str, since: &str) -> Option<Finish> {
+    pub(crate) fn detect_loop(&self, noun: &str, since: &str) -> Option<Finish> {
         let why = if self.errors >= self.limits.errors_in_a_row {
             format!("{} in a row ended in an error", plural(self.errors, noun))
         } else if self.requests >= self.limits.requests_without_answer {
@@ -151,17 +151,17 @@ impl Watch {
         } else {
             return None;
         };
-        Some(ended(ExitCause::Loop, why))
+        Some(agent_exited(ExitCause::Loop, why))
     }
 
     /// Returns the ending of a program that wrote a line over the limit.
-    pub(crate) fn too_long(&self) -> Finish {
+    pub(crate) fn finish_for_long_line(&self) -> Finish {
         let most = self.limits.line_bytes;
-        ended(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
+        agent_exited(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
     }
 
     /// Counts a line that is not a valid message. Returns the ending if there are too many.
-    pub(crate) fn wrong_line(&mut self, line: &[u8]) -> Option<Finish> {
+    pub(crate) fn count_invalid_line(&mut self, line: &[u8]) -> Option<Finish> {
         self.wrong_lines += 1;
         if self.wrong_lines < self.limits.wrong_lines {
             return None;
@@ -171,7 +171,7 @@ impl Watch {
             String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(80).collect();
         let why =
             format!("it wrote {lines} to standard output that are not messages, last: {shown}");
-        Some(ended(ExitCause::Crashed, why))
+        Some(agent_exited(ExitCause::Crashed, why))
     }
 }
 
@@ -193,19 +193,19 @@ mod tests {
         let mut watch = Watch::new(limits, 600.0);
         let mut traffic = Traffic::default();
         for _ in 1..limits.requests_without_answer {
-            watch.count(&traffic);
+            watch.count_request(&traffic);
         }
-        assert_eq!(why(watch.loops("call", "then")), "");
+        assert_eq!(why(watch.detect_loop("call", "then")), "");
         traffic.requests += 1;
-        watch.count(&traffic);
+        watch.count_request(&traffic);
         assert_eq!(watch.requests, 1);
         for _ in 1..limits.requests_without_answer {
-            watch.count(&traffic);
+            watch.count_request(&traffic);
         }
         let told = format!("it made {} calls since then", limits.requests_without_answer);
-        assert!(why(watch.loops("call", "then")).ends_with(&told));
-        watch.model_responded();
-        assert_eq!(why(watch.loops("call", "then")), "");
+        assert!(why(watch.detect_loop("call", "then")).ends_with(&told));
+        watch.note_model_response();
+        assert_eq!(why(watch.detect_loop("call", "then")), "");
     }
 
     #[test]
@@ -213,18 +213,18 @@ mod tests {
         let limits = Limits::get().unwrap();
         let mut watch = Watch::new(limits, 600.0);
         for _ in 1..limits.errors_in_a_row {
-            watch.answered(true);
+            watch.record_response(true);
         }
-        watch.answered(false);
-        watch.answered(true);
-        assert_eq!(why(watch.loops("request", "then")), "");
+        watch.record_response(false);
+        watch.record_response(true);
+        assert_eq!(why(watch.detect_loop("request", "then")), "");
         for _ in 1..limits.errors_in_a_row {
-            watch.answered(true);
+            watch.record_response(true);
         }
-        assert!(why(watch.loops("request", "then")).contains("in a row ended in an error"));
+        assert!(why(watch.detect_loop("request", "then")).contains("in a row ended in an error"));
         for _ in 1..limits.wrong_lines {
-            assert!(watch.wrong_line(b"x").is_none());
+            assert!(watch.count_invalid_line(b"x").is_none());
         }
-        assert!(why(watch.wrong_line(b"a\x1bb")).ends_with("last: ab"));
+        assert!(why(watch.count_invalid_line(b"a\x1bb")).ends_with("last: ab"));
     }
 }

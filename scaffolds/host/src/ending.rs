@@ -1,15 +1,19 @@
 //! Determines how a user's program ended (see the table in `docs/host.md`).
 
-use proctor_sandbox_api::{ending_of, wire::Exited};
+use proctor_sandbox_api::{describe_exit, wire::CommandExit};
 use proctor_scaffold_api::Finish;
-use proctor_types::{Answer, ExitCause};
+use proctor_types::{ExitCause, ModelResponse};
 
 /// Maximum number of characters of the last output quoted in a reason.
-const WORDS: usize = 300;
+const MAX_QUOTED_CHARS: usize = 300;
 
 /// Returns the ending of a program that exited without being stopped.
-pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> Finish {
-    let status = ending_of(exited);
+pub(crate) fn finish_after_exit(
+    exited: &CommandExit,
+    last: Option<&ModelResponse>,
+    errors: &[u8],
+) -> Finish {
+    let status = describe_exit(exited);
     let (cause, why) = match last {
         None => {
             let why = format!("it ended with {status} before any response from the model");
@@ -19,31 +23,36 @@ pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> F
             (ExitCause::Crashed, format!("it ended with {status}"))
         }
         Some(last) if last.content.trim().is_empty() && last.tool_calls.is_empty() => {
-            return ended(ExitCause::EmptyTurn, "it ended after an empty response".into());
+            return agent_exited(ExitCause::EmptyTurn, "it ended after an empty response".into());
         }
         Some(_) => (ExitCause::Finished, "it ended without a submission".to_owned()),
     };
-    ended(cause, with_words(why, errors))
+    agent_exited(cause, with_last_line(why, errors))
 }
 
 /// Returns the ending of a program that can only signal completion by exiting. A final text
 /// response counts as its submission.
-pub(crate) fn handed_in(end: Finish, exited: &Exited, last: Option<&Answer>) -> Finish {
+pub(crate) fn upgrade_to_submission(
+    end: Finish,
+    exited: &CommandExit,
+    last: Option<&ModelResponse>,
+) -> Finish {
     let text =
         last.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
     if text && exited.code == Some(0) { Finish::Submitted } else { end }
 }
 
-pub(crate) fn ended(cause: ExitCause, why: String) -> Finish {
+pub(crate) fn agent_exited(cause: ExitCause, why: String) -> Finish {
     Finish::Exited { cause, why: format!("the agent: {why}") }
 }
 
 /// Appends the last line of stderr to the reason.
-pub(crate) fn with_words(why: String, errors: &[u8]) -> String {
+pub(crate) fn with_last_line(why: String, errors: &[u8]) -> String {
     let text = String::from_utf8_lossy(errors);
     match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
         Some(line) => {
-            let line: String = line.chars().filter(|c| !c.is_control()).take(WORDS).collect();
+            let line: String =
+                line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect();
             format!("{why}: {line}")
         }
         None => why,
@@ -52,13 +61,13 @@ pub(crate) fn with_words(why: String, errors: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{Answer, Usage};
+    use proctor_types::{ModelResponse, Usage};
     use serde_json::Map;
 
     use super::*;
 
-    fn answer(content: &str) -> Answer {
-        Answer {
+    fn answer(content: &str) -> ModelResponse {
+        ModelResponse {
             content: content.into(),
             tool_calls: Vec::new(),
             extra: Map::new(),
@@ -72,8 +81,8 @@ mod tests {
 
     #[test]
     fn exit_cause_depends_on_the_last_response_and_status() {
-        let status = |code: i32| Exited { code: Some(code), ..Exited::default() };
-        let killed = Exited { signal: Some(9), ..Exited::default() };
+        let status = |code: i32| CommandExit { code: Some(code), ..CommandExit::default() };
+        let killed = CommandExit { signal: Some(9), ..CommandExit::default() };
         for (end, last, cause) in [
             (status(0), None, ExitCause::Crashed),
             (status(3), Some(answer("x")), ExitCause::Crashed),
@@ -82,7 +91,7 @@ mod tests {
             (status(0), Some(answer("x")), ExitCause::Finished),
         ] {
             let Finish::Exited { cause: found, why } =
-                exited(&end, last.as_ref(), b"one\nlast words\n\n")
+                finish_after_exit(&end, last.as_ref(), b"one\nlast words\n\n")
             else {
                 panic!("submitted")
             };

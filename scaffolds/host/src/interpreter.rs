@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use crate::program::Programs;
 
 /// Host directories that every program's sandbox contains.
-const SHOWN: [&str; 2] = ["/usr", "/opt"];
+const VISIBLE_FOLDERS: [&str; 2] = ["/usr", "/opt"];
 /// The oldest Python version that the driver supports.
-const OLDEST: [u64; 2] = [3, 9];
+const MIN_VERSION: [u64; 2] = [3, 9];
 /// Environment variable that the Python package sets to the interpreter that started Proctor.
-const CALLER: &str = "PROCTOR_PYTHON";
+const CALLER_VARIABLE: &str = "PROCTOR_PYTHON";
 const PROBE: &str = include_str!("probe.py");
 
 /// A problem and its fix.
@@ -75,19 +75,22 @@ impl Interpreter {
 
     /// Returns whether the sandbox contains a path.
     fn is_visible(&self, path: &Path) -> bool {
-        is_shown(path)
+        is_visible_by_default(path)
             || [&self.prefix, &self.base_prefix].iter().any(|root| path.starts_with(root))
     }
 
     fn check(&self, file: &Path) -> Result<(), Problem> {
         let shown = self.executable.display();
         let [major, minor, _] = self.version;
-        if [major, minor] < OLDEST {
+        if [major, minor] < MIN_VERSION {
             let what = format!("{shown} is Python {major}.{minor}");
-            return Err((what, format!("use Python {}.{} or newer", OLDEST[0], OLDEST[1])));
+            return Err((
+                what,
+                format!("use Python {}.{} or newer", MIN_VERSION[0], MIN_VERSION[1]),
+            ));
         }
         for root in self.roots() {
-            for (inside, what) in kept_out(file) {
+            for (inside, what) in forbidden_paths(file) {
                 if inside.starts_with(&root) {
                     let what = format!(
                         "the environment of {shown}, {}, contains {what}, which agents must not see",
@@ -112,7 +115,7 @@ impl Interpreter {
         }));
         for folder in folders {
             let is_there = |root: &PathBuf| folder.starts_with(root);
-            if !is_shown(&folder) && !roots.iter().any(is_there) {
+            if !is_visible_by_default(&folder) && !roots.iter().any(is_there) {
                 roots.push(folder);
             }
         }
@@ -149,31 +152,31 @@ impl Interpreter {
     }
 
     /// Stores the interpreter's location, for trials that know only its digest.
-    pub(crate) fn keep(&self, programs: &Programs) -> Result<String, Problem> {
+    pub(crate) fn store(&self, programs: &Programs) -> Result<String, Problem> {
         let digest = self.digest();
         let text = serde_json::to_string(self).unwrap_or_default();
         programs
-            .keep_note(&note(&digest), &text)
+            .store_note(&note_name(&digest), &text)
             .map_err(|error| (error.to_string(), "make the cache writable".to_owned()))?;
         Ok(digest)
     }
 
     /// Returns the interpreter with this digest, if its location is stored on this machine.
-    pub(crate) fn kept(programs: &Programs, digest: &str) -> Option<Self> {
-        let text = programs.note(&note(digest))?;
+    pub(crate) fn load(programs: &Programs, digest: &str) -> Option<Self> {
+        let text = programs.read_note(&note_name(digest))?;
         let found: Self = serde_json::from_str(&text).ok()?;
         found.executable.exists().then_some(found)
     }
 }
 
-fn note(digest: &str) -> String {
+fn note_name(digest: &str) -> String {
     format!("interpreter-{digest}.json")
 }
 
 /// Returns the default interpreter: the one that started Proctor through the Python package, the
 /// one next to a wheel's binary, or `python3` on the path.
 fn default_interpreter() -> PathBuf {
-    let caller = env::var_os(CALLER).map(PathBuf::from);
+    let caller = env::var_os(CALLER_VARIABLE).map(PathBuf::from);
     let beside = || {
         let binary = env::current_exe().ok()?;
         let folder = binary.parent()?;
@@ -195,12 +198,12 @@ fn links(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn is_shown(path: &Path) -> bool {
-    SHOWN.iter().any(|root| path.starts_with(root))
+fn is_visible_by_default(path: &Path) -> bool {
+    VISIBLE_FOLDERS.iter().any(|root| path.starts_with(root))
 }
 
 /// Returns paths that an agent's sandbox must not contain, with descriptions.
-fn kept_out(file: &Path) -> Vec<(PathBuf, &'static str)> {
+fn forbidden_paths(file: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut all = vec![(file.to_owned(), "the agent's own file")];
     all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home folder")));
     all.extend(env::current_dir().ok().map(|here| (here, "the current folder")));
@@ -215,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn at(prefix: &str, base: &str) -> Interpreter {
+    fn interpreter_at(prefix: &str, base: &str) -> Interpreter {
         Interpreter {
             executable: "/usr/bin/python3".into(),
             implementation: "cpython".into(),
@@ -230,7 +233,7 @@ mod tests {
     #[test]
     fn interpreter_roots_are_folders_hidden_by_default() {
         let roots = |prefix: &str, base: &str| {
-            let all = at(prefix, base).roots();
+            let all = interpreter_at(prefix, base).roots();
             all.iter().map(|root| root.display().to_string()).collect::<Vec<_>>()
         };
         assert!(roots("/usr", "/usr").is_empty());
@@ -253,7 +256,8 @@ mod tests {
         symlink(place("3.12.1"), place("3.12")).unwrap();
         symlink(place("3.12/bin/python3.12"), place("venv/bin/python3")).unwrap();
         symlink("python3", place("venv/bin/python")).unwrap();
-        let mut found = at(place("venv").to_str().unwrap(), place("3.12.1").to_str().unwrap());
+        let mut found =
+            interpreter_at(place("venv").to_str().unwrap(), place("3.12.1").to_str().unwrap());
         found.executable = place("venv/bin/python");
         assert_eq!(found.roots(), [place("3.12.1"), place("venv"), place("3.12")]);
     }
@@ -265,12 +269,13 @@ mod tests {
             ("/project", "the agent's own file"),
             ("/project/agents", "the agent's own file"),
         ] {
-            let (what, hint) =
-                at(prefix, "/usr").check(Path::new("/project/agents/a.py")).unwrap_err();
+            let (what, hint) = interpreter_at(prefix, "/usr")
+                .check(Path::new("/project/agents/a.py"))
+                .unwrap_err();
             assert!(what.contains(says) && hint.contains("venv"), "{prefix}: {what}");
         }
-        at("/project/.venv", "/usr").check(Path::new("/project/agents/a.py")).unwrap();
-        let mut old = at("/usr", "/usr");
+        interpreter_at("/project/.venv", "/usr").check(Path::new("/project/agents/a.py")).unwrap();
+        let mut old = interpreter_at("/usr", "/usr");
         old.version = [3, 8, 9];
         let (what, hint) = old.check(Path::new("/a.py")).unwrap_err();
         assert!(what.contains("Python 3.8") && hint.contains("3.9"), "{what}: {hint}");
@@ -278,8 +283,8 @@ mod tests {
 
     #[test]
     fn interpreter_digest_depends_on_version_and_packages() {
-        let one = at("/a", "/usr");
-        assert_eq!(one.digest(), at("/b", "/opt/x").digest());
+        let one = interpreter_at("/a", "/usr");
+        assert_eq!(one.digest(), interpreter_at("/b", "/opt/x").digest());
         let mut other = one.clone();
         other.packages.push("b==2".into());
         assert_ne!(one.digest(), other.digest());
@@ -296,9 +301,9 @@ mod tests {
             Interpreter::find(Some("/usr/bin/python3"), Path::new("/nowhere/a.py")).unwrap();
         assert_eq!(found.version[0], 3);
         assert!(found.roots().is_empty(), "{found:?}");
-        let digest = found.keep(&programs).unwrap();
-        assert_eq!(Interpreter::kept(&programs, &digest), Some(found));
-        assert_eq!(Interpreter::kept(&programs, "other"), None);
+        let digest = found.store(&programs).unwrap();
+        assert_eq!(Interpreter::load(&programs, &digest), Some(found));
+        assert_eq!(Interpreter::load(&programs, "other"), None);
         for (named, says) in [("/no/such/python", "cannot run"), ("/bin/false", "not a usable")] {
             let (what, hint) = Interpreter::find(Some(named), Path::new("/a.py")).unwrap_err();
             assert!(what.contains(says) && hint.contains("interpreter = "), "{what}");

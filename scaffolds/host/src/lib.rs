@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! program   the user's program, copied by content   settings  the keys of [arms.settings]
-//! own       the sandbox that it runs in              agent     the program in it, a line-based peer
+//! own_sandbox  the sandbox that it runs in           agent     the program in it, a line-based peer
 //! rpc       one message of JSON-RPC                  actions   commands and files of the task's sandbox
 //! conversation  the loop of all protocols: what is idle, loops or is no message
 //! process   the scaffold `process`                   acp       the scaffold `acp`
@@ -21,7 +21,7 @@ mod interpreter;
 mod limits;
 mod lines;
 mod mcp;
-mod own;
+mod own_sandbox;
 mod process;
 mod program;
 mod python;
@@ -42,8 +42,8 @@ pub fn names() -> &'static [&'static str] {
 
 /// Returns whether a name in a configuration or a record belongs to a scaffold of this crate. The
 /// name of a Python scaffold contains the file and the function.
-pub fn is_host(name: &str) -> bool {
-    names().contains(&name) || python::is_named(name)
+pub fn is_host_scaffold(name: &str) -> bool {
+    names().contains(&name) || python::is_python_scaffold(name)
 }
 
 /// Returns the scaffold with this name.
@@ -55,7 +55,7 @@ pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffol
         "acp" => Arc::new(acp::Acp::new(programs)?),
         "mcp" => Arc::new(mcp::Mcp::new(programs)?),
         "process" => Arc::new(process::Process::new(programs)?),
-        name if python::is_named(name) => Arc::new(python::Python::new(programs, name)?),
+        name if python::is_python_scaffold(name) => Arc::new(python::Python::new(programs, name)?),
         _ => return Ok(None),
     }))
 }

@@ -41,12 +41,12 @@ impl Limits {
         LIMITS.get()
     }
 
-    pub(crate) fn leave(&self) -> Duration {
+    pub(crate) fn exit_timeout(&self) -> Duration {
         Duration::from_secs_f64(self.leave_seconds)
     }
 
     /// Returns the resource limits of the agent's own sandbox.
-    pub(crate) fn sandbox(&self) -> SandboxSpec {
+    pub(crate) fn sandbox_spec(&self) -> SandboxSpec {
         let Resources { cpus, memory_mb, processes, disk_mb } = self.sandbox;
         SandboxSpec { kind: SandboxKind::Native, cpus, memory_mb, processes, disk_mb, clock: None }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     limit: usize,
     done: VecDeque<Vec<u8>>,
     open: Vec<u8>,
@@ -13,13 +13,13 @@ pub(crate) struct Lines {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-impl Lines {
+impl LineSplitter {
     /// Creates a splitter. `limit` is in bytes and includes the newline.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, done: VecDeque::new(), open: Vec::new() }
     }
 
-    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
         loop {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let length = end.map_or(bytes.len(), |end| end + 1);
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// Ends the stream. Remaining bytes count as a line.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if !self.open.is_empty() {
             self.done.push_back(std::mem::take(&mut self.open));
         }
@@ -56,11 +56,11 @@ mod tests {
     #[test]
     fn lines_are_complete_however_the_bytes_are_split() {
         for cut in 1..8 {
-            let mut lines = Lines::new(6);
+            let mut lines = LineSplitter::new(6);
             for piece in b"a\n\nlong!\nend".chunks(cut) {
-                lines.take(piece).unwrap();
+                lines.push(piece).unwrap();
             }
-            lines.end();
+            lines.finish();
             let all: Vec<_> = std::iter::from_fn(|| lines.next()).collect();
             assert_eq!(all, [&b"a"[..], b"", b"long!", b"end"], "{cut}");
         }
@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn line_over_the_limit_is_rejected_before_it_ends() {
-        let mut lines = Lines::new(6);
-        assert_eq!(lines.take(b"longer\n"), Err(TooLong));
-        let mut lines = Lines::new(6);
-        lines.take(b"a\nlong").unwrap();
-        assert_eq!(lines.take(b"er!"), Err(TooLong));
+        let mut lines = LineSplitter::new(6);
+        assert_eq!(lines.push(b"longer\n"), Err(TooLong));
+        let mut lines = LineSplitter::new(6);
+        lines.push(b"a\nlong").unwrap();
+        assert_eq!(lines.push(b"er!"), Err(TooLong));
     }
 }

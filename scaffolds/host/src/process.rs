@@ -4,32 +4,33 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{
-    Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
+    AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
 use proctor_scaffolds::{OpenTools, ToolSet};
 use proctor_types::{
-    Answer, Ask, BudgetScope, Cause, ExitCause, Fault, Layer, Message as Said, ToolCall, ToolSpec,
+    BudgetScope, Cause, ExitCause, Fault, Layer, Message as Said, ModelRequest, ModelResponse,
+    ToolCall, ToolSpec,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    actions::{self, Done},
+    actions::{self, ActionResult},
     agent::{self, Agent, AgentEvent},
     conversation::{self, Protocol, Watch},
-    ending::{ended, exited},
+    ending::{agent_exited, finish_after_exit},
     limits::{self, Limits},
-    own::{self, End},
+    own_sandbox::{self, EarlyEnd},
     program::Programs,
-    rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
+    rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Message, TRIAL_OVER},
     settings::{self, ModelAccess, Settings},
 };
 
 /// The protocol version. Increased when conforming programs must be changed.
 pub(crate) const PROTOCOL: u64 = 1;
 /// The id of the only request that Proctor sends.
-const FIRST: u64 = 0;
+const INITIALIZE_ID: u64 = 0;
 /// The method that requests a model response.
 const ASK: &str = "model/ask";
 
@@ -62,7 +63,10 @@ impl Scaffold for Process {
         json!({ "protocol": PROTOCOL, "limits": limits::TEXT, "tools": self.tools.factors() })
     }
 
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         settings::resolve(self.name(), ModelAccess::Proctor, given, &self.programs)
     }
 
@@ -74,14 +78,14 @@ impl Scaffold for Process {
         &self,
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
-        own::sandbox(settings, &self.programs, self.limits)
+        own_sandbox::sandbox_spec(settings, &self.programs, self.limits)
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let wrong =
             |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
-        let settings = Settings::read(&session.brief().settings).map_err(wrong)?;
-        let conversation = Conversation {
+        let settings = Settings::from_resolved(&session.brief().settings).map_err(wrong)?;
+        let conversation = ConversationConfig {
             limits: self.limits,
             tools: &self.tools,
             command: settings.command,
@@ -89,12 +93,12 @@ impl Scaffold for Process {
             idle_seconds: settings.idle_seconds,
             own: &settings.own,
         };
-        converse(session, conversation).await
+        run_program(session, conversation).await
     }
 }
 
 /// The context of a conversation with a program.
-pub(crate) struct Conversation<'a> {
+pub(crate) struct ConversationConfig<'a> {
     pub(crate) limits: &'static Limits,
     pub(crate) tools: &'a ToolSet,
     pub(crate) command: Vec<String>,
@@ -105,15 +109,15 @@ pub(crate) struct Conversation<'a> {
 }
 
 /// Starts the program in its own sandbox and handles its requests until the trial ends.
-pub(crate) async fn converse(
+pub(crate) async fn run_program(
     session: &mut dyn Session,
-    with: Conversation<'_>,
+    with: ConversationConfig<'_>,
 ) -> Result<Finish, Stop> {
-    let place = own::of(session)?;
+    let place = own_sandbox::sandbox_handle(session)?;
     let starting = Agent::start(&place, agent::command(&with.command, &with.env), with.limits);
     let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
     let mut watch = Watch::new(with.limits, with.idle_seconds);
-    let mut talk = Talk {
+    let mut talk = ProcessProtocol {
         agent: &mut agent,
         limits: with.limits,
         tools: with.tools.open(session),
@@ -123,10 +127,10 @@ pub(crate) async fn converse(
         calls: 0,
         logs: 0,
     };
-    let first = talk.initialize(session, with.own);
-    talk.agent.send(&rpc::request(FIRST, "initialize", first));
+    let first = talk.initialize_params(session, with.own);
+    talk.agent.send(&rpc::request(INITIALIZE_ID, "initialize", first));
     let end = conversation::run(&mut talk, &mut watch, session).await;
-    own::close(end, &place, &mut agent, session).await
+    own_sandbox::finish_conversation(end, &place, &mut agent, session).await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,20 +140,20 @@ enum Handshake {
     Open,
 }
 
-struct Talk<'a> {
+struct ProcessProtocol<'a> {
     agent: &'a mut Agent,
     limits: &'static Limits,
     tools: OpenTools,
     specs: Vec<ToolSpec>,
     state: Handshake,
-    last: Option<Answer>,
+    last: Option<ModelResponse>,
     /// Number of calls in the trial so far. Used to create ids for calls without one.
     calls: u64,
     logs: u32,
 }
 
 /// The result of a request.
-enum Replied {
+enum RequestOutcome {
     With(Result<Value, Error>),
     /// The response, after which the trial ends.
     Ends(Result<Value, Error>, Result<Finish, Stop>),
@@ -176,22 +180,22 @@ struct CallParams {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FinishParams {
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     submit: bool,
     #[serde(default)]
     why: Option<String>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 #[async_trait]
-impl Protocol for Talk<'_> {
+impl Protocol for ProcessProtocol<'_> {
     type Event = AgentEvent;
 
-    async fn next(&mut self) -> Result<AgentEvent, End> {
-        self.agent.next().await.map_err(End::Broken)
+    async fn next(&mut self) -> Result<AgentEvent, EarlyEnd> {
+        self.agent.next().await.map_err(EarlyEnd::Broken)
     }
 
     async fn handle(
@@ -199,54 +203,56 @@ impl Protocol for Talk<'_> {
         heard: AgentEvent,
         watch: &mut Watch,
         session: &mut dyn Session,
-    ) -> Result<Option<Finish>, End> {
+    ) -> Result<Option<Finish>, EarlyEnd> {
         let line = match heard {
             AgentEvent::Line(line) => line,
-            AgentEvent::TooLong => return Ok(Some(watch.too_long())),
+            AgentEvent::TooLong => return Ok(Some(watch.finish_for_long_line())),
             AgentEvent::Exited(status) => {
                 // The agent's own client may have received the last response.
                 let last = self.last.take().or_else(|| session.traffic().answer);
-                return Ok(Some(exited(&status, last.as_ref(), &self.agent.errors())));
+                return Ok(Some(finish_after_exit(&status, last.as_ref(), &self.agent.stderr())));
             }
         };
-        match Message::read(&line) {
+        match Message::parse(&line) {
             Ok(Message::Request { id, method, params }) => {
                 // If the agent has exited, do not run a request that costs money or changes the
                 // tree: nothing would read the response.
                 if self.agent.has_exited() && method != "finish" {
                     return Ok(None);
                 }
-                let replied = self.request(session, &method, params).await?;
+                let replied = self.handle_request(session, &method, params).await?;
                 let (reply, end) = match replied {
-                    Replied::With(reply) => (reply, None),
-                    Replied::Ends(reply, end) => (reply, Some(end)),
+                    RequestOutcome::With(reply) => (reply, None),
+                    RequestOutcome::Ends(reply, end) => (reply, Some(end)),
                 };
                 let is_error = reply.is_err();
                 self.agent.send(&rpc::reply(&id, reply));
                 if let Some(end) = end {
-                    leave(self.agent, &end, self.limits.leave()).await;
-                    return end.map(Some).map_err(End::Stop);
+                    wait_for_exit(self.agent, &end, self.limits.exit_timeout()).await;
+                    return end.map(Some).map_err(EarlyEnd::Stop);
                 }
                 if method == ASK && !is_error {
-                    watch.model_responded();
+                    watch.note_model_response();
                 }
-                watch.count(&session.traffic());
-                watch.answered(is_error);
-                Ok(watch.loops("request", "the model's last response"))
+                watch.count_request(&session.traffic());
+                watch.record_response(is_error);
+                Ok(watch.detect_loop("request", "the model's last response"))
             }
             Ok(Message::Notice { method, params }) => {
                 self.notice(session, &method, &params).await?;
                 Ok(None)
             }
-            Ok(Message::Answer { id, result }) => match self.greeted(&id, result) {
-                Ok(()) => {
-                    watch.active();
-                    Ok(None)
+            Ok(Message::Answer { id, result }) => {
+                match self.handle_initialize_response(&id, result) {
+                    Ok(()) => {
+                        watch.note_activity();
+                        Ok(None)
+                    }
+                    Err(why) => Ok(Some(agent_exited(ExitCause::Crashed, why))),
                 }
-                Err(why) => Ok(Some(ended(ExitCause::Crashed, why))),
-            },
+            }
             Err(wrong) => {
-                let end = watch.wrong_line(&line);
+                let end = watch.count_invalid_line(&line);
                 if end.is_none() {
                     self.agent.send(&wrong);
                 }
@@ -255,24 +261,24 @@ impl Protocol for Talk<'_> {
         }
     }
 
-    fn is_told_of_the_end(&self) -> bool {
+    fn is_notified_of_trial_end(&self) -> bool {
         false
     }
 
-    fn errors(&self) -> Vec<u8> {
-        self.agent.errors()
+    fn stderr(&self) -> Vec<u8> {
+        self.agent.stderr()
     }
 }
 
-impl Talk<'_> {
-    fn initialize(&self, session: &dyn Session, own: &Map<String, Value>) -> Value {
+impl ProcessProtocol<'_> {
+    fn initialize_params(&self, session: &dyn Session, own: &Map<String, Value>) -> Value {
         let brief = session.brief();
         json!({
             "protocol": PROTOCOL,
             "task": { "statement": brief.statement.trim(), "workdir": brief.workdir },
             "model": brief.model,
             "context_window": brief.context_window,
-            "limits": brief.announced.as_ref().and_then(Announced::of),
+            "limits": brief.announced.as_ref().and_then(Announced::from_budget),
             "command_seconds": brief.command_limit.as_secs_f64(),
             "tools": self.specs,
             "settings": own,
@@ -280,8 +286,12 @@ impl Talk<'_> {
     }
 
     /// Handles the response to `initialize`.
-    fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
-        if self.state != Handshake::Greeting || *id != json!(FIRST) {
+    fn handle_initialize_response(
+        &mut self,
+        id: &Value,
+        result: Result<Value, Value>,
+    ) -> Result<(), String> {
+        if self.state != Handshake::Greeting || *id != json!(INITIALIZE_ID) {
             return Err("it responded to a request that was not made".into());
         }
         match result {
@@ -299,31 +309,31 @@ impl Talk<'_> {
         }
     }
 
-    async fn request(
+    async fn handle_request(
         &mut self,
         session: &mut dyn Session,
         method: &str,
         params: Value,
-    ) -> Result<Replied, Stop> {
+    ) -> Result<RequestOutcome, Stop> {
         if self.state == Handshake::Greeting {
             let what = "respond to `initialize` first: {\"result\": {\"protocol\": 1}}";
-            return Ok(Replied::With(Err(Error::new(INVALID, what))));
+            return Ok(RequestOutcome::With(Err(Error::new(INVALID_REQUEST, what))));
         }
         self.calls += 1;
         let call_id = format!("request-{}", self.calls);
         let replied = match method {
             ASK => return self.ask(session, params).await,
-            "tool/call" => return self.tool(session, &call_id, params).await,
+            "tool/call" => return self.call_tool(session, &call_id, params).await,
             "finish" => return Ok(finish(params)),
-            "sandbox/exec" => match rpc::params(params) {
+            "sandbox/exec" => match rpc::parse_params(params) {
                 Ok(asked) => actions::exec(session, &call_id, asked, self.limits).await,
                 Err(error) => Ok(Err(error)),
             },
-            "sandbox/read" => match rpc::params(params) {
+            "sandbox/read" => match rpc::parse_params(params) {
                 Ok(asked) => actions::read(session, &call_id, asked, self.limits).await,
                 Err(error) => Ok(Err(error)),
             },
-            "sandbox/write" => match rpc::params(params) {
+            "sandbox/write" => match rpc::parse_params(params) {
                 Ok(asked) => actions::write(session, &call_id, asked, self.limits).await,
                 Err(error) => Ok(Err(error)),
             },
@@ -332,23 +342,27 @@ impl Talk<'_> {
                 let known =
                     "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
                 let what = format!("unknown method `{shown}`; methods: {known}");
-                Ok(Err(Error::new(NO_METHOD, what)))
+                Ok(Err(Error::new(METHOD_NOT_FOUND, what)))
             }
         };
-        stopped(replied)
+        to_request_outcome(replied)
     }
 
-    async fn ask(&mut self, session: &mut dyn Session, params: Value) -> Result<Replied, Stop> {
-        let asked: AskParams = match rpc::params(as_text(params)) {
+    async fn ask(
+        &mut self,
+        session: &mut dyn Session,
+        params: Value,
+    ) -> Result<RequestOutcome, Stop> {
+        let asked: AskParams = match rpc::parse_params(stringify_arguments(params)) {
             Ok(asked) => asked,
-            Err(error) => return Ok(Replied::With(Err(error))),
+            Err(error) => return Ok(RequestOutcome::With(Err(error))),
         };
         if asked.messages.is_empty() {
-            let error = Error::new(PARAMS, "params: `messages`: must not be empty");
-            return Ok(Replied::With(Err(error)));
+            let error = Error::new(INVALID_PARAMS, "params: `messages`: must not be empty");
+            return Ok(RequestOutcome::With(Err(error)));
         }
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
-        match session.ask(&Ask { messages: asked.messages, tools }).await {
+        match session.ask(&ModelRequest { messages: asked.messages, tools }).await {
             Ok(answer) => {
                 let mut told = json!({
                     "content": answer.content,
@@ -362,21 +376,21 @@ impl Talk<'_> {
                     told["native"] = json!(native);
                 }
                 self.last = Some(answer);
-                Ok(Replied::With(Ok(told)))
+                Ok(RequestOutcome::With(Ok(told)))
             }
-            Err(stop) => stopped(Err(stop)),
+            Err(stop) => to_request_outcome(Err(stop)),
         }
     }
 
-    async fn tool(
+    async fn call_tool(
         &mut self,
         session: &mut dyn Session,
         call_id: &str,
         params: Value,
-    ) -> Result<Replied, Stop> {
-        let CallParams { id, name, arguments } = match rpc::params(params) {
+    ) -> Result<RequestOutcome, Stop> {
+        let CallParams { id, name, arguments } = match rpc::parse_params(params) {
             Ok(call) => call,
-            Err(error) => return Ok(Replied::With(Err(error))),
+            Err(error) => return Ok(RequestOutcome::With(Err(error))),
         };
         let arguments = match arguments {
             Value::String(text) => text,
@@ -386,7 +400,7 @@ impl Talk<'_> {
         let call = ToolCall { id: id.unwrap_or_else(|| call_id.to_owned()), name, arguments };
         let called = match self.tools.call(session, &call).await {
             Ok(called) => called,
-            Err(stop) => return stopped(Err(stop)),
+            Err(stop) => return to_request_outcome(Err(stop)),
         };
         let told = json!({
             "output": called.shown,
@@ -394,8 +408,8 @@ impl Talk<'_> {
             "submitted": called.submitted,
         });
         Ok(match called.submitted {
-            true => Replied::Ends(Ok(told), Ok(Finish::Submitted)),
-            false => Replied::With(Ok(told)),
+            true => RequestOutcome::Ends(Ok(told), Ok(Finish::Submitted)),
+            false => RequestOutcome::With(Ok(told)),
         })
     }
 
@@ -423,43 +437,43 @@ impl Talk<'_> {
 }
 
 /// Converts a stop to a response and an ending. Faults and interruptions have no response.
-fn stopped(done: Done) -> Result<Replied, Stop> {
+fn to_request_outcome(done: ActionResult) -> Result<RequestOutcome, Stop> {
     let stop = match done {
-        Ok(reply) => return Ok(Replied::With(reply)),
+        Ok(reply) => return Ok(RequestOutcome::With(reply)),
         Err(stop) => stop,
     };
     let told = |scope: BudgetScope, kind: proctor_types::BudgetKind| {
         let what = format!("the trial is over: it reached the limit on {kind}");
         let data = json!({ "reason": "budget", "kind": kind, "scope": scope });
-        Error::new(OVER, what).data(data)
+        Error::new(TRIAL_OVER, what).data(data)
     };
     let error = match &stop {
         Stop::Budget(kind) => told(BudgetScope::Trial, *kind),
         Stop::SharedBudget(scope, kind) => told(*scope, *kind),
         Stop::Refused(why) => {
             let what = format!("the trial is over: the model's endpoint refused: {why}");
-            Error::new(OVER, what).data(json!({ "reason": "refused" }))
+            Error::new(TRIAL_OVER, what).data(json!({ "reason": "refused" }))
         }
         Stop::Fault(_) | Stop::Cancelled => return Err(stop),
     };
-    Ok(Replied::Ends(Err(error), Err(stop)))
+    Ok(RequestOutcome::Ends(Err(error), Err(stop)))
 }
 
-fn finish(params: Value) -> Replied {
-    match rpc::params::<FinishParams>(params) {
+fn finish(params: Value) -> RequestOutcome {
+    match rpc::parse_params::<FinishParams>(params) {
         Ok(FinishParams { submit: true, .. }) => {
-            Replied::Ends(Ok(json!({})), Ok(Finish::Submitted))
+            RequestOutcome::Ends(Ok(json!({})), Ok(Finish::Submitted))
         }
         Ok(FinishParams { submit: false, why }) => {
             let why: String = why.unwrap_or_else(|| "gave up".into()).chars().take(300).collect();
-            Replied::Ends(Ok(json!({})), Ok(ended(ExitCause::Finished, why)))
+            RequestOutcome::Ends(Ok(json!({})), Ok(agent_exited(ExitCause::Finished, why)))
         }
-        Err(error) => Replied::With(Err(error)),
+        Err(error) => RequestOutcome::With(Err(error)),
     }
 }
 
 /// Waits until the agent has exited or its time is up. Its requests are no longer performed.
-async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
+async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let reason = match end {
         Ok(_) => json!({ "reason": "finished" }),
         Err(Stop::Refused(_)) => json!({ "reason": "refused" }),
@@ -469,8 +483,9 @@ async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
         loop {
             match agent.next().await {
                 Ok(AgentEvent::Line(line)) => {
-                    if let Ok(Message::Request { id, .. }) = Message::read(&line) {
-                        let error = Error::new(OVER, "the trial is over").data(reason.clone());
+                    if let Ok(Message::Request { id, .. }) = Message::parse(&line) {
+                        let error =
+                            Error::new(TRIAL_OVER, "the trial is over").data(reason.clone());
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
@@ -483,7 +498,7 @@ async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
 }
 
 /// Converts call arguments to text, as the model wrote them, in case the agent parsed them.
-fn as_text(mut params: Value) -> Value {
+fn stringify_arguments(mut params: Value) -> Value {
     let messages = params.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {
         let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);

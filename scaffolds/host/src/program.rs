@@ -15,13 +15,13 @@ use proctor_types::sha256_hex;
 pub const MOUNT: &str = "/agent";
 
 /// Excluded from the copy: it changes with every commit.
-const LEFT_OUT: &str = ".git";
+const EXCLUDED_NAME: &str = ".git";
 /// Python's compiled code. Running the program changes it, so it is not part of the digest. It is
 /// copied anyway: otherwise the program would compile its libraries at each start.
 const COMPILED: &str = "__pycache__";
 /// A tree with more entries is rejected as a mistake.
-const MOST_ENTRIES: usize = 200_000;
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_ENTRIES: usize = 200_000;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a program is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Programs {
     }
 
     /// Returns the copy with this digest, if it exists.
-    pub fn copy_of(&self, digest: &str) -> Option<PathBuf> {
+    pub fn find_copy(&self, digest: &str) -> Option<PathBuf> {
         let plain = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
     }
@@ -74,7 +74,7 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
-    pub(crate) fn keep_texts(&self, files: &[(&str, &str)]) -> Result<PathBuf, ProgramError> {
+    pub(crate) fn store_files(&self, files: &[(&str, &str)]) -> Result<PathBuf, ProgramError> {
         let all: String = files.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
         let place = self.folder.join(sha256_hex(all.as_bytes()));
         if place.is_dir() {
@@ -105,7 +105,7 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
-    pub(crate) fn keep_note(&self, name: &str, text: &str) -> Result<(), ProgramError> {
+    pub(crate) fn store_note(&self, name: &str, text: &str) -> Result<(), ProgramError> {
         let io = |error: io::Error| ProgramError(format!("{}: {error}", self.folder.display()));
         fs::create_dir_all(&self.folder).map_err(io)?;
         let mut making = tempfile::NamedTempFile::new_in(&self.folder).map_err(io)?;
@@ -115,7 +115,7 @@ impl Programs {
     }
 
     /// Returns the text stored under this name, if it exists.
-    pub(crate) fn note(&self, name: &str) -> Option<String> {
+    pub(crate) fn read_note(&self, name: &str) -> Option<String> {
         let bytes = fs::read(self.folder.join(name)).ok()?;
         String::from_utf8(bytes).ok()
     }
@@ -126,13 +126,13 @@ impl Programs {
     /// # Errors
     /// Returns an error if the program does not exist, cannot be read or copied, or contains
     /// something other than files, directories and symlinks.
-    pub fn keep(&self, program: &Path) -> Result<String, ProgramError> {
+    pub fn store_copy(&self, program: &Path) -> Result<String, ProgramError> {
         let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
         let entries = entries(program).map_err(problem)?;
-        let looks = looks(program, &entries);
+        let looks = metadata_digest(program, &entries);
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known().get(&looks).cloned();
-        if let Some(digest) = before.filter(|digest| self.copy_of(digest).is_some()) {
+        if let Some(digest) = before.filter(|digest| self.find_copy(digest).is_some()) {
             return Ok(digest);
         }
         let io = |error: io::Error| problem(error.to_string());
@@ -141,9 +141,9 @@ impl Programs {
         let making = making.map_err(io)?;
         fs::set_permissions(making.path(), fs::Permissions::from_mode(0o755)).map_err(io)?;
         let mut text = String::new();
-        let mut left = MOST_BYTES;
+        let mut left = MAX_BYTES;
         for entry in &entries {
-            let laid = entry.lay(making.path(), &mut left).map_err(problem)?;
+            let laid = entry.copy_and_hash(making.path(), &mut left).map_err(problem)?;
             if !entry.compiled {
                 text += &laid;
             }
@@ -166,7 +166,7 @@ impl Programs {
 
 impl Entry {
     /// Copies the entry and returns its contribution to the digest.
-    fn lay(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
+    fn copy_and_hash(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
         let path = self.path.to_str().ok_or("has a name that is not UTF-8")?;
         let to = copy.join(&self.path);
         let io = |error: io::Error| format!("{path}: {error}");
@@ -187,7 +187,7 @@ impl Entry {
                 file.take(*left + 1).read_to_end(&mut bytes).map_err(io)?;
                 *left = left
                     .checked_sub(bytes.len() as u64)
-                    .ok_or_else(|| format!("is larger than {} GiB", MOST_BYTES >> 30))?;
+                    .ok_or_else(|| format!("is larger than {} GiB", MAX_BYTES >> 30))?;
                 let mode = if *executable { 0o755 } else { 0o644 };
                 if self.compiled && !is_checked(&bytes) {
                     return Ok(String::new());
@@ -212,7 +212,7 @@ fn is_checked(compiled: &[u8]) -> bool {
 }
 
 /// Returns a value that changes whenever a file's metadata changes.
-fn looks(program: &Path, entries: &[Entry]) -> String {
+fn metadata_digest(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
     for entry in entries.iter().filter(|entry| !entry.compiled) {
         let what = match &entry.kind {
@@ -225,7 +225,7 @@ fn looks(program: &Path, entries: &[Entry]) -> String {
     sha256_hex(text.as_bytes())
 }
 
-fn file(found: &fs::Metadata) -> Kind {
+fn file_kind(found: &fs::Metadata) -> Kind {
     let changed = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
     Kind::File {
         executable: found.permissions().mode() & 0o111 != 0,
@@ -238,7 +238,7 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
         let name = program.file_name().unwrap_or_default().into();
-        let kind = file(&found);
+        let kind = file_kind(&found);
         return Ok(vec![Entry { path: name, from: program.to_owned(), kind, compiled: false }]);
     }
     let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
@@ -246,7 +246,7 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
         let reading = |error: io::Error| format!("{}: {error}", folder.display());
         for entry in fs::read_dir(program.join(&folder)).map_err(reading)? {
             let entry = entry.map_err(reading)?;
-            if entry.file_name() == LEFT_OUT {
+            if entry.file_name() == EXCLUDED_NAME {
                 continue;
             }
             let (path, from) = (folder.join(entry.file_name()), entry.path());
@@ -257,14 +257,14 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
             } else if kind.is_symlink() {
                 Kind::Link(fs::read_link(&from).map_err(reading)?)
             } else if kind.is_file() {
-                file(&entry.metadata().map_err(reading)?)
+                file_kind(&entry.metadata().map_err(reading)?)
             } else {
                 return Err(format!("{} is not a file, folder or link", path.display()));
             };
             let compiled = path.iter().any(|name| name == COMPILED);
             out.push(Entry { path, from, kind, compiled });
-            if out.len() > MOST_ENTRIES {
-                return Err(format!("has more than {MOST_ENTRIES} files"));
+            if out.len() > MAX_ENTRIES {
+                return Err(format!("has more than {MAX_ENTRIES} files"));
             }
         }
     }
@@ -291,11 +291,11 @@ mod tests {
             place
         };
         let (one, two) = (make("one"), make("two"));
-        let digest = programs.keep(&one).unwrap();
-        assert_eq!(digest, programs.keep(&two).unwrap());
+        let digest = programs.store_copy(&one).unwrap();
+        assert_eq!(digest, programs.store_copy(&two).unwrap());
         fs::write(two.join("lib/a.py"), "b").unwrap();
-        assert_ne!(digest, programs.keep(&two).unwrap());
-        let copy = programs.copy_of(&digest).unwrap();
+        assert_ne!(digest, programs.store_copy(&two).unwrap());
+        let copy = programs.find_copy(&digest).unwrap();
         assert_eq!(fs::read_to_string(copy.join("lib/a.py")).unwrap(), "a");
         let compiled = |name: &str| copy.join("lib/__pycache__").join(name);
         assert!(compiled("a.pyc").is_file() && !compiled("unchecked.pyc").exists());
@@ -305,7 +305,7 @@ mod tests {
         // No partial copy is left, and no path escapes the directory.
         let left = fs::read_dir(folder.path().join("programs")).unwrap().count();
         assert_eq!(left, 2);
-        assert_eq!(programs.copy_of(".."), None);
+        assert_eq!(programs.find_copy(".."), None);
     }
 
     #[test]
@@ -314,10 +314,10 @@ mod tests {
         let programs = Programs::new(folder.path().join("programs"));
         let file = folder.path().join("agent");
         fs::write(&file, "#!/bin/sh\n").unwrap();
-        let plain = programs.keep(&file).unwrap();
+        let plain = programs.store_copy(&file).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_ne!(plain, programs.keep(&file).unwrap());
-        let error = programs.keep(&folder.path().join("none")).unwrap_err().to_string();
+        assert_ne!(plain, programs.store_copy(&file).unwrap());
+        let error = programs.store_copy(&folder.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("none") && error.contains("No such file"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::Mount;
-use proctor_scaffold_api::{Finish, OwnSandbox, Scaffold, Session, Stop, WrongSetting};
+use proctor_scaffold_api::{Finish, OwnSandbox, Scaffold, Session, SettingError, Stop};
 use proctor_scaffolds::ToolSet;
 use proctor_types::{RecordedArm, RequestRules, sha256_hex};
 use serde_json::{Map, Value, json};
@@ -13,10 +13,10 @@ use crate::{
     agent::WORKDIR,
     interpreter::Interpreter,
     limits::{self, Limits},
-    own,
-    process::{Conversation, PROTOCOL, converse},
+    own_sandbox,
+    process::{ConversationConfig, PROTOCOL, run_program},
     program::{MOUNT, Programs},
-    settings::{self, IDLE, IDLE_SECONDS, OWN, PROGRAM, REQUESTS},
+    settings::{self, DEFAULT_IDLE_SECONDS, IDLE, OWN, PROGRAM, REQUESTS},
 };
 
 /// The name of the scaffold in records.
@@ -66,12 +66,12 @@ struct Source {
 }
 
 /// Returns whether a name in a configuration or a record belongs to this scaffold.
-pub(crate) fn is_named(name: &str) -> bool {
+pub(crate) fn is_python_scaffold(name: &str) -> bool {
     name == NAME || name.starts_with(PREFIX)
 }
 
 impl Source {
-    fn of(name: &str) -> Option<Self> {
+    fn parse(name: &str) -> Option<Self> {
         let (file, function) = name.strip_prefix(PREFIX)?.rsplit_once(':')?;
         let is_name = function.chars().all(|c| c.is_alphanumeric() || c == '_')
             && function.chars().next().is_some_and(|c| !c.is_ascii_digit());
@@ -100,7 +100,7 @@ impl Python {
     /// Returns an error if the built-in data is invalid, which a test rules out.
     pub fn new(programs: Programs, name: &str) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
-        Ok(Self { programs, tools, limits: Limits::get()?, source: Source::of(name) })
+        Ok(Self { programs, tools, limits: Limits::get()?, source: Source::parse(name) })
     }
 }
 
@@ -112,7 +112,7 @@ impl Scaffold for Python {
 
     fn factors(&self) -> Value {
         let driver: String =
-            package().iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+            package_files().iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
         json!({
             "protocol": PROTOCOL,
             "limits": limits::TEXT,
@@ -121,7 +121,10 @@ impl Scaffold for Python {
         })
     }
 
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         resolve(self.source.as_ref(), given, &self.programs)
     }
 
@@ -130,7 +133,7 @@ impl Scaffold for Python {
     }
 
     fn model_endpoint(&self, settings: &Map<String, Value>) -> Option<Value> {
-        has_endpoint(settings).then(|| settings::rules(settings))
+        has_endpoint(settings).then(|| settings::resolved_rules(settings))
     }
 
     fn own_sandbox(
@@ -138,14 +141,15 @@ impl Scaffold for Python {
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
         let again = || "resume the run, which copies missing files again".to_owned();
-        let program = text(settings, PROGRAM)?;
-        let folder = self.programs.copy_of(program).ok_or_else(|| {
+        let program = required_text(settings, PROGRAM)?;
+        let folder = self.programs.find_copy(program).ok_or_else(|| {
             (format!("the copy of the arm's program {program} is missing"), again())
         })?;
-        let digest = text(settings, INTERPRETER)?;
-        let interpreter = Interpreter::kept(&self.programs, digest)
+        let digest = required_text(settings, INTERPRETER)?;
+        let interpreter = Interpreter::load(&self.programs, digest)
             .ok_or_else(|| ("the arm's interpreter is missing".to_owned(), again()))?;
-        let package = self.programs.keep_texts(&package()).map_err(|error| (error.0, again()))?;
+        let package =
+            self.programs.store_files(&package_files()).map_err(|error| (error.0, again()))?;
         let mut mounts = vec![
             Mount { folder, at: MOUNT.into() },
             Mount { folder: package.clone(), at: PACKAGE_MOUNT.into() },
@@ -161,20 +165,21 @@ impl Scaffold for Python {
         Ok(Some(OwnSandbox {
             mounts,
             digest: format!("{program} {package} {}", interpreter.state()),
-            limits: self.limits.sandbox(),
+            limits: self.limits.sandbox_spec(),
             workdir: WORKDIR.into(),
         }))
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let settings = session.brief().settings.clone();
-        let of = |key| text(&settings, key).map_err(|(what, _)| own::setup(what));
+        let of =
+            |key| required_text(&settings, key).map_err(|(what, _)| own_sandbox::setup_fault(what));
         let (file, function) = (of("file")?, of("function")?);
-        let interpreter = Interpreter::kept(&self.programs, of(INTERPRETER)?)
-            .ok_or_else(|| own::setup("the arm's interpreter is missing"))?;
+        let interpreter = Interpreter::load(&self.programs, of(INTERPRETER)?)
+            .ok_or_else(|| own_sandbox::setup_fault("the arm's interpreter is missing"))?;
         let own = settings.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default();
         let env = match has_endpoint(&settings) {
-            true => own::variables(session.brief(), &own)?,
+            true => own_sandbox::variables(session.brief(), &own)?,
             false => Vec::new(),
         };
         let path = format!("{MOUNT}/{file}");
@@ -183,19 +188,22 @@ impl Scaffold for Python {
         let words =
             [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
         let command = words.iter().map(|word| (*word).to_owned()).collect();
-        let conversation = Conversation {
+        let conversation = ConversationConfig {
             limits: self.limits,
             tools: &self.tools,
             command,
             env,
-            idle_seconds: settings.get(IDLE).and_then(Value::as_f64).unwrap_or(IDLE_SECONDS),
+            idle_seconds: settings
+                .get(IDLE)
+                .and_then(Value::as_f64)
+                .unwrap_or(DEFAULT_IDLE_SECONDS),
             own: &own,
         };
-        converse(session, conversation).await
+        run_program(session, conversation).await
     }
 }
 
-fn package() -> Vec<(&'static str, &'static str)> {
+fn package_files() -> Vec<(&'static str, &'static str)> {
     PACKAGE.into_iter().chain(MODULES).collect()
 }
 
@@ -203,7 +211,10 @@ fn has_endpoint(settings: &Map<String, Value>) -> bool {
     settings.get(ENDPOINT) != Some(&Value::Bool(false))
 }
 
-fn text<'a>(settings: &'a Map<String, Value>, key: &str) -> Result<&'a str, (String, String)> {
+fn required_text<'a>(
+    settings: &'a Map<String, Value>,
+    key: &str,
+) -> Result<&'a str, (String, String)> {
     let found = settings.get(key).and_then(Value::as_str);
     found.ok_or_else(|| (format!("the arm has no `{key}`"), "start a new run".to_owned()))
 }
@@ -213,15 +224,15 @@ fn resolve(
     source: Option<&Source>,
     given: &Map<String, Value>,
     programs: &Programs,
-) -> Result<Map<String, Value>, WrongSetting> {
-    let wrong = WrongSetting::new;
+) -> Result<Map<String, Value>, SettingError> {
+    let wrong = SettingError::new;
     let Some(source) = source else {
         let what = "the scaffold `python` needs a file and a function".to_owned();
         return Err(wrong(PROGRAM, what, "use scaffold = \"python:FILE.py:FUNCTION\""));
     };
     let mut own = given.clone();
     let [program, interpreter, endpoint, idle, requests] = KEYS.map(|key| own.remove(key));
-    settings::check_own(&own, &KEYS)?;
+    settings::reject_misspelled_keys(&own, &KEYS)?;
     let folder = match &program {
         None => None,
         Some(Value::String(path)) => Some(path.as_str()),
@@ -249,8 +260,8 @@ fn resolve(
             return Err(wrong(ENDPOINT, "is not true or false".into(), "the default is true"));
         }
     };
-    let idle_seconds = settings::idle_seconds(idle.as_ref())?;
-    let rules = settings::request_rules(requests)?;
+    let idle_seconds = settings::parse_idle_seconds(idle.as_ref())?;
+    let rules = settings::parse_request_rules(requests)?;
     if !endpoint && rules != RequestRules::default() {
         let what = "has no effect without the model endpoint".to_owned();
         return Err(wrong(REQUESTS, what, "remove it, or remove `endpoint = false`"));
@@ -264,10 +275,10 @@ fn resolve(
         let what = format!("{}: no such file", source.file.display());
         return Err(wrong(PROGRAM, what, hint));
     }
-    let digest = programs.keep(&copied).map_err(|error| wrong(PROGRAM, error.0, hint))?;
+    let digest = programs.store_copy(&copied).map_err(|error| wrong(PROGRAM, error.0, hint))?;
     let of_interpreter = |(what, hint): (String, String)| wrong(INTERPRETER, what, &hint);
     let found = Interpreter::find(interpreter, &source.file).map_err(of_interpreter)?;
-    let kept = found.keep(programs).map_err(of_interpreter)?;
+    let kept = found.store(programs).map_err(of_interpreter)?;
     let mut resolved = json!({
         PROGRAM: digest,
         "file": file,
@@ -296,20 +307,20 @@ pub fn restore_python(
     planned: &Map<String, Value>,
     written: &RecordedArm,
 ) -> Result<(), String> {
-    let of = |key| text(planned, key).map_err(|(what, _)| what);
+    let of = |key| required_text(planned, key).map_err(|(what, _)| what);
     let (program, interpreter) = (of(PROGRAM)?, of(INTERPRETER)?);
-    let source = Source::of(&written.scaffold);
+    let source = Source::parse(&written.scaffold);
     let file = source.as_ref().map(|source| source.file.clone()).unwrap_or_default();
-    if programs.copy_of(program).is_none() {
+    if programs.find_copy(program).is_none() {
         let source = source.as_ref().ok_or("the configuration has no file")?;
         let (copied, _) = source.program(written.settings.get(PROGRAM).and_then(Value::as_str))?;
-        let kept = programs.keep(&copied).map_err(|error| error.0)?;
+        let kept = programs.store_copy(&copied).map_err(|error| error.0)?;
         if kept != program {
             let copied = copied.display();
             return Err(format!("{copied} has changed since the run was planned"));
         }
     }
-    if Interpreter::kept(programs, interpreter).is_none() {
+    if Interpreter::load(programs, interpreter).is_none() {
         let named = written.interpreter.as_deref().and_then(Path::to_str);
         let found = Interpreter::find(named, Path::new(&file)).map_err(|(what, _)| what)?;
         if found.digest() != interpreter {
@@ -319,7 +330,7 @@ pub fn restore_python(
                 found.name()
             ));
         }
-        found.keep(programs).map_err(|(what, _)| what)?;
+        found.store(programs).map_err(|(what, _)| what)?;
     }
     Ok(())
 }
@@ -332,7 +343,7 @@ mod tests {
 
     #[test]
     fn python_scaffold_names_have_file_and_function() {
-        let of = |name: &str| Source::of(name).map(|one| (one.file, one.function));
+        let of = |name: &str| Source::parse(name).map(|one| (one.file, one.function));
         assert_eq!(of("python:a/b.py:drive"), Some(("a/b.py".into(), "drive".into())));
         assert_eq!(of("python:C:x/b.py:_d2"), Some(("C:x/b.py".into(), "_d2".into())));
         for wrong in [
@@ -346,7 +357,11 @@ mod tests {
         ] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
-        assert!(is_named("python") && is_named("python:a.py:f") && !is_named("pythonic"));
+        assert!(
+            is_python_scaffold("python")
+                && is_python_scaffold("python:a.py:f")
+                && !is_python_scaffold("pythonic")
+        );
     }
 
     /// A module missing from this list would be missing in the sandbox.
@@ -360,15 +375,15 @@ mod tests {
             .map(|name| format!("proctor/{name}"))
             .collect();
         let carried: BTreeSet<String> =
-            package().iter().map(|(path, _)| (*path).to_owned()).collect();
+            package_files().iter().map(|(path, _)| (*path).to_owned()).collect();
         assert_eq!(carried, files);
     }
 
-    fn resolved(
+    fn resolve_file(
         file: &Path,
         programs: &Programs,
         given: Value,
-    ) -> Result<Map<String, Value>, WrongSetting> {
+    ) -> Result<Map<String, Value>, SettingError> {
         let source = Source { file: file.to_owned(), function: "drive".into() };
         let mut given = given.as_object().unwrap().clone();
         given.entry(INTERPRETER).or_insert_with(|| "/usr/bin/python3".into());
@@ -385,7 +400,7 @@ mod tests {
             fs::write(place.join("agent.py"), text).unwrap();
             place.join("agent.py")
         };
-        let of = |file: &Path, given: Value| resolved(file, &programs, given).unwrap();
+        let of = |file: &Path, given: Value| resolve_file(file, &programs, given).unwrap();
         let one = of(&at("one", "same"), json!({"effort": "low"}));
         assert_eq!(one, of(&at("two", "same"), json!({"effort": "low"})));
         assert_ne!(one, of(&at("three", "other"), json!({"effort": "low"})));
@@ -429,11 +444,11 @@ mod tests {
             (json!({"idle_second": 3}), "idle_second", "resembles"),
             (json!({"endpoint": false, "requests": {"default": "side"}}), REQUESTS, "no effect"),
         ] {
-            let wrong = resolved(&file, &programs, given.clone()).unwrap_err();
+            let wrong = resolve_file(&file, &programs, given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}: {}", wrong.what);
             assert!(wrong.what.contains(says), "{given}: {}", wrong.what);
         }
-        let wrong = resolved(&folder.path().join("none.py"), &programs, json!({})).unwrap_err();
+        let wrong = resolve_file(&folder.path().join("none.py"), &programs, json!({})).unwrap_err();
         assert!(wrong.what.contains("none.py: no such file"), "{}", wrong.what);
         let wrong = resolve(None, &Map::new(), &programs).unwrap_err();
         assert!(wrong.hint.contains("python:FILE.py:FUNCTION"), "{}", wrong.hint);
@@ -445,7 +460,7 @@ mod tests {
         let programs = Programs::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");
         fs::write(&file, "x").unwrap();
-        let settings = resolved(&file, &programs, json!({})).unwrap();
+        let settings = resolve_file(&file, &programs, json!({})).unwrap();
         let python = Python::new(programs, NAME).unwrap();
         let own = python.own_sandbox(&settings).unwrap().unwrap();
         let places: Vec<String> = own.mounts.iter().map(|mount| mount.at.to_string()).collect();

@@ -3,14 +3,14 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-pub(crate) const PARSE: i64 = -32700;
-pub(crate) const INVALID: i64 = -32600;
-pub(crate) const NO_METHOD: i64 = -32601;
-pub(crate) const PARAMS: i64 = -32602;
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
 /// Error code: the trial is over.
-pub(crate) const OVER: i64 = -32000;
+pub(crate) const TRIAL_OVER: i64 = -32000;
 /// Error code: the sandbox rejected the request.
-pub(crate) const REFUSED: i64 = -32001;
+pub(crate) const SANDBOX_REJECTED: i64 = -32001;
 
 /// A message from the other side.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,17 +51,17 @@ impl Error {
 
 impl Message {
     /// Parses a line. The error is the response to send.
-    pub(crate) fn read(line: &[u8]) -> Result<Self, Value> {
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, Value> {
         let wrong = |id: &Value, code, what: &str| reply_error(id, &Error::new(code, what));
         let text = std::str::from_utf8(line)
-            .map_err(|_| wrong(&Value::Null, PARSE, "the line is not UTF-8"))?;
+            .map_err(|_| wrong(&Value::Null, PARSE_ERROR, "the line is not UTF-8"))?;
         let value: Value = serde_json::from_str(text).map_err(|error| {
-            wrong(&Value::Null, PARSE, &format!("the line is not JSON: {error}"))
+            wrong(&Value::Null, PARSE_ERROR, &format!("the line is not JSON: {error}"))
         })?;
         let Value::Object(mut fields) = value else {
             return Err(wrong(
                 &Value::Null,
-                INVALID,
+                INVALID_REQUEST,
                 "a message must be a single JSON object (no batches)",
             ));
         };
@@ -69,39 +69,43 @@ impl Message {
         let known = match &id {
             None | Some(Value::Number(_) | Value::String(_)) => id.clone().unwrap_or_default(),
             Some(_) => {
-                return Err(wrong(&Value::Null, INVALID, "`id` must be a number or a string"));
+                return Err(wrong(
+                    &Value::Null,
+                    INVALID_REQUEST,
+                    "`id` must be a number or a string",
+                ));
             }
         };
         if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return Err(wrong(&known, INVALID, "`jsonrpc` must be \"2.0\""));
+            return Err(wrong(&known, INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
         }
         let params = fields.remove("params").unwrap_or_else(|| Map::new().into());
         match (fields.remove("method"), id) {
             (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(Value::String(method)), None) => Ok(Self::Notice { method, params }),
-            (Some(_), _) => Err(wrong(&known, INVALID, "`method` must be a string")),
+            (Some(_), _) => Err(wrong(&known, INVALID_REQUEST, "`method` must be a string")),
             (None, Some(id)) => match (fields.remove("result"), fields.remove("error")) {
                 (Some(result), None) => Ok(Self::Answer { id, result: Ok(result) }),
                 (None, Some(error)) => Ok(Self::Answer { id, result: Err(error) }),
                 _ => Err(wrong(
                     &known,
-                    INVALID,
+                    INVALID_REQUEST,
                     "a message must have a `method`, a `result` or an `error`",
                 )),
             },
             (None, None) => {
-                Err(wrong(&known, INVALID, "a message must have a `method` or an `id`"))
+                Err(wrong(&known, INVALID_REQUEST, "a message must have a `method` or an `id`"))
             }
         }
     }
 }
 
 /// Parses the parameters of a request. Errors name the field.
-pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
+pub(crate) fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
         let place = if path == "." { String::new() } else { format!("`{path}`: ") };
-        Error::new(PARAMS, format!("params: {place}{}", error.inner()))
+        Error::new(INVALID_PARAMS, format!("params: {place}{}", error.inner()))
     })
 }
 
@@ -130,7 +134,7 @@ mod tests {
 
     #[test]
     fn rpc_distinguishes_three_kinds_of_messages() {
-        let read = |text: &str| Message::read(text.as_bytes()).unwrap();
+        let read = |text: &str| Message::parse(text.as_bytes()).unwrap();
         let Message::Request { id, method, .. } =
             read(r#"{"jsonrpc":"2.0","id":"a","method":"finish"}"#)
         else {
@@ -154,16 +158,16 @@ mod tests {
     #[test]
     fn rpc_answers_invalid_messages_with_an_error() {
         for (line, code, id) in [
-            (&b"hello"[..], PARSE, json!(null)),
-            (b"\xff\xfe", PARSE, json!(null)),
-            (b"[]", INVALID, json!(null)),
-            (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"x\"}", INVALID, json!(null)),
-            (b"{\"id\":7,\"method\":\"x\"}", INVALID, json!(7)),
-            (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":3}", INVALID, json!(7)),
-            (b"{\"jsonrpc\":\"2.0\",\"id\":7}", INVALID, json!(7)),
-            (b"{\"jsonrpc\":\"2.0\"}", INVALID, json!(null)),
+            (&b"hello"[..], PARSE_ERROR, json!(null)),
+            (b"\xff\xfe", PARSE_ERROR, json!(null)),
+            (b"[]", INVALID_REQUEST, json!(null)),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"x\"}", INVALID_REQUEST, json!(null)),
+            (b"{\"id\":7,\"method\":\"x\"}", INVALID_REQUEST, json!(7)),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":3}", INVALID_REQUEST, json!(7)),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7}", INVALID_REQUEST, json!(7)),
+            (b"{\"jsonrpc\":\"2.0\"}", INVALID_REQUEST, json!(null)),
         ] {
-            let told = Message::read(line).unwrap_err();
+            let told = Message::parse(line).unwrap_err();
             assert_eq!((&told["error"]["code"], &told["id"]), (&json!(code), &id), "{told}");
         }
     }

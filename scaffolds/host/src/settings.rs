@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proctor_scaffold_api::WrongSetting;
+use proctor_scaffold_api::SettingError;
 use proctor_types::RequestRules;
 use serde_json::{Map, Value, json};
 
@@ -21,8 +21,8 @@ pub(crate) const OWN: &str = "settings";
 pub(crate) const REQUESTS: &str = "requests";
 const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
 
-pub(crate) const IDLE_SECONDS: f64 = 600.0;
-const MOST_IDLE: f64 = 86_400.0;
+pub(crate) const DEFAULT_IDLE_SECONDS: f64 = 600.0;
+const MAX_IDLE_SECONDS: f64 = 86_400.0;
 
 /// How the agent's model requests are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +47,11 @@ pub(crate) fn resolve(
     asks: ModelAccess,
     given: &Map<String, Value>,
     programs: &Programs,
-) -> Result<Map<String, Value>, WrongSetting> {
-    let wrong = WrongSetting::new;
+) -> Result<Map<String, Value>, SettingError> {
+    let wrong = SettingError::new;
     let mut own = given.clone();
     let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
-    check_own(&own, &KEYS)?;
+    reject_misspelled_keys(&own, &KEYS)?;
     let example = "for example [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
     let words = command.as_ref().and_then(Value::as_array).filter(|words| {
         let texts = words.iter().all(|word| word.as_str().is_some_and(|w| !w.contains('\0')));
@@ -64,19 +64,19 @@ pub(crate) fn resolve(
         };
         return Err(wrong(COMMAND, what, example));
     };
-    let idle_seconds = idle_seconds(idle.as_ref())?;
+    let idle_seconds = parse_idle_seconds(idle.as_ref())?;
     if requests.is_some() && asks == ModelAccess::Proctor {
         let what = format!(
             "not supported by the scaffold `{scaffold}`, in which each `model/ask` is a step"
         );
         return Err(wrong(REQUESTS, what, "if your agent needs this key, rename it"));
     }
-    let rules = request_rules(requests)?;
+    let rules = parse_request_rules(requests)?;
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
             let hint = "set it to the file or folder of your agent, relative to the configuration";
-            let keep = |path: &str| programs.keep(Path::new(path));
+            let keep = |path: &str| programs.store_copy(Path::new(path));
             Some(keep(path).map_err(|error| wrong(PROGRAM, error.to_string(), hint))?)
         }
         Some(_) => {
@@ -93,10 +93,13 @@ pub(crate) fn resolve(
 }
 
 /// Rejects the agent's own keys that look like a misspelled key of the scaffold.
-pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), WrongSetting> {
+pub(crate) fn reject_misspelled_keys(
+    own: &Map<String, Value>,
+    keys: &[&str],
+) -> Result<(), SettingError> {
     for key in own.keys() {
         if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
-            return Err(WrongSetting {
+            return Err(SettingError {
                 key: key.clone(),
                 what: "resembles a key of the scaffold".to_owned(),
                 hint: format!("did you mean `{near}`? if your agent needs this key, rename it"),
@@ -107,10 +110,10 @@ pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), W
 }
 
 /// Returns the value of `idle_seconds`, or the default.
-pub(crate) fn idle_seconds(given: Option<&Value>) -> Result<f64, WrongSetting> {
-    let Some(value) = given else { return Ok(IDLE_SECONDS) };
-    let seconds = value.as_f64().filter(|seconds| (1.0..=MOST_IDLE).contains(seconds));
-    seconds.ok_or_else(|| WrongSetting {
+pub(crate) fn parse_idle_seconds(given: Option<&Value>) -> Result<f64, SettingError> {
+    let Some(value) = given else { return Ok(DEFAULT_IDLE_SECONDS) };
+    let seconds = value.as_f64().filter(|seconds| (1.0..=MAX_IDLE_SECONDS).contains(seconds));
+    seconds.ok_or_else(|| SettingError {
         key: IDLE.to_owned(),
         what: "must be a number from 1 to 86400".to_owned(),
         hint: "the unit is seconds".to_owned(),
@@ -118,9 +121,9 @@ pub(crate) fn idle_seconds(given: Option<&Value>) -> Result<f64, WrongSetting> {
 }
 
 /// Returns the table `requests`, or the default.
-pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongSetting> {
+pub(crate) fn parse_request_rules(given: Option<Value>) -> Result<RequestRules, SettingError> {
     let Some(table) = given else { return Ok(RequestRules::default()) };
-    serde_path_to_error::deserialize(table).map_err(|error| WrongSetting {
+    serde_path_to_error::deserialize(table).map_err(|error| SettingError {
         key: REQUESTS.to_owned(),
         what: format!("invalid table: {error}"),
         hint: "use the form of [requests] in manifests (docs/budgets.md)".to_owned(),
@@ -128,13 +131,13 @@ pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongS
 }
 
 /// Returns the rules in resolved settings. By default, each of the agent's requests is a step.
-pub(crate) fn rules(resolved: &Map<String, Value>) -> Value {
+pub(crate) fn resolved_rules(resolved: &Map<String, Value>) -> Value {
     resolved.get(REQUESTS).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
     /// Parses the output of [`resolve`].
-    pub(crate) fn read(resolved: &Map<String, Value>) -> Result<Self, String> {
+    pub(crate) fn from_resolved(resolved: &Map<String, Value>) -> Result<Self, String> {
         let command = resolved.get(COMMAND).and_then(Value::as_array);
         let words = command.into_iter().flatten().filter_map(Value::as_str);
         let command: Vec<String> = words.map(str::to_owned).collect();
@@ -144,7 +147,10 @@ impl Settings {
         Ok(Self {
             program: resolved.get(PROGRAM).and_then(Value::as_str).map(str::to_owned),
             command,
-            idle_seconds: resolved.get(IDLE).and_then(Value::as_f64).unwrap_or(IDLE_SECONDS),
+            idle_seconds: resolved
+                .get(IDLE)
+                .and_then(Value::as_f64)
+                .unwrap_or(DEFAULT_IDLE_SECONDS),
             own: resolved.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default(),
         })
     }
@@ -154,17 +160,17 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn resolved(given: Value) -> Result<Settings, WrongSetting> {
+    fn resolve_json(given: Value) -> Result<Settings, SettingError> {
         let folder = tempfile::tempdir().unwrap();
         let given = given.as_object().unwrap().clone();
         let settings =
             resolve("acp", ModelAccess::Itself, &given, &Programs::new(folder.path().into()))?;
-        Ok(Settings::read(&settings).unwrap())
+        Ok(Settings::from_resolved(&settings).unwrap())
     }
 
     #[test]
     fn host_settings_keep_the_agents_own_keys() {
-        let settings = resolved(json!({"command": ["x"], "effort": "low"})).unwrap();
+        let settings = resolve_json(json!({"command": ["x"], "effort": "low"})).unwrap();
         assert_eq!((settings.idle_seconds, &settings.own["effort"]), (600.0, &json!("low")));
         assert_eq!(settings.program, None);
     }
@@ -178,11 +184,11 @@ mod tests {
         };
         let side = json!({"default": "main", "rules": [{"class": "side", "tools": false}]});
         let resolved = with(ModelAccess::Itself, side.clone()).unwrap();
-        assert_eq!(rules(&resolved), side);
-        assert_eq!(Settings::read(&resolved).unwrap().own, Map::new());
+        assert_eq!(resolved_rules(&resolved), side);
+        assert_eq!(Settings::from_resolved(&resolved).unwrap().own, Map::new());
         let bare = with(ModelAccess::Itself, json!({})).unwrap();
         assert!(!bare.contains_key("requests"), "{bare:?}");
-        assert_eq!(rules(&bare)["default"], "main");
+        assert_eq!(resolved_rules(&bare)["default"], "main");
         let wrong = with(ModelAccess::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
         assert!(wrong.what.contains("rules[0].class"), "{}", wrong.what);
         let wrong = with(ModelAccess::Proctor, side).unwrap_err();
@@ -199,9 +205,9 @@ mod tests {
             std::fs::write(place.join("agent.py"), text).unwrap();
             json!({"command": ["x"], "program": place.to_str().unwrap()})
         };
-        let one = resolved(at("one", "same")).unwrap();
-        assert_eq!(one, resolved(at("two", "same")).unwrap());
-        assert_ne!(one, resolved(at("three", "other")).unwrap());
+        let one = resolve_json(at("one", "same")).unwrap();
+        assert_eq!(one, resolve_json(at("two", "same")).unwrap());
+        assert_ne!(one, resolve_json(at("three", "other")).unwrap());
     }
 
     #[test]
@@ -216,7 +222,7 @@ mod tests {
             (json!({"command": ["x"], "program": 3}), "program", "not the path"),
             (json!({"command": ["x"], "program": "/no/such"}), "program", "/no/such"),
         ] {
-            let wrong = resolved(given.clone()).unwrap_err();
+            let wrong = resolve_json(given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}");
             assert!(wrong.what.contains(says), "{given}: {}", wrong.what);
         }

@@ -12,8 +12,8 @@ use std::{
 };
 
 /// Set in the environment of every external agent, which identifies its processes.
-const HOME: &[u8] = b"HOME=/tmp/agent-home";
-const PAGE: u64 = 4096;
+const AGENT_HOME: &[u8] = b"HOME=/tmp/agent-home";
+const PAGE_BYTES: u64 = 4096;
 
 /// Results of searching one agent's processes.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct SearchResult {
 
 /// Searches all agents on the machine whose environment names a bundle's program, until `is_over`. Keyed by
 /// agent name.
-pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchResult> {
+pub fn watch_agents(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchResult> {
     let mut seen: BTreeMap<String, SearchResult> = BTreeMap::new();
     let mut looked: BTreeMap<(u32, u64), usize> = BTreeMap::new();
     while !is_over() {
@@ -37,16 +37,16 @@ pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchRe
             };
             let folder = entry.path();
             let Ok(variables) = fs::read(folder.join("environ")) else { continue };
-            let Some(agent) = agent(&folder, &variables) else { continue };
+            let Some(agent) = agent_scaffold(&folder, &variables) else { continue };
             // Each process is searched early, later and late: it is searched again when it has grown.
-            let pages = resident(&folder);
+            let pages = resident_pages(&folder);
             let times = looked.entry((pid, pages / 8192)).or_default();
             *times += 1;
             if *times > 2 {
                 continue;
             }
             let looks = seen.entry(agent).or_default();
-            search(&folder, key.as_bytes(), looks);
+            search_process(&folder, key.as_bytes(), looks);
         }
         sleep(Duration::from_millis(300));
     }
@@ -54,8 +54,8 @@ pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchRe
 }
 
 /// Returns the scaffold that a process belongs to.
-fn agent(folder: &Path, variables: &[u8]) -> Option<String> {
-    if !variables.split(|byte| *byte == 0).any(|one| one == HOME) {
+fn agent_scaffold(folder: &Path, variables: &[u8]) -> Option<String> {
+    if !variables.split(|byte| *byte == 0).any(|one| one == AGENT_HOME) {
         return None;
     }
     let line = fs::read(folder.join("cmdline")).ok()?;
@@ -73,23 +73,23 @@ fn agent(folder: &Path, variables: &[u8]) -> Option<String> {
     programs.iter().find(|(program, _)| line.contains(program)).map(|(_, name)| (*name).to_owned())
 }
 
-fn resident(folder: &Path) -> u64 {
+fn resident_pages(folder: &Path) -> u64 {
     let text = fs::read_to_string(folder.join("statm")).unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-fn search(folder: &Path, key: &[u8], looks: &mut SearchResult) {
+fn search_process(folder: &Path, key: &[u8], looks: &mut SearchResult) {
     let holds = |bytes: &[u8], what: &[u8]| memchr::memmem::find(bytes, what).is_some();
     let mut control = false;
-    memory(folder, &mut |place, bytes| {
-        control |= holds(bytes, HOME);
+    for_each_page(folder, &mut |place, bytes| {
+        control |= holds(bytes, AGENT_HOME);
         if holds(bytes, key) {
             looks.found.push(format!("{}: memory at {place}", folder.display()));
         }
     });
     looks.controls += usize::from(control);
     for below in ["root/tmp", "root/testbed", "root/var/tmp"] {
-        files(&folder.join(below), &mut |path, bytes| {
+        for_each_file(&folder.join(below), &mut |path, bytes| {
             if holds(bytes, key) {
                 looks.found.push(path.display().to_string());
             }
@@ -99,7 +99,7 @@ fn search(folder: &Path, key: &[u8], looks: &mut SearchResult) {
 
 /// Reads every private page of the process. Shared file mappings are skipped: the files themselves are
 /// searched.
-fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
+fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
     let (Ok(maps), Ok(mem), Ok(mut pages)) = (
         fs::read_to_string(folder.join("maps")),
         File::open(folder.join("mem")),
@@ -119,8 +119,8 @@ fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
             continue;
         }
         // Most of the address space that an engine reserves was never touched.
-        let mut bits = vec![0; ((end - start) / PAGE * 8) as usize];
-        if pages.seek(SeekFrom::Start(start / PAGE * 8)).is_err()
+        let mut bits = vec![0; ((end - start) / PAGE_BYTES * 8) as usize];
+        if pages.seek(SeekFrom::Start(start / PAGE_BYTES * 8)).is_err()
             || pages.read_exact(&mut bits).is_err()
         {
             continue;
@@ -130,8 +130,8 @@ fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
         while at < there.len() {
             let run = there[at..].iter().take_while(|there| **there).count();
             if run > 0 {
-                let mut bytes = vec![0; run * PAGE as usize];
-                if mem.read_exact_at(&mut bytes, start + at as u64 * PAGE).is_ok() {
+                let mut bytes = vec![0; run * PAGE_BYTES as usize];
+                if mem.read_exact_at(&mut bytes, start + at as u64 * PAGE_BYTES).is_ok() {
                     each(range, &bytes);
                 }
             }
@@ -140,11 +140,11 @@ fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
     }
 }
 
-fn files(folder: &Path, each: &mut dyn FnMut(&Path, &[u8])) {
+fn for_each_file(folder: &Path, each: &mut dyn FnMut(&Path, &[u8])) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, kind) = (entry.path(), entry.file_type());
         match kind {
-            Ok(kind) if kind.is_dir() => files(&path, each),
+            Ok(kind) if kind.is_dir() => for_each_file(&path, each),
             Ok(kind) if kind.is_file() => {
                 if let Ok(bytes) = fs::read(&path) {
                     each(&path, &bytes);

@@ -1,7 +1,7 @@
 //! Command-line agents: a made-up one that misbehaves in every way, and real ones from their packages.
 
-mod lent;
-mod made_up;
+mod bundled_packages;
+mod endpoint_faults;
+mod fake_agent;
 mod memory;
-mod packages;
-mod trouble;
+mod real_agents;

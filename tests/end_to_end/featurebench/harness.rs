@@ -9,11 +9,11 @@ use crate::not_run::not_run;
 use crate::stage::{Stage, cache, root};
 
 /// The harness declares Python 3.12 as required, but the parts used here also run on 3.11.
-const HARNESS: &str = "featurebench==0.2.3";
-const NEEDS: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
+const HARNESS_REQUIREMENT: &str = "featurebench==0.2.3";
+const DEPENDENCIES: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
 
 /// Returns an interpreter with the harness, created once. `None` if the package index is unreachable.
-fn python(test: &str) -> Option<PathBuf> {
+fn harness_python(test: &str) -> Option<PathBuf> {
     let venv = cache().join("featurebench-harness");
     let python = venv.join("bin/python");
     let works = || {
@@ -31,8 +31,8 @@ fn python(test: &str) -> Option<PathBuf> {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         done.status.success().then_some(()).ok_or(said)
     };
-    let fetched =
-        pip(&NEEDS).and_then(|()| pip(&["--no-deps", "--ignore-requires-python", HARNESS]));
+    let fetched = pip(&DEPENDENCIES)
+        .and_then(|()| pip(&["--no-deps", "--ignore-requires-python", HARNESS_REQUIREMENT]));
     if let Err(said) = fetched {
         not_run(test, "OFFICIAL", said);
         return None;
@@ -42,12 +42,12 @@ fn python(test: &str) -> Option<PathBuf> {
 }
 
 /// Returns the harness's verdict on each patch, resolved or not, and its seconds.
-pub fn judge(
+pub fn harness_verdicts(
     test: &str,
     stage: &Stage,
     cases: &[(&SolvedRow, String)],
 ) -> Option<Vec<(bool, f64)>> {
-    let python = python(test)?;
+    let python = harness_python(test)?;
     let lines = cases.iter().map(|(made, patch)| json!({"row": made.row, "patch": patch}));
     let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
     let file = stage.path("cases.jsonl");

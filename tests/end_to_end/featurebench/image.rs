@@ -59,12 +59,12 @@ RUN cd /testbed && \\
 
 impl Library {
     /// Returns the image name, in the form that the benchmark's rows use.
-    pub fn image(&self) -> String {
+    pub fn image_name(&self) -> String {
         format!("proctor-test/featurebench-specs_{}-instance_{}", self.name, &self.sha256[..8])
     }
 
     /// Returns the folder with the unpacked sdist.
-    pub fn source(&self) -> PathBuf {
+    pub fn source_folder(&self) -> PathBuf {
         let source = Source::Pypi {
             pypi: self.name.into(),
             version: self.version.into(),
@@ -75,26 +75,28 @@ impl Library {
         runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap().folder
     }
 
-    pub fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.source().join(path)).unwrap()
+    pub fn read_file(&self, path: &str) -> String {
+        fs::read_to_string(self.source_folder().join(path)).unwrap()
     }
 
     /// Builds the image. The engine's cache makes later calls fast.
     pub fn build_image(&self) {
         let context = tempfile::tempdir().unwrap();
         let at = |name: &str| context.path().join(name);
-        run(Command::new("cp").arg("-rL").arg(wheels()).arg(at("wheels")));
-        run(Command::new("cp").arg("-r").arg(self.source()).arg(at("source")));
+        run_command(Command::new("cp").arg("-rL").arg(download_wheels()).arg(at("wheels")));
+        run_command(Command::new("cp").arg("-r").arg(self.source_folder()).arg(at("source")));
         fs::write(at("Dockerfile"), DOCKERFILE).unwrap();
         let mut build = Command::new("docker");
-        build.args(["build", "-q", "--network", "none", "-t", &self.image()]).arg(context.path());
+        build
+            .args(["build", "-q", "--network", "none", "-t", &self.image_name()])
+            .arg(context.path());
         // Uses the engine's built-in builder, because BuildKit is a plug-in that may be missing.
-        run(build.env("DOCKER_BUILDKIT", "0"));
+        run_command(build.env("DOCKER_BUILDKIT", "0"));
     }
 }
 
 /// Returns the folder of wheels, which all tests share.
-fn wheels() -> PathBuf {
+fn download_wheels() -> PathBuf {
     let folder = cache().join("featurebench-wheels");
     if folder.is_dir() {
         return folder;
@@ -102,17 +104,17 @@ fn wheels() -> PathBuf {
     fs::create_dir_all(cache()).unwrap();
     let place = tempfile::tempdir_in(cache()).unwrap();
     let venv = place.path().join("venv");
-    run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv));
+    run_command(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv));
     let wheels = place.path().join("wheels");
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["download", "-q", "--no-deps", "--only-binary", ":all:", "-d"]).arg(&wheels);
-    run(pip.args(WHEELS));
+    run_command(pip.args(WHEELS));
     // Another test may have created the folder first.
     let _ = fs::rename(&wheels, &folder);
     folder
 }
 
-fn run(command: &mut Command) {
+fn run_command(command: &mut Command) {
     let output = command.output().unwrap();
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(

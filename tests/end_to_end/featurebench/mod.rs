@@ -10,15 +10,15 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::{
-    single_shot::one_answer_resolves,
-    stage::{Stage, arm, docker},
+    single_shot::check_one_response_resolves,
+    stage::{Stage, find_arm, has_docker},
 };
 use image::{BOLTONS, MISTUNE};
 use rows::SolvedRow;
 
-fn dataset(stage: &Stage, made: &[SolvedRow]) -> String {
+fn write_dataset(stage: &Stage, made: &[SolvedRow]) -> String {
     let lines: Vec<String> = made.iter().map(|made| made.row.to_string()).collect();
-    stage.file("rows.jsonl", &lines.join("\n")).display().to_string()
+    stage.write_file("rows.jsonl", &lines.join("\n")).display().to_string()
 }
 
 /// Runs `proctor grade` on predictions and returns its report.
@@ -32,7 +32,7 @@ fn grade(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value 
 }
 
 /// Returns a line of FeatureBench's `output.jsonl`.
-fn line(made: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
+fn output_line(made: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
     json!({
         "instance_id": made.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
         "model": "m", "task_metadata": made.row, "success": true, "error": null
@@ -40,8 +40,8 @@ fn line(made: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
     .to_string()
 }
 
-fn resolved(report: &Value, name: &str) -> (u64, u64, Value) {
-    let arm = arm(report, name);
+fn resolved_counts(report: &Value, name: &str) -> (u64, u64, Value) {
+    let arm = find_arm(report, name);
     let count = |key: &str| arm[key].as_u64().unwrap();
     assert_eq!(arm["infrastructure_faults"], 0, "{report:#}");
     (count("resolved"), count("graded"), arm["passed_rate"].clone())
@@ -50,20 +50,21 @@ fn resolved(report: &Value, name: &str) -> (u64, u64, Value) {
 #[test]
 fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
     let name = "featurebench_gold_resolves_and_noop_does_not_on_docker";
-    if !docker(name) {
+    if !has_docker(name) {
         return;
     }
     [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
     let stage = Stage::new();
-    let made: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let made: Vec<SolvedRow> =
+        rows::level_1_rows().into_iter().chain(rows::level_2_rows()).collect();
     let of = made.len() as u64;
-    let tasks = dataset(&stage, &made);
+    let tasks = write_dataset(&stage, &made);
 
     let gold = grade(&stage, "gold", &tasks, "docker");
-    assert_eq!(resolved(&gold, "gold"), (of, of, json!(1.0)), "{gold:#}");
-    assert_eq!(arm(&gold, "gold")["resolved_clean"], of, "{gold:#}");
+    assert_eq!(resolved_counts(&gold, "gold"), (of, of, json!(1.0)), "{gold:#}");
+    assert_eq!(find_arm(&gold, "gold")["resolved_clean"], of, "{gold:#}");
     let noop = grade(&stage, "noop", &tasks, "docker");
-    assert_eq!(resolved(&noop, "noop"), (0, of, json!(0.0)), "{noop:#}");
+    assert_eq!(resolved_counts(&noop, "noop"), (0, of, json!(0.0)), "{noop:#}");
     for report in [&gold, &noop] {
         for task in report["tasks"].as_array().unwrap() {
             assert_eq!(task.get("policies_differ"), None, "{task:#}");
@@ -76,13 +77,13 @@ fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
          [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
          [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"
     );
-    let config = stage.file("run.toml", &config);
+    let config = stage.write_file("run.toml", &config);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
-    assert_eq!(resolved(&report, "gold"), (of, of, json!(1.0)), "{report:#}");
-    assert_eq!(arm(&report, "gold")["resolved_clean"], of, "{report:#}");
-    assert_eq!(resolved(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
+    assert_eq!(resolved_counts(&report, "gold"), (of, of, json!(1.0)), "{report:#}");
+    assert_eq!(find_arm(&report, "gold")["resolved_clean"], of, "{report:#}");
+    assert_eq!(resolved_counts(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
 /// The same rows without an engine: set-up lines build the environment.
@@ -98,19 +99,24 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
         name = BOLTONS.name,
         version = BOLTONS.version
     );
-    let setup = stage.file("setup.sh", &setup);
-    let made: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let setup = stage.write_file("setup.sh", &setup);
+    let made: Vec<SolvedRow> =
+        rows::level_1_rows().into_iter().chain(rows::level_2_rows()).collect();
     let made: Vec<SolvedRow> =
         made.into_iter().filter(|made| made.row["repo"] == BOLTONS.repo).collect();
     let of = made.len() as u64;
-    let tasks =
-        format!("{}#base=host&bin=/venv/bin&setup={}", dataset(&stage, &made), setup.display());
+    let tasks = format!(
+        "{}#base=host&bin=/venv/bin&setup={}",
+        write_dataset(&stage, &made),
+        setup.display()
+    );
     for (predictions, expected) in [("gold", (of, of, json!(1.0))), ("noop", (0, of, json!(0.0)))] {
         let report = grade(&stage, predictions, &tasks, "native");
-        assert_eq!(resolved(&report, predictions), expected, "{report:#}");
+        assert_eq!(resolved_counts(&report, predictions), expected, "{report:#}");
     }
-    let tricks = made.iter().filter_map(|made| Some(line(made, "sly", 1, made.trick.as_ref()?)));
-    let output = stage.file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
+    let tricks =
+        made.iter().filter_map(|made| Some(output_line(made, "sly", 1, made.trick.as_ref()?)));
+    let output = stage.write_file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "native");
     for trial in
         report["tasks"].as_array().unwrap().iter().filter(|trial| trial["resolved"] == true)
@@ -118,36 +124,37 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
         let why = trial["policies_differ"]["strict"].as_str().unwrap();
         assert!(why.contains("original_used"), "{why}");
     }
-    assert_eq!(arm(&report, "sly/m")["resolved"], of - 1, "level 1 has no trick: {report:#}");
+    assert_eq!(find_arm(&report, "sly/m")["resolved"], of - 1, "level 1 has no trick: {report:#}");
     let one = tasks.replace("rows.jsonl", "one.jsonl");
-    stage.file("one.jsonl", &made[0].row.to_string());
-    one_answer_resolves(&stage, &one, &made[0].solution);
+    stage.write_file("one.jsonl", &made[0].row.to_string());
+    check_one_response_resolves(&stage, &one, &made[0].solution);
 }
 
 #[test]
 fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     let name = "featurebench_output_that_imports_the_original_is_reported_on_docker";
-    if !docker(name) {
+    if !has_docker(name) {
         return;
     }
     [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
     let stage = Stage::new();
-    let made: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
-    let tasks = dataset(&stage, &made);
+    let made: Vec<SolvedRow> =
+        rows::level_1_rows().into_iter().chain(rows::level_2_rows()).collect();
+    let tasks = write_dataset(&stage, &made);
     let lines = made.iter().map(|made| {
-        let honest = line(made, "honest", 1, &made.solution);
+        let honest = output_line(made, "honest", 1, &made.solution);
         let patch = made.trick.as_deref().unwrap_or(&made.solution);
-        format!("{honest}\n{}\n", line(made, "sly", 1, patch))
+        format!("{honest}\n{}\n", output_line(made, "sly", 1, patch))
     });
-    let output = stage.file("output.jsonl", &lines.collect::<String>());
+    let output = stage.write_file("output.jsonl", &lines.collect::<String>());
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
         // The benchmark's own number, which the trick does not reduce.
-        assert_eq!(resolved(&report, agent), (of, of, json!(1.0)), "{report:#}");
+        assert_eq!(resolved_counts(&report, agent), (of, of, json!(1.0)), "{report:#}");
     }
     let of_arm = |agent: &str, id: &str| {
-        let arm = &arm(&report, agent)["arm"];
+        let arm = &find_arm(&report, agent)["arm"];
         let mut trials = report["tasks"].as_array().unwrap().iter();
         trials.find(|trial| trial["arm"] == *arm && trial["task"] == id).unwrap().clone()
     };
@@ -174,38 +181,39 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
 #[test]
 fn featurebench_harness_agrees_on_docker() {
     let name = "featurebench_harness_agrees_on_docker";
-    if !docker(name) {
+    if !has_docker(name) {
         return;
     }
     [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
     let stage = Stage::new();
-    let (first, second) = (rows::level_1(), rows::level_2());
+    let (first, second) = (rows::level_1_rows(), rows::level_2_rows());
     let (lists, numbers, toc) = (&second[0], &second[1], &second[2]);
     let cases: Vec<(&SolvedRow, String)> = vec![
         (&first[0], first[0].solution.clone()),
-        (&first[1], rows::conftest(true)),
-        (&first[1], rows::conftest(false)),
+        (&first[1], rows::conftest_patch(true)),
+        (&first[1], rows::conftest_patch(false)),
         (lists, lists.trick.clone().unwrap()),
         (lists, lists.solution.clone()),
         // The installation fails, or there is nothing to install; the harness continues.
         (lists, lists.solution.replace("+setup(\n", "+raise SystemExit(1)\n")),
-        (numbers, rows::without(&numbers.solution, "setup.py")),
+        (numbers, rows::without_file(&numbers.solution, "setup.py")),
         (toc, toc.solution.replace("+def add_toc_hook(", "+def add_no_hook(")),
     ];
-    let Some(said) = harness::judge(name, &stage, &cases) else { return };
+    let Some(said) = harness::harness_verdicts(name, &stage, &cases) else { return };
     let solved: Vec<bool> = said.iter().map(|(resolved, _)| *resolved).collect();
     assert_eq!(solved, [true, true, false, true, true, false, false, false]);
 
-    let rows: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
-    let tasks = dataset(&stage, &rows);
+    let rows: Vec<SolvedRow> =
+        rows::level_1_rows().into_iter().chain(rows::level_2_rows()).collect();
+    let tasks = write_dataset(&stage, &rows);
     // Several responses to one task count as attempts.
     let attempt = |at: usize| {
         let before = cases[..at].iter().filter(|(made, _)| made.id() == cases[at].0.id());
         before.count() + 1
     };
     let lines = cases.iter().enumerate();
-    let lines = lines.map(|(at, (made, patch))| line(made, "case", attempt(at), patch));
-    let output = stage.file("output.jsonl", &lines.collect::<Vec<_>>().join("\n"));
+    let lines = lines.map(|(at, (made, patch))| output_line(made, "case", attempt(at), patch));
+    let output = stage.write_file("output.jsonl", &lines.collect::<Vec<_>>().join("\n"));
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     for (at, ((made, _), (official, seconds))) in cases.iter().zip(&said).enumerate() {
         let mut trials = report["tasks"].as_array().unwrap().iter();

@@ -63,7 +63,7 @@ fn diff(edits: &[Edit<'_>]) -> String {
 }
 
 /// Splits a module's text into the functions and classes with these names, and the rest.
-fn split(text: &str, names: &[&str]) -> (String, String) {
+fn split_module(text: &str, names: &[&str]) -> (String, String) {
     let (mut taken, mut rest) = (String::new(), String::new());
     let mut inside = false;
     for line in text.split_inclusive('\n') {
@@ -85,7 +85,7 @@ fn split(text: &str, names: &[&str]) -> (String, String) {
 }
 
 /// Returns a row with all columns of the published dataset that are the same in every test row.
-fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str) -> Value {
+fn dataset_row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str) -> Value {
     let settings = json!({
         "repository": library.repo, "commit": library.version, "clone_method": "https",
         "base_url": null, "base_image": "python312", "rebuild_base_image": false,
@@ -109,7 +109,7 @@ fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str)
     json!({
         "instance_id": format!("{id}.{}.{stem}.{}.lv{level}", &commit[..8], &commit[8..16]),
         "patch": patch, "test_patch": test_patch, "FAIL_TO_PASS": [test], "PASS_TO_PASS": [],
-        "image_name": library.image(), "repo": library.repo, "base_commit": &commit[..40],
+        "image_name": library.image_name(), "repo": library.repo, "base_commit": &commit[..40],
         "problem_statement": format!(
             "## Task\nPlease complete it.\n\n**NOTE**: \n- This test is derived from the `{}` \
              library.\n\nYou are forbidden to access the following URLs:\nblack_links:\n\n\
@@ -119,31 +119,31 @@ fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str)
 }
 
 /// Level 1: removes functions from a module, and a test file with them.
-fn incremental(
+fn level_1_row(
     library: &Library,
     module: &str,
     names: &[&str],
     test: &str,
     kept: &[&str],
 ) -> SolvedRow {
-    let (whole, tested) = (library.read(module), library.read(test));
-    let (_, masked) = split(&whole, names);
+    let (whole, tested) = (library.read_file(module), library.read_file(test));
+    let (_, masked) = split_module(&whole, names);
     let patch = diff(&[(module, Some(&whole), Some(&masked))]);
     let test_patch = diff(&[(test, Some(&tested), None)]);
-    let mut row = row(library, test, 1, &patch, &test_patch);
+    let mut row = dataset_row(library, test, 1, &patch, &test_patch);
     row["PASS_TO_PASS"] = json!(kept);
     SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
 }
 
 /// Level 2: a test file imports from `agent_code` what the library had.
-fn from_scratch(
+fn level_2_row(
     library: &Library,
     test: &str,
     rewritten: &str,
     module: &str,
     (path, text, names): (&str, &str, &[&str]),
 ) -> SolvedRow {
-    let test_patch = diff(&[(test, Some(&library.read(test)), Some(rewritten))]);
+    let test_patch = diff(&[(test, Some(&library.read_file(test)), Some(rewritten))]);
     let submission = |init: &str, more: Option<Edit<'_>>| {
         let mut edits =
             vec![("setup.py", None, Some(SETUP)), ("agent_code/__init__.py", None, Some(init))];
@@ -155,14 +155,14 @@ fn from_scratch(
     let solution =
         submission(&format!("from .{stem} import {names}\n"), Some((path, None, Some(text))));
     let trick = submission(&format!("from {module} import {names}\n"), None);
-    let mut row = row(library, test, 2, "", &test_patch);
+    let mut row = dataset_row(library, test, 2, "", &test_patch);
     // The published rows have no gold.
     row["gold"] = json!(solution);
     SolvedRow { row, solution, trick: Some(trick) }
 }
 
 /// Replaces the names where they are used as identifiers.
-fn rename(text: &str, names: &[&str]) -> String {
+fn qualify_names(text: &str, names: &[&str]) -> String {
     let mut out = text.to_owned();
     for name in names {
         let parts: Vec<&str> = out.split(name).collect();
@@ -179,16 +179,16 @@ fn rename(text: &str, names: &[&str]) -> String {
     out
 }
 
-pub fn level_1() -> Vec<SolvedRow> {
+pub fn level_1_rows() -> Vec<SolvedRow> {
     vec![
-        incremental(
+        level_1_row(
             &BOLTONS,
             "boltons/strutils.py",
             &["parse_int_list", "format_int_list"],
             "tests/test_strutils.py",
             &["tests/test_listutils.py", "tests/test_mathutils.py"],
         ),
-        incremental(
+        level_1_row(
             &MISTUNE,
             "src/mistune/plugins/def_list.py",
             &["_collect_definitions", "_scan_definition_tail", "_get_line"],
@@ -198,17 +198,17 @@ pub fn level_1() -> Vec<SolvedRow> {
     ]
 }
 
-pub fn level_2() -> Vec<SolvedRow> {
+pub fn level_2_rows() -> Vec<SolvedRow> {
     // The tests use more of the library than the requested functions.
     let names = ["parse_int_list", "format_int_list"];
-    let (lists, _) = split(&BOLTONS.read("boltons/strutils.py"), &names);
+    let (lists, _) = split_module(&BOLTONS.read_file("boltons/strutils.py"), &names);
     let lists = format!("import collections\n\n\n{lists}");
-    let mut test = BOLTONS.read("tests/test_strutils.py");
+    let mut test = BOLTONS.read_file("tests/test_strutils.py");
     for name in names {
         test = test.replace(&format!("strutils.{name}"), &format!("agent_code.{name}"));
     }
     let test = format!("import agent_code\n{test}");
-    let lists = from_scratch(
+    let lists = level_2_row(
         &BOLTONS,
         "tests/test_strutils.py",
         &test,
@@ -218,11 +218,11 @@ pub fn level_2() -> Vec<SolvedRow> {
     // The tests use nothing else from the library.
     let names = ["clamp", "ceil", "floor", "Bits"];
     let import = "from boltons.mathutils import clamp, ceil, floor, Bits\n";
-    let test = BOLTONS.read("tests/test_mathutils.py");
+    let test = BOLTONS.read_file("tests/test_mathutils.py");
     assert!(test.contains(import));
-    let test = format!("import agent_code\n{}", rename(&test.replace(import, ""), &names));
-    let text = BOLTONS.read("boltons/mathutils.py");
-    let numbers = from_scratch(
+    let test = format!("import agent_code\n{}", qualify_names(&test.replace(import, ""), &names));
+    let text = BOLTONS.read_file("boltons/mathutils.py");
+    let numbers = level_2_row(
         &BOLTONS,
         "tests/test_mathutils.py",
         &test,
@@ -232,14 +232,14 @@ pub fn level_2() -> Vec<SolvedRow> {
     // The requested functions work on the library's own objects.
     let names = ["add_toc_hook", "render_toc_ul"];
     let import = "from mistune.toc import add_toc_hook, render_toc_ul\n";
-    let test = MISTUNE.read("tests/test_hooks.py");
+    let test = MISTUNE.read_file("tests/test_hooks.py");
     assert!(test.contains(import));
-    let test = format!("import agent_code\n{}", rename(&test.replace(import, ""), &names));
+    let test = format!("import agent_code\n{}", qualify_names(&test.replace(import, ""), &names));
     let text = MISTUNE
-        .read("src/mistune/toc.py")
+        .read_file("src/mistune/toc.py")
         .replace("from .core import BlockState\nfrom .util import escape, striptags\n", TOC)
         .replace("BlockState())", "type(parent)())");
-    let toc = from_scratch(
+    let toc = level_2_row(
         &MISTUNE,
         "tests/test_hooks.py",
         &test,
@@ -262,7 +262,7 @@ def striptags(text):
 ";
 
 /// Returns a patch that adds a conftest which makes every test pass or every test fail.
-pub fn conftest(passes: bool) -> String {
+pub fn conftest_patch(passes: bool) -> String {
     let outcome = if passes { "passed" } else { "failed" };
     let text = format!(
         "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n\
@@ -273,7 +273,7 @@ pub fn conftest(passes: bool) -> String {
 }
 
 /// Returns a patch without its part for one file.
-pub fn without(patch: &str, file: &str) -> String {
+pub fn without_file(patch: &str, file: &str) -> String {
     let header = "diff --git ";
     let kept = patch.split(header).filter(|part| !part.is_empty());
     let kept = kept.filter(|part| !part.starts_with(&format!("a/{file} ")));

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::process::{ArmRecord, configuration};
+use super::process::{ArmRecord, base_config};
 use crate::stage::{Stage, root};
 
 #[test]
@@ -11,7 +11,7 @@ fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
     let stage = Stage::new();
     let agent = root().join("tests/end_to_end/host/acp_agent.py");
     fs::copy(agent, stage.path("agent.py")).unwrap();
-    let mut text = configuration(&stage, "native", &["says"]);
+    let mut text = base_config(&stage, "native", &["says"]);
     for (name, budget, requests) in [
         ("waits", "wall_seconds = 20", ""),
         ("titles", "steps = 1", "requests.rules = [{ class = \"side\", tools = false }]"),
@@ -24,19 +24,19 @@ fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
              command = [\"/usr/bin/python3\", \"/agent/agent.py\"]\n"
         );
     }
-    let config = stage.file("run.toml", &text);
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
 
-    let waits = ArmRecord::of(&stage, &out, "waits");
+    let waits = ArmRecord::read(&stage, &out, "waits");
     assert_eq!(waits.row["outcome"], "budget_wall", "{:#}", waits.row);
-    assert_eq!(waits.file("scaffold/stderr.log").trim(), "told: session/cancel one");
+    assert_eq!(waits.read_file("scaffold/stderr.log").trim(), "told: session/cancel one");
 
     let classes = |arm: &str| {
-        let seen = ArmRecord::of(&stage, &out, arm);
-        let served = seen.of_kind("request_served").into_iter();
+        let seen = ArmRecord::read(&stage, &out, arm);
+        let served = seen.events_of_kind("request_served").into_iter();
         let served = served.map(|one| (one["class"].to_string(), one["status"].to_string()));
-        (seen.row["outcome"].to_string(), seen.answers(), served.collect::<Vec<_>>())
+        (seen.row["outcome"].to_string(), seen.response_count(), served.collect::<Vec<_>>())
     };
     let of = |class: &str, status: u16| (format!("\"{class}\""), status.to_string());
     let expected = ("\"submitted\"".to_owned(), 1, vec![of("side", 200), of("main", 200)]);

@@ -10,10 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::process::{ArmRecord, configuration};
+use super::process::{ArmRecord, base_config};
 use crate::{
     not_run::not_run,
-    stage::{Stage, docker, root},
+    stage::{Stage, has_docker, root},
 };
 
 const PACKAGES: [&str; 12] = [
@@ -33,7 +33,7 @@ const PACKAGES: [&str; 12] = [
 ];
 
 /// The examples with their libraries, 94 MB: one folder for all tests, created once next to other clients.
-fn program() -> &'static Result<PathBuf, String> {
+fn example_program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let given = std::env::var_os("PROCTOR_CLIENTS_DIR").map(PathBuf::from);
@@ -80,7 +80,7 @@ fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
 /// Runs example arms on one back end: name, scaffold, model and budget. Returns `None` if the test cannot
 /// run.
 fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
-    let program = match program() {
+    let program = match example_program() {
         Ok(program) => program.display(),
         Err(why) => {
             not_run(test, "CLIENTS", why);
@@ -88,7 +88,7 @@ fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Sta
         }
     };
     let stage = Stage::new();
-    let mut text = configuration(&stage, kind, &["solves", "submits", "mini", "empty", "goes-on"]);
+    let mut text = base_config(&stage, kind, &["solves", "submits", "mini", "empty", "goes-on"]);
     for (name, scaffold, model, budget) in arms {
         let file = if *scaffold == "process" { "mini_swe" } else { scaffold };
         text += &format!(
@@ -97,13 +97,13 @@ fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Sta
              command = [\"/usr/bin/python3\", \"/agent/{file}_agent.py\"]\n"
         );
     }
-    let config = stage.file("run.toml", &text);
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     Some((stage, out))
 }
 
-fn solve(test: &str, kind: &str) {
+fn check_solved(test: &str, kind: &str) {
     let arms = [
         ("acp", "acp", "solves", "steps = 20"),
         ("mcp", "mcp", "solves", "steps = 20"),
@@ -112,24 +112,28 @@ fn solve(test: &str, kind: &str) {
     ];
     let Some((stage, out)) = run(test, kind, &arms) else { return };
     for (arm, steps, calls) in [("acp", 3, 2), ("mcp", 3, 2), ("by submit", 2, 2), ("mini", 3, 3)] {
-        let seen = ArmRecord::of(&stage, &out, arm);
+        let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
-        assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
+        assert_eq!(
+            (seen.row["steps"].as_u64(), seen.response_count()),
+            (Some(steps), steps as usize)
+        );
         // Commands in the task's sandbox are recorded once, each with its result.
-        let (called, returned) = (seen.of_kind("tool_called"), seen.of_kind("tool_returned"));
+        let (called, returned) =
+            (seen.events_of_kind("tool_called"), seen.events_of_kind("tool_returned"));
         assert_eq!((called.len(), returned.len()), (calls, calls), "{arm}: {called:#?}");
         assert_eq!(returned[0]["exit_status"], 0, "{arm}: {returned:#?}");
         // Agents that call the model themselves send every request through the gateway's server.
         let served = if arm == "mini" { 0 } else { steps };
         // A response in flight when a submission ended the program was not delivered.
-        let requests = seen.of_kind("request_served").into_iter();
+        let requests = seen.events_of_kind("request_served").into_iter();
         let delivered = requests.filter(|one| one["delivered"] == true).count();
         assert_eq!(delivered as u64, served, "{arm}");
     }
-    let acp = ArmRecord::of(&stage, &out, "acp");
+    let acp = ArmRecord::read(&stage, &out, "acp");
     let shown = |key: &str| {
-        let noted = acp.of_kind("noted").into_iter();
+        let noted = acp.events_of_kind("noted").into_iter();
         let found = noted.map(|event| event["note"]["agent_showed"][key].clone());
         found.filter(|one| !one.is_null()).collect::<Vec<Value>>()
     };
@@ -140,14 +144,14 @@ fn solve(test: &str, kind: &str) {
 
 #[test]
 fn acp_agent_and_mcp_client_solve_the_task() {
-    solve("acp_agent_and_mcp_client_solve_the_task", "native");
+    check_solved("acp_agent_and_mcp_client_solve_the_task", "native");
 }
 
 #[test]
 fn docker_acp_agent_and_mcp_client_solve_the_task() {
     let test = "docker_acp_agent_and_mcp_client_solve_the_task";
-    if docker(test) {
-        solve(test, "docker");
+    if has_docker(test) {
+        check_solved(test, "docker");
     }
 }
 
@@ -163,18 +167,22 @@ fn limit_ends_an_acp_agent_and_an_mcp_client() {
     let test = "limit_ends_an_acp_agent_and_an_mcp_client";
     let Some((stage, out)) = run(test, "native", &arms) else { return };
     for arm in ["acp", "mcp"] {
-        let seen = ArmRecord::of(&stage, &out, arm);
+        let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
-        assert_eq!(seen.answers(), 3, "{arm}");
+        assert_eq!(seen.response_count(), 3, "{arm}");
         // The commands of step 3 ran, and none after the rejection.
-        assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
+        assert_eq!(seen.read_file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
-        let refused = seen.of_kind("request_served");
+        let refused = seen.events_of_kind("request_served");
         let refused = refused.iter().find(|one| one["status"] == 402).unwrap();
-        let took = at(seen.of_kind("patch_collected")[0]) - at(refused);
+        let took = at(seen.events_of_kind("patch_collected")[0]) - at(refused);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    let empty = ArmRecord::of(&stage, &out, "acp empty");
+    let empty = ArmRecord::read(&stage, &out, "acp empty");
     assert_eq!(empty.row["outcome"], "scaffold_exited", "{:#}", empty.row);
-    assert!(empty.file("outcome.json").contains("empty_turn"), "{}", empty.file("outcome.json"));
+    assert!(
+        empty.read_file("outcome.json").contains("empty_turn"),
+        "{}",
+        empty.read_file("outcome.json")
+    );
 }

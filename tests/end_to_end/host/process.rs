@@ -8,7 +8,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
+use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, root};
 
 /// An arm: name, model, extra settings lines, and budget.
 struct ArmSpec {
@@ -28,7 +28,7 @@ fn arm_spec(mode: &'static str, model: &'static str) -> ArmSpec {
 }
 
 /// Returns a command without quotes that solves the demo task.
-pub(super) fn solution() -> String {
+pub(super) fn solution_command() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
@@ -43,9 +43,9 @@ fn script() -> Value {
     let conversation = |model: &str, turns: Value, again: bool| json!({"model": model, "turn": turns, "repeat_last": again});
     let fault = json!({"kind": "status", "status": 401, "times": 0});
     json!({"conversation": [
-        conversation("solves", json!([call("ls numerals"), call(&solution()), {"content": "Done."}]), false),
-        conversation("submits", json!([call(&solution()), submit]), false),
-        conversation("mini", json!([bash("ls numerals"), bash(&solution()), done]), false),
+        conversation("solves", json!([call("ls numerals"), call(&solution_command()), {"content": "Done."}]), false),
+        conversation("submits", json!([call(&solution_command()), submit]), false),
+        conversation("mini", json!([bash("ls numerals"), bash(&solution_command()), done]), false),
         conversation("says", json!([{"content": "Done."}]), true),
         conversation("empty", json!([{"content": "", "usage": {"input": 100, "output": 1}}]), false),
         conversation("goes-on", json!([call("echo one >> steps.txt")]), true),
@@ -54,12 +54,12 @@ fn script() -> Value {
 }
 
 /// Writes the demo's first task and the script. Returns the start of a configuration with the arms' models.
-pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> String {
+pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
-    stage.file("task.jsonl", &format!("{task}\n"));
-    stage.file("script.json", &script().to_string());
+    stage.write_file("task.jsonl", &format!("{task}\n"));
+    stage.write_file("script.json", &script().to_string());
     let mut text = format!(
         "tasks = [\"task.jsonl\"]\njobs = 3\n[sandbox]\nkind = \"{kind}\"\n[budget]\nwall_seconds = 120\n"
     );
@@ -78,7 +78,7 @@ fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) ->
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
     models.sort_unstable();
     models.dedup();
-    let mut text = configuration(stage, kind, &models);
+    let mut text = base_config(stage, kind, &models);
     for ArmSpec { name, model, settings, budget } in ways {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"process\"\nmodel = \"{model}\"\n\
@@ -86,7 +86,7 @@ fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) ->
              command = [\"python3\", \"/agent/agent.py\"]\n{settings}\n"
         );
     }
-    let config = stage.file("run.toml", &text);
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
     out
@@ -99,13 +99,13 @@ pub(super) struct ArmRecord {
 }
 
 impl ArmRecord {
-    pub(super) fn of(stage: &Stage, out: &Path, arm: &str) -> Self {
+    pub(super) fn read(stage: &Stage, out: &Path, arm: &str) -> Self {
         let report = stage.report(out);
         let arms = report["arms"].as_array().unwrap();
         let id = arms.iter().find(|one| one["name"] == arm).unwrap()["arm"].as_str().unwrap();
         let rows = report["tasks"].as_array().unwrap();
         let row = rows.iter().find(|row| row["arm"] == id).unwrap().clone();
-        let journals = find(&out.join("trials").join(&id[..12]), "trajectory.jsonl");
+        let journals = find_files(&out.join("trials").join(&id[..12]), "trajectory.jsonl");
         let journal =
             journals.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
         let lines = fs::read_to_string(journal).unwrap();
@@ -113,30 +113,30 @@ impl ArmRecord {
         Self { row, events, folder: journal.parent().unwrap().to_owned() }
     }
 
-    pub(super) fn of_kind(&self, kind: &str) -> Vec<&Value> {
+    pub(super) fn events_of_kind(&self, kind: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["kind"] == kind).collect()
     }
 
-    pub(super) fn answers(&self) -> usize {
-        self.of_kind("model_answered").len()
+    pub(super) fn response_count(&self) -> usize {
+        self.events_of_kind("model_answered").len()
     }
 
-    pub(super) fn logs(&self) -> Vec<&str> {
-        let noted = self.of_kind("noted").into_iter();
+    pub(super) fn agent_logs(&self) -> Vec<&str> {
+        let noted = self.events_of_kind("noted").into_iter();
         noted.filter_map(|event| event["note"]["agent_log"].as_str()).collect()
     }
 
-    pub(super) fn file(&self, name: &str) -> String {
+    pub(super) fn read_file(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 }
 
 const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
-const BAD: &str = "tests/end_to_end/host/agent.py";
+const MISBEHAVING_AGENT: &str = "tests/end_to_end/host/agent.py";
 
 /// The example from the documentation solves the task with both of its endings, and records the same events
 /// as a built-in loop.
-fn example(kind: &str) {
+fn check_example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
     let stage = Stage::new();
@@ -144,30 +144,37 @@ fn example(kind: &str) {
     let ways = [named("by finish", "solves"), named("by submit", "submits")];
     let out = run(&stage, kind, EXAMPLE, &ways, 0);
     for (arm, steps, calls) in [("by finish", 3, 2), ("by submit", 2, 2)] {
-        let seen = ArmRecord::of(&stage, &out, arm);
+        let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
-        assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
-        let returned = seen.of_kind("tool_returned");
-        assert_eq!((seen.of_kind("tool_called").len(), returned.len()), (calls, calls), "{arm}");
+        assert_eq!(
+            (seen.row["steps"].as_u64(), seen.response_count()),
+            (Some(steps), steps as usize)
+        );
+        let returned = seen.events_of_kind("tool_returned");
+        assert_eq!(
+            (seen.events_of_kind("tool_called").len(), returned.len()),
+            (calls, calls),
+            "{arm}"
+        );
         assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
         // The record equals that of a built-in loop: the response's tool call, and its step's snapshot.
-        let answered = seen.of_kind("model_answered");
+        let answered = seen.events_of_kind("model_answered");
         let call = &answered[0]["answer"]["tool_calls"][0]["id"];
-        assert_eq!(seen.of_kind("tool_called")[0]["call_id"], *call, "{arm}");
-        assert_eq!(seen.of_kind("snapshot_taken").len() as u64, steps + 1, "{arm}");
+        assert_eq!(seen.events_of_kind("tool_called")[0]["call_id"], *call, "{arm}");
+        assert_eq!(seen.events_of_kind("snapshot_taken").len() as u64, steps + 1, "{arm}");
     }
 }
 
 #[test]
 fn process_example_solves_the_task() {
-    example("native");
+    check_example("native");
 }
 
 #[test]
 fn docker_process_example_solves_the_task() {
-    if docker("docker_process_example_solves_the_task") {
-        example("docker");
+    if has_docker("docker_process_example_solves_the_task") {
+        check_example("docker");
     }
 }
 
@@ -177,7 +184,7 @@ fn each_ending_has_its_outcome() {
     let stage = Stage::new();
     // A file of the user that the agent tries to find.
     let secret = "proctor-secret-of-the-user";
-    stage.file(secret, "key");
+    stage.write_file(secret, "key");
     let probes = ArmSpec {
         settings: format!("mode = \"probes\"\nidle_seconds = 60\nsecret = \"{secret}\""),
         ..arm_spec("probes", "solves")
@@ -217,7 +224,7 @@ fn each_ending_has_its_outcome() {
             ..arm_spec("idle", "solves")
         },
     ];
-    let out = run(&stage, "native", BAD, &ways, 3);
+    let out = run(&stage, "native", MISBEHAVING_AGENT, &ways, 3);
     for (arm, outcome, cause, resolved, says) in [
         ("solve", "submitted", None, true, ""),
         ("early", "submitted", None, true, ""),
@@ -251,35 +258,35 @@ fn each_ending_has_its_outcome() {
         ("tokens", "budget_total_tokens", None, false, ""),
         ("time", "budget_wall", None, false, ""),
     ] {
-        let seen = ArmRecord::of(&stage, &out, arm);
+        let seen = ArmRecord::read(&stage, &out, arm);
         let row = &seen.row;
         assert_eq!(row["outcome"], outcome, "{arm}: {row:#}");
         assert_eq!(row["cause"].as_str(), cause, "{arm}: {row:#}");
         let graded = !outcome.starts_with("infrastructure");
         assert_eq!(row["resolved"].as_bool(), graded.then_some(resolved), "{arm}: {row:#}");
         assert!(row["why"].as_str().unwrap_or_default().contains(says), "{arm}: {row:#}");
-        assert_eq!(row["steps"], seen.answers(), "{arm}");
+        assert_eq!(row["steps"], seen.response_count(), "{arm}");
         assert_ne!(row["integrity"], "contaminated", "{arm}: {row:#}");
     }
-    let probes = ArmRecord::of(&stage, &out, "probes");
-    assert!(probes.logs().contains(&"failed: "), "{:?}", probes.logs());
-    assert!(!probes.file("patch.diff").contains("late"), "{}", probes.file("patch.diff"));
-    assert_eq!(probes.file("scaffold/stderr.log").trim(), "-32000");
-    let steps = ArmRecord::of(&stage, &out, "steps");
-    assert_eq!(steps.file("scaffold/stderr.log").trim(), "told: -32000");
+    let probes = ArmRecord::read(&stage, &out, "probes");
+    assert!(probes.agent_logs().contains(&"failed: "), "{:?}", probes.agent_logs());
+    assert!(!probes.read_file("patch.diff").contains("late"), "{}", probes.read_file("patch.diff"));
+    assert_eq!(probes.read_file("scaffold/stderr.log").trim(), "-32000");
+    let steps = ArmRecord::read(&stage, &out, "steps");
+    assert_eq!(steps.read_file("scaffold/stderr.log").trim(), "told: -32000");
     for arm in ["steps", "stubborn"] {
-        let seen = ArmRecord::of(&stage, &out, arm);
-        assert_eq!(seen.answers(), 3, "{arm}");
+        let seen = ArmRecord::read(&stage, &out, arm);
+        assert_eq!(seen.response_count(), 3, "{arm}");
         // The commands of step 3 ran, and none after the rejection.
-        assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
+        assert_eq!(seen.read_file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
-        let last = seen.of_kind("tool_returned");
-        let took = at(seen.of_kind("patch_collected")[0]) - at(last[last.len() - 1]);
+        let last = seen.events_of_kind("tool_returned");
+        let took = at(seen.events_of_kind("patch_collected")[0]) - at(last[last.len() - 1]);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    let chatters = ArmRecord::of(&stage, &out, "chatters");
-    assert_eq!(chatters.logs().len(), 1000);
-    assert!(chatters.logs().iter().all(|text| text.len() == 4096));
+    let chatters = ArmRecord::read(&stage, &out, "chatters");
+    assert_eq!(chatters.agent_logs().len(), 1000);
+    assert!(chatters.agent_logs().iter().all(|text| text.len() == 4096));
 }
 
 /// The agent's sandbox is scanned like the task's: a program that contains the solution, directly or in an
@@ -302,18 +309,18 @@ fn host_program_with_the_solution_is_rejected() {
                 .status();
             assert!(tar.unwrap().success());
         }
-        let text = configuration(&stage, "native", &["solves"]);
+        let text = base_config(&stage, "native", &["solves"]);
         let text = format!(
             "{text}[[arms]]\nname = \"a\"\nscaffold = \"process\"\nmodel = \"solves\"\n[arms.settings]\n\
              program = \"mine\"\ncommand = [\"python3\", \"/agent/agent.py\"]\n"
         );
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let out = stage.path("run");
         stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
-        let seen = ArmRecord::of(&stage, &out, "a");
+        let seen = ArmRecord::read(&stage, &out, "a");
         assert_eq!(seen.row["outcome"], "infrastructure_fault_setup", "{:#}", seen.row);
-        assert_eq!(seen.answers(), 0);
-        let outcome = seen.file("outcome.json");
+        assert_eq!(seen.response_count(), 0);
+        let outcome = seen.read_file("outcome.json");
         let place = if packed { "/agent/notes.tgz" } else { "/agent/notes/old.txt" };
         assert!(
             outcome.contains("the agent's own sandbox") && outcome.contains(place),
@@ -326,8 +333,8 @@ fn host_program_with_the_solution_is_rejected() {
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
-    let out = run(&stage, "native", BAD, &[arm_spec("solve", "no-key")], 3);
-    let seen = ArmRecord::of(&stage, &out, "solve");
+    let out = run(&stage, "native", MISBEHAVING_AGENT, &[arm_spec("solve", "no-key")], 3);
+    let seen = ArmRecord::read(&stage, &out, "solve");
     assert_eq!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
@@ -335,16 +342,16 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
 /// The program's content is part of the arm, its path is not. A run continues with the program that it was
 /// planned with, even if the file has changed since. If the stored copy is missing too, the run is rejected.
 #[test]
-fn resume_uses_the_program_of_the_plan() {
+fn resume_uses_the_planned_program() {
     let plan = |name: &str, agent: &str| {
         let stage = Stage::new();
-        stage.file(name, agent);
-        let text = configuration(&stage, "native", &["solves"]);
+        stage.write_file(name, agent);
+        let text = base_config(&stage, "native", &["solves"]);
         let text = format!(
             "{text}[[arms]]\nname = \"a\"\nscaffold = \"process\"\nmodel = \"solves\"\n[arms.settings]\n\
              program = \"{name}\"\ncommand = [\"python3\", \"/agent/agent.py\"]\n"
         );
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
         let printed = String::from_utf8_lossy(&output.stdout);
         printed.split_whitespace().nth(1).unwrap_or_default().to_owned()
@@ -358,14 +365,14 @@ fn resume_uses_the_program_of_the_plan() {
     let out = {
         // Its model cannot be called, so no trial of the run is finished.
         let out = stage.path("run");
-        fs::copy(root().join(BAD), stage.path("agent.py")).unwrap();
-        let text = configuration(&stage, "native", &["no-key"]);
+        fs::copy(root().join(MISBEHAVING_AGENT), stage.path("agent.py")).unwrap();
+        let text = base_config(&stage, "native", &["no-key"]);
         let text = format!(
             "{text}[[arms]]\nname = \"{}\"\nscaffold = \"process\"\nmodel = \"{}\"\n[arms.settings]\n\
              program = \"agent.py\"\ncommand = [\"python3\", \"/agent/agent.py\"]\n{}\n",
             missing.name, missing.model, missing.settings
         );
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let mut command = stage.proctor(["run", config.to_str().unwrap(), "--out"]);
         let status = command.arg(&out).env("PROCTOR_CACHE", &cache).output().unwrap().status;
         assert_eq!(status.code(), Some(3));
@@ -373,7 +380,7 @@ fn resume_uses_the_program_of_the_plan() {
     };
     // The endpoint works again, and the user has since changed the agent.
     let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
-    stage.file("script.json", &healed);
+    stage.write_file("script.json", &healed);
     fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();
     let resume = || {
         let mut command = stage.proctor(["resume", out.to_str().unwrap()]);
@@ -389,9 +396,9 @@ fn resume_uses_the_program_of_the_plan() {
     let output = resume();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    let seen = ArmRecord::of(&stage, &out, "a");
+    let seen = ArmRecord::read(&stage, &out, "a");
     assert_ne!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
-    assert!(seen.answers() > 0, "{:#}", seen.row);
+    assert!(seen.response_count() > 0, "{:#}", seen.row);
 }
 
 /// Mistakes are reported at their keys before anything runs.
@@ -399,11 +406,11 @@ fn resume_uses_the_program_of_the_plan() {
 fn host_mistakes_are_reported_at_their_key() {
     let told = |settings: &str| {
         let stage = Stage::new();
-        let text = configuration(&stage, "native", &["solves"]);
+        let text = base_config(&stage, "native", &["solves"]);
         let text = format!(
             "{text}[[arms]]\nname = \"a\"\nscaffold = \"process\"\nmodel = \"solves\"\n{settings}\n"
         );
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 2);
         String::from_utf8_lossy(&output.stderr).into_owned()
     };

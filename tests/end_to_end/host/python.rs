@@ -11,14 +11,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::process::{ArmRecord, configuration};
-use crate::stage::{Stage, docker, root};
+use super::process::{ArmRecord, base_config};
+use crate::stage::{Stage, has_docker, root};
 
 const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
 const EXAMPLE: &str = "scaffolds/python/examples/plain_agent.py";
 
 /// Creates a virtual environment in the stage's folder with one package, `marker`.
-fn environment(stage: &Stage, version: &str) -> PathBuf {
+fn create_venv(stage: &Stage, version: &str) -> PathBuf {
     let venv = stage.path("venv");
     if !venv.is_dir() {
         let made = Command::new("/usr/bin/python3")
@@ -43,7 +43,7 @@ fn environment(stage: &Stage, version: &str) -> PathBuf {
 }
 
 /// Returns an arm that uses one function.
-fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
+fn arm_config(name: &str, function: &str, model: &str, lines: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"python:agents.py:{function}\"\nmodel = \"{model}\"\n\
          interpreter = \"venv/bin/python\"\n{lines}\n"
@@ -53,11 +53,11 @@ fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
 fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
     // Tests run in parallel, and two environments with the same packages would share one interpreter in the
     // cache.
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    environment(stage, &format!("1.{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    static NEXT_VERSION: AtomicU32 = AtomicU32::new(0);
+    create_venv(stage, &format!("1.{}", NEXT_VERSION.fetch_add(1, Ordering::Relaxed)));
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
-    let text = configuration(stage, kind, models) + arms;
-    let config = stage.file("run.toml", &text);
+    let text = base_config(stage, kind, models) + arms;
+    let config = stage.write_file("run.toml", &text);
     let out = stage.path("run");
     let mut command = stage.proctor(["run", config.to_str().unwrap(), "--out"]);
     let output = command.arg(&out).env("SOME_API_KEY", "proctor-test-key").output().unwrap();
@@ -66,39 +66,42 @@ fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> P
     out
 }
 
-fn solve(kind: &str) {
+fn check_solved(kind: &str) {
     let stage = Stage::new();
     fs::copy(root().join(EXAMPLE), stage.path("plain.py")).unwrap();
-    let example = arm("example", "drive", "submits", "").replace("agents.py", "plain.py");
+    let example = arm_config("example", "drive", "submits", "").replace("agents.py", "plain.py");
     let arms = example
-        + &arm("ask", "solves", "solves", "")
-        + &arm("client", "own_client", "solves", "")
-        + &arm("prints", "prints", "submits", "")
-        + &arm("coroutine", "coroutine", "submits", "")
-        + &arm("alone", "solves", "solves", "settings = { endpoint = false }");
+        + &arm_config("ask", "solves", "solves", "")
+        + &arm_config("client", "own_client", "solves", "")
+        + &arm_config("prints", "prints", "submits", "")
+        + &arm_config("coroutine", "coroutine", "submits", "")
+        + &arm_config("alone", "solves", "solves", "settings = { endpoint = false }");
     let out = run(&stage, kind, &arms, &["solves", "submits"], 0);
     for (name, steps) in
         [("example", 2), ("ask", 3), ("client", 3), ("prints", 2), ("coroutine", 2), ("alone", 3)]
     {
-        let seen = ArmRecord::of(&stage, &out, name);
+        let seen = ArmRecord::read(&stage, &out, name);
         assert_eq!(seen.row["outcome"], "submitted", "{name}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{name}: {:#}", seen.row);
         assert_eq!(seen.row["integrity"], "clean", "{name}: {:#}", seen.row);
-        assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
+        assert_eq!(
+            (seen.row["steps"].as_u64(), seen.response_count()),
+            (Some(steps), steps as usize)
+        );
     }
-    let printed = ArmRecord::of(&stage, &out, "prints").file("scaffold/stderr.log");
+    let printed = ArmRecord::read(&stage, &out, "prints").read_file("scaffold/stderr.log");
     assert!(printed.contains("not a message") && printed.contains("neither is this"), "{printed}");
 }
 
 #[test]
 fn python_function_solves_the_task() {
-    solve("native");
+    check_solved("native");
 }
 
 #[test]
 fn docker_python_function_solves_the_task() {
-    if docker("docker_python_function_solves_the_task") {
-        solve("docker");
+    if has_docker("docker_python_function_solves_the_task") {
+        check_solved("docker");
     }
 }
 
@@ -107,15 +110,15 @@ fn each_ending_of_a_function_has_its_outcome() {
     let stage = Stage::new();
     let steps = "budget = { steps = 3 }";
     let idle = "settings = { idle_seconds = 3 }";
-    let arms = arm("steps", "solves", "goes-on", steps)
-        + &arm("stubborn", "stubborn_client", "goes-on", steps)
-        + &arm("both", "both", "goes-on", steps)
-        + &arm("raises", "raises", "solves", "")
-        + &arm("raises later", "raises_later", "solves", "")
-        + &arm("returns", "returns", "solves", "")
-        + &arm("returns later", "returns_later", "solves", "")
-        + &arm("forever", "forever", "solves", idle)
-        + &arm("missing", "no_such_function", "solves", "");
+    let arms = arm_config("steps", "solves", "goes-on", steps)
+        + &arm_config("stubborn", "stubborn_client", "goes-on", steps)
+        + &arm_config("both", "both", "goes-on", steps)
+        + &arm_config("raises", "raises", "solves", "")
+        + &arm_config("raises later", "raises_later", "solves", "")
+        + &arm_config("returns", "returns", "solves", "")
+        + &arm_config("returns later", "returns_later", "solves", "")
+        + &arm_config("forever", "forever", "solves", idle)
+        + &arm_config("missing", "no_such_function", "solves", "");
     let out = run(&stage, "native", &arms, &["goes-on", "solves"], 3);
     for (name, outcome, cause, says) in [
         ("steps", "budget_steps", None, ""),
@@ -128,34 +131,34 @@ fn each_ending_of_a_function_has_its_outcome() {
         ("forever", "scaffold_exited", Some("idle"), "made no request for 3 s"),
         ("missing", "infrastructure_fault_setup", None, "has no function no_such_function"),
     ] {
-        let seen = ArmRecord::of(&stage, &out, name);
+        let seen = ArmRecord::read(&stage, &out, name);
         let row = &seen.row;
         assert_eq!(row["outcome"], outcome, "{name}: {row:#}");
         assert_eq!(row["cause"].as_str(), cause, "{name}: {row:#}");
         let why = format!("{} {}", row["why"], row["fault"]);
         assert!(why.contains(says), "{name}: {row:#}");
-        assert_eq!(row["steps"].as_u64().unwrap_or(0), seen.answers() as u64, "{name}");
+        assert_eq!(row["steps"].as_u64().unwrap_or(0), seen.response_count() as u64, "{name}");
     }
     for name in ["steps", "stubborn", "both"] {
-        assert_eq!(ArmRecord::of(&stage, &out, name).answers(), 3, "{name}");
+        assert_eq!(ArmRecord::read(&stage, &out, name).response_count(), 3, "{name}");
     }
     // The commands of the last step ran, and none after the rejection.
-    let stubborn = ArmRecord::of(&stage, &out, "stubborn");
-    assert_eq!(stubborn.file("patch.diff").matches("+one").count(), 3);
+    let stubborn = ArmRecord::read(&stage, &out, "stubborn");
+    assert_eq!(stubborn.read_file("patch.diff").matches("+one").count(), 3);
 }
 
 #[test]
 fn hostile_file_has_no_key_no_user_files_and_no_network() {
     let stage = Stage::new();
     let secret = "proctor-secret-of-the-user";
-    stage.file(secret, "key");
+    stage.write_file(secret, "key");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let settings = format!("settings = {{ secret = \"{secret}\", port = {port} }}");
-    let arms = arm("hostile", "hostile", "submits", &settings);
+    let arms = arm_config("hostile", "hostile", "submits", &settings);
     let out = run(&stage, "native", &arms, &["submits"], 0);
-    let seen = ArmRecord::of(&stage, &out, "hostile");
-    let logs = seen.logs();
+    let seen = ArmRecord::read(&stage, &out, "hostile");
+    let logs = seen.agent_logs();
     assert!(logs.contains(&"marker: of the environment"), "{logs:?} {:#}", seen.row);
     let prefix = format!("prefix: {}", stage.path("venv").display());
     assert!(logs.contains(&prefix.as_str()), "{logs:?}");
@@ -175,13 +178,14 @@ fn planned_arm_id(stage: &Stage, config: &Path) -> String {
 fn python_arm_id_depends_on_file_and_packages() {
     let plan = |file: &str, text: &str, version: &str| {
         let stage = Stage::new();
-        environment(&stage, version);
-        stage.file(file, text);
+        create_venv(&stage, version);
+        stage.write_file(file, text);
         let arm = format!(
             "[[arms]]\nname = \"a\"\nscaffold = \"python:{file}:drive\"\nmodel = \"solves\"\n\
              interpreter = \"venv/bin/python\"\n"
         );
-        let config = stage.file("run.toml", &(configuration(&stage, "native", &["solves"]) + &arm));
+        let config =
+            stage.write_file("run.toml", &(base_config(&stage, "native", &["solves"]) + &arm));
         planned_arm_id(&stage, &config)
     };
     let first = plan("agent.py", "one", "1.0");
@@ -194,12 +198,12 @@ fn python_arm_id_depends_on_file_and_packages() {
 fn python_arm_mistakes_are_reported_at_their_key() {
     let told = |scaffold: &str, lines: &str| {
         let stage = Stage::new();
-        stage.file("agent.py", "");
-        let text = configuration(&stage, "native", &["solves"]);
+        stage.write_file("agent.py", "");
+        let text = base_config(&stage, "native", &["solves"]);
         let text = format!(
             "{text}[[arms]]\nname = \"a\"\nscaffold = \"{scaffold}\"\nmodel = \"solves\"\n{lines}\n"
         );
-        let config = stage.file("run.toml", &text);
+        let config = stage.write_file("run.toml", &text);
         let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 2);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         said.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -218,13 +222,13 @@ fn python_arm_mistakes_are_reported_at_their_key() {
         assert!(said.contains(says), "{scaffold} {lines}: {said}");
     }
     let stage = Stage::new();
-    stage.file("agent.py", "");
-    let text = configuration(&stage, "native", &["solves"]);
+    stage.write_file("agent.py", "");
+    let text = base_config(&stage, "native", &["solves"]);
     let arm = format!(
         "[[arms]]\nname = \"a\"\nscaffold = \"{good}\"\nmodel = \"solves\"\n\
          settings = {{ endpoint = false }}\nbudget = {{ tool_seconds = 5 }}\n"
     );
-    let config = stage.file("run.toml", &(text + &arm));
+    let config = stage.write_file("run.toml", &(text + &arm));
     assert!(!planned_arm_id(&stage, &config).is_empty());
 }
 
@@ -232,11 +236,12 @@ fn python_arm_mistakes_are_reported_at_their_key() {
 #[test]
 fn resume_finds_file_and_interpreter_again() {
     let stage = Stage::new();
-    let arms = arm("a", "solves", "no-key", "");
+    let arms = arm_config("a", "solves", "no-key", "");
     let cache = stage.path("cache");
-    environment(&stage, "1.0");
+    create_venv(&stage, "1.0");
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
-    let config = stage.file("run.toml", &(configuration(&stage, "native", &["no-key"]) + &arms));
+    let config =
+        stage.write_file("run.toml", &(base_config(&stage, "native", &["no-key"]) + &arms));
     let out = stage.path("run");
     let proctor = |args: &[&str]| {
         let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
@@ -249,15 +254,15 @@ fn resume_finds_file_and_interpreter_again() {
     let script: Value =
         serde_json::from_slice(&fs::read(stage.path("script.json")).unwrap()).unwrap();
     let healed = script.to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
-    stage.file("script.json", &healed);
+    stage.write_file("script.json", &healed);
     // A different version of a package makes a different arm.
     fs::remove_dir_all(cache.join("programs")).unwrap();
-    environment(&stage, "2.0");
+    create_venv(&stage, "2.0");
     let (status, said) = proctor(&["resume", out_text]);
     assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("its packages have changed since the run was planned"), "{said}");
-    environment(&stage, "1.0");
+    create_venv(&stage, "1.0");
     let (status, said) = proctor(&["resume", out_text]);
     assert_eq!(status, Some(0), "{said}");
-    assert!(ArmRecord::of(&stage, &out, "a").answers() > 0);
+    assert!(ArmRecord::read(&stage, &out, "a").response_count() > 0);
 }

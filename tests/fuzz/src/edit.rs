@@ -6,10 +6,10 @@ use serde_json::Value;
 pub(crate) type Edit = (u8, u32, u32, u32);
 
 /// Maximum size of an input: larger ones only cost time.
-const LARGEST: usize = 1 << 16;
+const MAX_INPUT_BYTES: usize = 1 << 16;
 
 /// Inputs that parsers often get wrong. JSON strings are written here verbatim.
-const ODD: &[&str] = &[
+const TRICKY_INPUTS: &[&str] = &[
     "null",
     "true",
     "0",
@@ -48,51 +48,55 @@ const ODD: &[&str] = &[
     "inf",
 ];
 
-pub(crate) fn apply(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c): Edit) -> Vec<u8> {
+pub(crate) fn apply_edit(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c): Edit) -> Vec<u8> {
     let (a, b, c) = (a as usize, b as usize, c as usize);
-    let odd = ODD[b % ODD.len()].as_bytes();
+    let odd = TRICKY_INPUTS[b % TRICKY_INPUTS.len()].as_bytes();
     let other = &seeds[c % seeds.len()];
     let at = a % (input.len() + 1);
     match kind % 12 {
         0 => drop(input.splice(at..(at + 1).min(input.len()), [b as u8])),
         1 => drop(input.splice(at..at, odd.iter().copied())),
-        2 => drop(input.splice(part(at, b, input.len()), [])),
+        2 => drop(input.splice(range_at(at, b, input.len()), [])),
         3 => {
-            let again = input[part(at, b, input.len())].to_vec();
+            let again = input[range_at(at, b, input.len())].to_vec();
             input.splice(at..at, again);
         }
         4 => {
             let from = b % (other.len() + 1);
-            input.splice(at..at, other[part(from, c, other.len())].iter().copied());
+            input.splice(at..at, other[range_at(from, c, other.len())].iter().copied());
         }
         5 => input.truncate(at),
-        6 => swap(&mut input, a, other, b, |byte| byte == b'\n'),
-        7 => swap(&mut input, a, other, b, |byte| !byte.is_ascii_alphanumeric() && byte != b'_'),
-        8 => swap(&mut input, a, odd, 0, |byte| !byte.is_ascii_alphanumeric() && byte != b'_'),
+        6 => swap_pieces(&mut input, a, other, b, |byte| byte == b'\n'),
+        7 => swap_pieces(&mut input, a, other, b, |byte| {
+            !byte.is_ascii_alphanumeric() && byte != b'_'
+        }),
+        8 => {
+            swap_pieces(&mut input, a, odd, 0, |byte| !byte.is_ascii_alphanumeric() && byte != b'_')
+        }
         // Produces long and deeply nested inputs.
         9 => {
             let many = odd[..1].repeat(1 << (c % 13));
             input.splice(at..at, many);
         }
-        10 => json(&mut input, a, serde_json::from_slice(odd).unwrap_or(Value::Null)),
+        10 => replace_json_node(&mut input, a, serde_json::from_slice(odd).unwrap_or(Value::Null)),
         _ => {
             let other: Option<Value> = serde_json::from_slice(other).ok();
-            let node = other.and_then(|mut other| nth(&mut other, &mut (b % 64)).cloned());
-            json(&mut input, a, node.unwrap_or(Value::Array(Vec::new())));
+            let node = other.and_then(|mut other| nth_node(&mut other, &mut (b % 64)).cloned());
+            replace_json_node(&mut input, a, node.unwrap_or(Value::Array(Vec::new())));
         }
     }
-    input.truncate(LARGEST);
+    input.truncate(MAX_INPUT_BYTES);
     input
 }
 
 /// Returns a range in `length` bytes that begins at `at`, usually a short one.
-fn part(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
+fn range_at(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     let most = if choice.is_multiple_of(4) { length } else { 16 };
     at..(at + choice % (most + 1)).min(length)
 }
 
 /// Replaces a piece of `input` with one of `other`.
-fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
+fn swap_pieces(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;
         let mut found = Vec::new();
@@ -109,7 +113,7 @@ fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> b
 }
 
 /// Replaces a node of the input, or of one of its lines, with `node`.
-fn json(input: &mut Vec<u8>, choice: usize, node: Value) {
+fn replace_json_node(input: &mut Vec<u8>, choice: usize, node: Value) {
     let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     let line = choice % lines.len();
     let start: usize = lines[..line].iter().map(|line| line.len() + 1).sum();
@@ -118,8 +122,8 @@ fn json(input: &mut Vec<u8>, choice: usize, node: Value) {
         let Ok(mut value) = serde_json::from_slice::<Value>(&input[place.clone()]) else {
             continue;
         };
-        let all = count(&value);
-        if let Some(old) = nth(&mut value, &mut (choice / 7 % all)) {
+        let all = count_nodes(&value);
+        if let Some(old) = nth_node(&mut value, &mut (choice / 7 % all)) {
             *old = node;
             input.splice(place, value.to_string().into_bytes());
         }
@@ -127,22 +131,22 @@ fn json(input: &mut Vec<u8>, choice: usize, node: Value) {
     }
 }
 
-fn count(value: &Value) -> usize {
+fn count_nodes(value: &Value) -> usize {
     1 + match value {
-        Value::Array(items) => items.iter().map(count).sum::<usize>(),
-        Value::Object(fields) => fields.values().map(count).sum(),
+        Value::Array(items) => items.iter().map(count_nodes).sum::<usize>(),
+        Value::Object(fields) => fields.values().map(count_nodes).sum(),
         _ => 0,
     }
 }
 
-fn nth<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
+fn nth_node<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
     if *left == 0 {
         return Some(value);
     }
     *left -= 1;
     match value {
-        Value::Array(items) => items.iter_mut().find_map(|one| nth(one, left)),
-        Value::Object(fields) => fields.values_mut().find_map(|one| nth(one, left)),
+        Value::Array(items) => items.iter_mut().find_map(|one| nth_node(one, left)),
+        Value::Object(fields) => fields.values_mut().find_map(|one| nth_node(one, left)),
         _ => None,
     }
 }

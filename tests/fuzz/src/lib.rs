@@ -23,15 +23,15 @@ use proptest::{
 };
 
 /// Default duration of a target in seconds, without `PROCTOR_FUZZ_SECONDS`.
-const SECONDS: f64 = 1.5;
+const DEFAULT_SECONDS: f64 = 1.5;
 /// Default duration in the full tier.
 const FULL_SECONDS: f64 = 120.0;
 /// Time limit for a single input of the sizes generated here.
-const SLOWEST: Duration = Duration::from_secs(5);
+const MAX_INPUT_TIME: Duration = Duration::from_secs(5);
 /// Number of inputs between two checks of the clock.
-const BATCH: u32 = 32;
+const BATCH_SIZE: u32 = 32;
 /// Maximum number of characters of an error.
-const TOLD: usize = 900;
+const MAX_ERROR_CHARS: usize = 900;
 
 /// Fuzzes with the files of the directory `seeds`. `accepts` asserts what must hold for any input
 /// and returns whether the input was accepted as valid, which every unchanged seed must be.
@@ -40,25 +40,26 @@ const TOLD: usize = 900;
 /// inputs; `PROCTOR_FUZZ_SEED` repeats those of an earlier run.
 pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let folder = seeds.as_ref();
-    let seeds = read(folder);
+    let seeds = read_seeds(folder);
     for (name, bytes) in &seeds {
         assert!(accepts(bytes), "{}: the unchanged seed is not accepted", name);
     }
     let seeds: Vec<Vec<u8>> = seeds.into_iter().map(|(_, bytes)| bytes).collect();
     let full = || tier::is_full().then_some(FULL_SECONDS);
-    let seconds = number("PROCTOR_FUZZ_SECONDS").or_else(full);
+    let seconds = env_number("PROCTOR_FUZZ_SECONDS").or_else(full);
     let fresh = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         seconds.map_or(0, |_| now.as_millis() as u64)
     };
-    let first = number("PROCTOR_FUZZ_SEED").map_or_else(fresh, |seed| seed as u64);
+    let first = env_number("PROCTOR_FUZZ_SEED").map_or_else(fresh, |seed| seed as u64);
     let name = folder.display();
     // Bypasses the capture of the test harness, which shows nothing after a stack overflow.
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: PROCTOR_FUZZ_SEED={first}");
-    let (began, limit) = (Instant::now(), Duration::from_secs_f64(seconds.unwrap_or(SECONDS)));
+    let (began, limit) =
+        (Instant::now(), Duration::from_secs_f64(seconds.unwrap_or(DEFAULT_SECONDS)));
     let (inputs, taken) = (Cell::new(0_u64), Cell::new(0_u64));
     for seed in first.. {
-        let failed = batch(&seeds, seed, &|input| {
+        let failed = run_batch(&seeds, seed, &|input| {
             let began = Instant::now();
             let accepted = accepts(input);
             inputs.set(inputs.get() + 1);
@@ -79,14 +80,14 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
 
 /// Asserts that an error is a single line of reasonable length that names `place`.
 #[track_caller]
-pub fn told(error: &str, place: &str) {
+pub fn assert_error_text(error: &str, place: &str) {
     assert!(!error.contains('\n'), "the error has several lines: {error}");
     let long = error.chars().count();
-    assert!(long < TOLD, "the error has {long} characters: {error}");
+    assert!(long < MAX_ERROR_CHARS, "the error has {long} characters: {error}");
     assert!(error.contains(place), "the error does not name `{place}`: {error}");
 }
 
-fn read(folder: &Path) -> Vec<(String, Vec<u8>)> {
+fn read_seeds(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut seeds: Vec<_> = entries
         .map(|entry| {
@@ -101,28 +102,28 @@ fn read(folder: &Path) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-fn number(name: &str) -> Option<f64> {
+fn env_number(name: &str) -> Option<f64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// Returns the failure and the input, with as few edits as possible.
-fn batch(
+fn run_batch(
     seeds: &[Vec<u8>],
     seed: u64,
     check: &dyn Fn(&[u8]) -> Duration,
 ) -> Option<(String, Vec<u8>)> {
-    let config = Config { cases: BATCH, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: BATCH_SIZE, failure_persistence: None, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let edits = proptest::collection::vec(any::<edit::Edit>(), 0..6);
     let inputs = (0..seeds.len(), edits).prop_map(|(first, edits)| {
-        edits.iter().fold(seeds[first].clone(), |input, edit| edit::apply(input, seeds, *edit))
+        edits.iter().fold(seeds[first].clone(), |input, edit| edit::apply_edit(input, seeds, *edit))
     });
     let ran = TestRunner::new_with_rng(config, rng).run(&inputs, |input| {
         let took = check(&input);
-        if took < SLOWEST {
+        if took < MAX_INPUT_TIME {
             return Ok(());
         }
         Err(TestCaseError::fail(format!("took {took:?}")))

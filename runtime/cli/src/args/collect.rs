@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use proctor_collection::Attacks;
+use proctor_collection::AttackSelection;
 
-use super::Kind;
+use super::SandboxArg;
 
-fn parse_attacks(text: &str) -> Result<Attacks, String> {
+fn parse_attacks(text: &str) -> Result<AttackSelection, String> {
     match text {
-        "all" => Ok(Attacks::All),
+        "all" => Ok(AttackSelection::All),
         _ => text
             .parse()
-            .map(Attacks::Sample)
+            .map(AttackSelection::Sample)
             .map_err(|_| "expected a number of tasks, or `all`".to_owned()),
     }
 }
@@ -34,8 +34,8 @@ pub struct CollectArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Sandbox back end.
-    #[arg(long, value_enum, default_value_t = Kind::Native)]
-    pub sandbox: Kind,
+    #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
+    pub sandbox: SandboxArg,
     /// Number of test files to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
@@ -50,7 +50,7 @@ pub struct CollectArgs {
     /// Number of tasks per level to run the grading attacks on, or `all`. Each task takes about as
     /// long as 30 gradings.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attacks)]
-    pub attack: Attacks,
+    pub attack: AttackSelection,
     /// Random seed for test order, amount of code removed and file sampling.
     #[arg(long, default_value = "0")]
     pub seed: String,
@@ -99,8 +99,8 @@ pub struct CollectPullsArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
     pub limit: Option<u32>,
     /// Sandbox back end.
-    #[arg(long, value_enum, default_value_t = Kind::Native)]
-    pub sandbox: Kind,
+    #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
+    pub sandbox: SandboxArg,
     /// Number of candidates to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Kind;
+use super::SandboxArg;
 
 /// Output formats of `export`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +61,6 @@ pub struct ImportArgs {
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// The back end for grading.
-    #[arg(long, value_enum, default_value_t = Kind::Native, requires = "tasks")]
-    pub sandbox: Kind,
+    #[arg(long, value_enum, default_value_t = SandboxArg::Native, requires = "tasks")]
+    pub sandbox: SandboxArg,
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use proctor_types::{FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, SandboxSpec};
+use proctor_types::{FlakePolicy, MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB, SandboxSpec};
 
-use super::Kind;
+use super::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {
@@ -33,8 +33,8 @@ pub struct GradeArgs {
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Sandbox back end.
-    #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "run")]
-    pub sandbox: Kind,
+    #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "run")]
+    pub sandbox: SandboxArg,
     /// Maximum number of parallel gradings. Default: as many as CPU and memory allow.
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
@@ -48,20 +48,20 @@ pub struct GradeArgs {
     #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = parse_cpus)]
     pub sandbox_cpus: Option<f64>,
     /// Memory limit of each grading sandbox, in MiB.
-    #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(LEAST_MEMORY_MB..=MOST_MB))]
+    #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(MIN_MEMORY_MB..=MAX_SIZE_MB))]
     pub sandbox_memory_mb: Option<u64>,
     /// Maximum number of processes and threads in each grading sandbox.
     #[arg(long, value_name = "N", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(2..=4_194_304))]
     pub sandbox_processes: Option<u64>,
     /// Maximum amount of data that each grading sandbox may write to disk, in MiB.
-    #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MOST_MB))]
+    #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE_MB))]
     pub sandbox_disk_mb: Option<u64>,
     /// A certificate from `proctor tasks validate` that lists flaky tests.
     #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
     pub certificate: Option<PathBuf>,
     /// How to treat tests that the certificate marks as unreliable.
-    #[arg(long, value_enum, default_value_t = Flaky::Quarantine, requires = "certificate")]
-    pub flaky: Flaky,
+    #[arg(long, value_enum, default_value_t = FlakyArg::Quarantine, requires = "certificate")]
+    pub flaky: FlakyArg,
     /// Also run every test of the repository that passes with gold (verdict `wide`). This does not change `resolved`.
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub wide: bool,
@@ -73,8 +73,8 @@ fn parse_positive(text: &str) -> Result<f64, String> {
 }
 
 fn parse_cpus(text: &str) -> Result<f64, String> {
-    let found = text.parse().ok().filter(|number: &f64| (LEAST_CPUS..=MOST_CPUS).contains(number));
-    found.ok_or_else(|| format!("expected a number from {LEAST_CPUS} to {MOST_CPUS}"))
+    let found = text.parse().ok().filter(|number: &f64| (MIN_CPUS..=MAX_CPUS).contains(number));
+    found.ok_or_else(|| format!("expected a number from {MIN_CPUS} to {MAX_CPUS}"))
 }
 
 impl GradeArgs {
@@ -94,7 +94,7 @@ impl GradeArgs {
 
 /// How grading treats unreliable tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Flaky {
+pub enum FlakyArg {
     /// Run and show them, but ignore their results.
     Quarantine,
     /// If only unreliable tests failed, grade the trial twice more. The majority counts.
@@ -103,12 +103,12 @@ pub enum Flaky {
     Count,
 }
 
-impl From<Flaky> for FlakePolicy {
-    fn from(flaky: Flaky) -> Self {
+impl From<FlakyArg> for FlakePolicy {
+    fn from(flaky: FlakyArg) -> Self {
         match flaky {
-            Flaky::Quarantine => Self::Quarantine,
-            Flaky::Vote => Self::Vote,
-            Flaky::Count => Self::Count,
+            FlakyArg::Quarantine => Self::Quarantine,
+            FlakyArg::Vote => Self::Vote,
+            FlakyArg::Count => Self::Count,
         }
     }
 }

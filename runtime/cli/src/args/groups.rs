@@ -17,21 +17,21 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// The parts of the help before and after the groups.
-const HEAD: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
-const TAIL: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
+const HELP_HEADER: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
+const HELP_FOOTER: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
 
 /// Returns the command line, whose help lists the commands by group.
-pub fn command() -> Command {
+pub fn cli_command() -> Command {
     let command = Cli::command();
-    let template = template(&command);
+    let template = help_template(&command);
     command.help_template(template)
 }
 
-fn template(command: &Command) -> String {
+fn help_template(command: &Command) -> String {
     let styles = command.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let width = command.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or(0);
-    let mut out = HEAD.to_owned();
+    let mut out = HELP_HEADER.to_owned();
     for (group, names) in GROUPS {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "\n{}{group}:{}", header.render(), header.render_reset());
@@ -44,7 +44,7 @@ fn template(command: &Command) -> String {
             let _ = writeln!(out, "  {on}{name:<width$}{off}  {first}");
         }
     }
-    out + TAIL
+    out + HELP_FOOTER
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
 
     use clap::CommandFactory as _;
 
-    use super::{GROUPS, command};
+    use super::{GROUPS, cli_command};
     use crate::args::Cli;
 
     #[test]
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn help_lists_each_command_below_its_group() {
-        let help = command().render_help().to_string();
+        let help = cli_command().render_help().to_string();
         let mut rest = help.as_str();
         for (group, names) in GROUPS {
             rest = rest.split_once(&format!("\n{group}:\n")).expect(group).1;
@@ -83,7 +83,7 @@ mod tests {
         // The template would parse a brace as a tag.
         assert!(!help.contains(['{', '}']), "{help}");
         // The help of a single command is unchanged.
-        let run = command().find_subcommand_mut("run").unwrap().render_help().to_string();
+        let run = cli_command().find_subcommand_mut("run").unwrap().render_help().to_string();
         assert!(run.contains("--dry-run") && !run.contains(GROUPS[0].0), "{run}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Kind;
+use super::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -21,6 +21,6 @@ pub struct InitArgs {
     #[arg(long, value_name = "NAME")]
     pub scaffold: Vec<String>,
     /// Sandbox back end.
-    #[arg(long, value_enum, default_value_t = Kind::Native)]
-    pub sandbox: Kind,
+    #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
+    pub sandbox: SandboxArg,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Format, MaskArgs};
+use super::{MaskArgs, OutputFormat};
 
 #[derive(Debug, Args)]
 pub struct LabelArgs {
@@ -72,8 +72,8 @@ pub struct CompareArgs {
     #[arg(required = true)]
     pub runs: Vec<PathBuf>,
     /// Output format.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub format: OutputFormat,
     /// Show what differs between the arms: factors, limits hit, faults, task revisions, environments.
     #[arg(long)]
     pub why: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Kind;
+use super::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -77,8 +77,8 @@ pub struct ShellArgs {
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// Sandbox back end for a task. A trial opens on the back end of its arm.
-    #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "trial")]
-    pub sandbox: Kind,
+    #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "trial")]
+    pub sandbox: SandboxArg,
     /// A trial of the run, as listed by `proctor show RUN`.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT")]
     pub trial: Option<String>,
@@ -92,7 +92,7 @@ pub struct ShellArgs {
 
 /// Which trials to re-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Select {
+pub enum RerunSelection {
     /// Trials that ended in an infrastructure fault or have a damaged record.
     Faulted,
     /// Trials that have not ended or have not been graded. They continue from their records.
@@ -101,7 +101,7 @@ pub enum Select {
     All,
 }
 
-impl Select {
+impl RerunSelection {
     pub fn name(self) -> &'static str {
         match self {
             Self::Faulted => "faulted",

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Kind;
+use super::SandboxArg;
 
 #[derive(Debug, Subcommand)]
 pub enum TasksAction {
     /// List the tasks, one per line.
-    List(Dataset),
+    List(DatasetArgs),
     /// Show one task.
     #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...\n       \
                                 proctor tasks show --tasks <DATASET>... <ID>")]
@@ -23,15 +23,15 @@ pub enum TasksAction {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        dataset: Dataset,
+        dataset: DatasetArgs,
     },
     /// Run gold and noop on every task: gold must resolve it, noop must not. With --attack, also try attacks.
     Validate {
         #[command(flatten)]
-        dataset: Dataset,
+        dataset: DatasetArgs,
         /// Also grade the built-in attacks and the tasks' own `cheats`. None of them may resolve a task. `--attack=A,B`
         /// grades only these attacks.
-        #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = WHOLE_PACK)]
+        #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = ALL_ATTACKS)]
         attack: Option<String>,
         /// Validate a sample of N tasks, drawn with a fixed seed.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -40,8 +40,8 @@ pub enum TasksAction {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
         /// Sandbox back end.
-        #[arg(long, value_enum, default_value_t = Kind::Native)]
-        sandbox: Kind,
+        #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
+        sandbox: SandboxArg,
         /// Number of parallel trials.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         jobs: u32,
@@ -61,10 +61,10 @@ pub enum TasksAction {
     /// copies the tests can resolve it.
     Impossible {
         #[command(flatten)]
-        dataset: Dataset,
+        dataset: DatasetArgs,
         /// Sandbox back end.
-        #[arg(long, value_enum, default_value_t = Kind::Native)]
-        sandbox: Kind,
+        #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
+        sandbox: SandboxArg,
         /// The file for the variants, one JSON object per line.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
@@ -76,7 +76,7 @@ pub enum TasksAction {
     /// downloaded.
     Stats {
         #[command(flatten)]
-        dataset: Dataset,
+        dataset: DatasetArgs,
         /// Output format.
         #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
         format: StatsFormat,
@@ -85,7 +85,7 @@ pub enum TasksAction {
     /// the network or the date, and problems from a certificate. No tests are run.
     Quality {
         #[command(flatten)]
-        dataset: Dataset,
+        dataset: DatasetArgs,
         /// A certificate from `proctor tasks validate`, with its results for gold, noop, unreliable tests and attacks.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
@@ -108,10 +108,10 @@ pub enum StatsFormat {
 }
 
 /// The value of `--attack` if no names are given.
-pub const WHOLE_PACK: &str = "all";
+pub const ALL_ATTACKS: &str = "all";
 
 #[derive(Debug, Args)]
-pub struct Dataset {
+pub struct DatasetArgs {
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, required = true, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,

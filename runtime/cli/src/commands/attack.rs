@@ -9,9 +9,9 @@ use proctor_types::{AttackCertificate, SandboxKind, Selection};
 use proctor_validation::AttackRun;
 
 use crate::{
-    args::WHOLE_PACK,
-    assemble::{self, Flakes, Grading},
-    commands::carry_out::{PlanEnd, execute_plan},
+    args::ALL_ATTACKS,
+    assemble::{self, FlakyTests, RegradePolicy},
+    commands::execute::{PlanOutcome, execute_plan},
     config::ConfigFile,
     error::{CommandError, UserError},
     open_files,
@@ -37,7 +37,7 @@ pub struct AttackTargets<'a> {
 /// Returns the attacks of the pack that the user named, in pack order.
 pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
-    if named == WHOLE_PACK {
+    if named == ALL_ATTACKS {
         return Ok(pack.iter().collect());
     }
     let names: Vec<&str> = named.split(',').map(str::trim).collect();
@@ -53,11 +53,11 @@ pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError>
 /// Runs the pack. Returns `None` if interrupted.
 pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
     let attacks = AttackRun::new(&on.pack, on.validated, on.tasks, &on.config.sandbox)?;
-    open_files::check(on.jobs, attacks.patches(), attacks.arms().iter())?;
+    open_files::check(on.jobs, attacks.patch_count(), attacks.arms().iter())?;
     let out = on.validated.join(FOLDER);
     let config = ConfigFile { arms: Vec::new(), attempts: 1, ..on.config.clone() };
     let arms = attacks.arms().to_vec();
-    let (run, _) = assemble::start(&out, &config, arms.clone(), on.tasks, on.sample.clone())?;
+    let (run, _) = assemble::create_run(&out, &config, arms.clone(), on.tasks, on.sample.clone())?;
     let plan = Plan {
         tasks: on.tasks.to_vec(),
         arms: arms.into_iter().map(Arc::new).collect(),
@@ -73,12 +73,12 @@ pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, 
         backends: on.backends.clone(),
         scaffolds: &catalog,
         cache: on.cache,
-        grading: Grading::Anew,
-        flakes: Flakes::default(),
-        say: &assemble::say,
+        grading: RegradePolicy::Anew,
+        flakes: FlakyTests::default(),
+        say: &assemble::print_message,
         hear: &assemble::print_preflight,
     };
-    if !matches!(execute_plan(execution, true).await?, PlanEnd::Done { .. }) {
+    if !matches!(execute_plan(execution, true).await?, PlanOutcome::Done { .. }) {
         return Ok(None);
     }
     Ok(Some(attacks.results(&out, on.sample)?))

@@ -7,13 +7,13 @@ use std::{
 };
 
 use proctor_cluster::Member;
-use proctor_engines::{Submission, Submissions, engine};
+use proctor_engines::{Submission, Submissions, find_engine};
 use proctor_record::{RunDir, now};
 use tokio::time::sleep;
 
 use crate::{
     error::{CommandError, UserError},
-    workers::{live, submit_again, user_error},
+    workers::{live_workers, submit_command, user_error},
 };
 
 /// Time for workers to end after the request. A worker closes its sandboxes within 15 s; after
@@ -25,37 +25,37 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
-    RunDir::view(run).map_err(CommandError::of_run)?;
-    let mut submissions = Submissions::of(run).map_err(user_error)?;
+    RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
+    let mut submissions = Submissions::read(run).map_err(user_error)?;
     if submissions.all.is_empty() {
         let what = format!("{}: no workers were submitted for this run", run.display());
         let hint = "press Ctrl-C where the run was started, or send SIGTERM to its process";
         return Err(UserError::new(what).hint(hint).into());
     }
     let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
-    for one in submissions.open().cloned().collect::<Vec<_>>() {
-        tokio::task::spawn_blocking(move || ask_to_end(&one)).await?.map_err(user_error)?;
+    for one in submissions.active().cloned().collect::<Vec<_>>() {
+        tokio::task::spawn_blocking(move || request_stop(&one)).await?.map_err(user_error)?;
     }
-    until_ended(run, &jobs, END_TIMEOUT).await?;
+    wait_until_ended(run, &jobs, END_TIMEOUT).await?;
     for one in submissions.all.iter_mut().filter(|one| one.cancelled.is_none()) {
         let cancelled = one.clone();
-        tokio::task::spawn_blocking(move || end(&cancelled)).await?.map_err(user_error)?;
+        tokio::task::spawn_blocking(move || cancel_jobs(&cancelled)).await?.map_err(user_error)?;
         one.cancelled = Some(now());
         tell!("cancelled {} job {}", one.engine, one.job);
     }
     submissions.write().map_err(user_error)?;
-    for one in until_ended(run, &jobs, KILL_TIMEOUT).await? {
+    for one in wait_until_ended(run, &jobs, KILL_TIMEOUT).await? {
         let job = one.job.as_deref().unwrap_or("started by hand");
         tell!("note: a worker on {} (process {}, {job}) is still running", one.host, one.pid());
     }
-    let again = submissions.all.last().map(|last| submit_again(run, &last.engine));
+    let again = submissions.all.last().map(|last| submit_command(run, &last.engine));
     let again = again.unwrap_or_default();
     tell!("`{again}` or `proctor resume {} --here` continues the run", run.display());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are left.
-async fn until_ended(
+async fn wait_until_ended(
     run: &Path,
     jobs: &[String],
     most: Duration,
@@ -64,18 +64,18 @@ async fn until_ended(
         one.job.as_ref().is_some_and(|job| jobs.iter().any(|id| job.starts_with(id)))
     };
     let began = Instant::now();
-    let mut left = live(run)?;
+    let mut left = live_workers(run)?;
     while left.iter().any(is_submitted) && began.elapsed() < most {
         sleep(POLL_INTERVAL).await;
-        left = live(run)?;
+        left = live_workers(run)?;
     }
     Ok(left)
 }
 
-fn ask_to_end(submission: &Submission) -> Result<(), proctor_engines::EngineError> {
-    engine(&submission.engine)?.ask_to_end(submission)
+fn request_stop(submission: &Submission) -> Result<(), proctor_engines::EngineError> {
+    find_engine(&submission.engine)?.request_stop(submission)
 }
 
-fn end(submission: &Submission) -> Result<(), proctor_engines::EngineError> {
-    engine(&submission.engine)?.cancel(submission)
+fn cancel_jobs(submission: &Submission) -> Result<(), proctor_engines::EngineError> {
+    find_engine(&submission.engine)?.cancel(submission)
 }

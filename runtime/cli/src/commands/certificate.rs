@@ -6,7 +6,7 @@ use proctor_types::{Certificate, Integrity};
 
 use crate::error::{CommandError, UserError};
 
-pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError> {
+pub fn write_certificate(path: &Path, certificate: &Certificate) -> Result<(), CommandError> {
     let text = serde_json::to_string_pretty(certificate)?;
     std::fs::write(path, text + "\n")
         .map_err(|error| UserError::new(format!("cannot write {}: {error}", path.display())))?;
@@ -15,7 +15,7 @@ pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError>
 }
 
 /// Prints the contents of a certificate.
-pub fn tell(certificate: &Certificate) {
+pub fn print_certificate(certificate: &Certificate) {
     for task in &certificate.tasks {
         for (id, seen) in &task.flaky {
             let seen: Vec<String> =

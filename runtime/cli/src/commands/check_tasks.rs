@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use proctor_plan::{Read, World, run_tasks};
+use proctor_plan::{PlanContext, ReadConfig, run_tasks};
 use proctor_run::PlannedTask;
 use proctor_types::{Arm, plural};
 
 use crate::{
     assemble, checks,
-    commands::curve_check::{run_for_real, sample},
+    commands::curve_check::{run_separately, sample_tasks},
     config,
     error::{CommandError, UserError},
 };
@@ -24,13 +24,13 @@ pub async fn check_tasks(
     arms: &[Arm],
     tasks: &[PlannedTask],
     count: u64,
-    world: World<'_>,
+    world: PlanContext<'_>,
 ) -> Result<bool, CommandError> {
     let Some(first) = arms.first() else { return Ok(true) };
     let with_gold = tasks.iter().filter(|one| checks::has_gold(&one.task));
     let with_gold: Vec<PlannedTask> = with_gold.cloned().collect();
     let with_gold = run_tasks(&with_gold);
-    let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
+    let chosen = sample_tasks(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
         tell!("checked no tasks: none has a gold solution");
         return Ok(true);
@@ -42,11 +42,11 @@ pub async fn check_tasks(
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
     let file = config::plain_config(names, &first.sandbox, arms.to_vec());
-    let resolved = Read::of_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
+    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
     let ready = resolved.with_tasks(world, planned).await?;
     let out = folder.path().join("run");
-    let planned = ready.start(&out, proctor_embedded_agent::agent_digest())?;
-    let Some((results, _)) = run_for_real(planned, false).await? else {
+    let planned = ready.create_run(&out, proctor_embedded_agent::agent_digest())?;
+    let Some((results, _)) = run_separately(planned, false).await? else {
         return Ok(false);
     };
     let mut wrong = Vec::new();

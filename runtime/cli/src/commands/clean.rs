@@ -12,10 +12,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use proctor_sandbox_api::{Backend, Kept};
+use proctor_sandbox_api::{Backend, CacheEntry};
 use proctor_types::{SandboxKind, plural};
 
-use crate::{assemble, error::CommandError, home, print::result};
+use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
 /// Whether Proctor creates names of this form.
 type NameCheck = fn(&str) -> bool;
@@ -26,11 +26,11 @@ const CACHES: &[(&str, &str, NameCheck)] = &[
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
     }),
     ("sources/trees", "source", |name| is_hex(name, 64)),
-    ("leak-checks/native", "leak check", is_result),
-    ("leak-checks/docker", "leak check", is_result),
+    ("leak-checks/native", "leak check", is_result_name),
+    ("leak-checks/docker", "leak check", is_result_name),
     ("native/absent", "white-outs", |name| is_hex(name, 32)),
     ("docker", "white-outs", |name| is_hex(name, 32)),
-    ("frozen", "frozen tests", is_result),
+    ("frozen", "frozen tests", is_result_name),
     ("verdicts", "verdict", |name| is_hex(name, 64)),
     ("bundles/built", "bundle", |name| {
         let name = name.strip_suffix(".building").unwrap_or(name);
@@ -52,30 +52,30 @@ const CACHES: &[(&str, &str, NameCheck)] = &[
 const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
-    let cache = home::cache()?;
-    let mut sum = Sum { dry_run, older_than, items: 0, bytes: 0 };
+    let cache = cache_dir::default_cache_dir()?;
+    let mut sum = Cleaner { dry_run, older_than, items: 0, bytes: 0 };
     if cache.is_dir() {
         // Hold the lock until the end, so that a run that starts now waits.
-        match home::alone(&cache)? {
+        match cache_dir::try_lock_exclusive(&cache)? {
             None => tell!("kept: {}: a live run uses it", cache.display()),
             Some(_alone) => {
                 if cache.join("native").is_dir() {
                     let native = assemble::connect(SandboxKind::Native, &cache).await?;
-                    sum.of_backend(&native).await?;
+                    sum.clean_backend(&native).await?;
                 }
-                sum.of_files(&cache)?;
+                sum.clean_files(&cache)?;
             }
         }
     }
     match assemble::connect(SandboxKind::Docker, &cache).await {
         Err(_) => tell!("note: cannot connect to Docker, so its images were not checked"),
-        Ok(docker) => match docker.in_use().await? {
+        Ok(docker) => match docker.other_cache_user().await? {
             Some(who) => tell!("kept: docker images: a live run uses them ({who})"),
-            None => sum.of_backend(&docker).await?,
+            None => sum.clean_backend(&docker).await?,
         },
     }
-    let (items, size) = (plural(sum.items, "item"), human(sum.bytes));
-    result(&match (dry_run, sum.items) {
+    let (items, size) = (plural(sum.items, "item"), format_size(sum.bytes));
+    print_result(&match (dry_run, sum.items) {
         (_, 0) => "nothing to remove\n".to_owned(),
         (true, _) => format!("would remove {items}, {size}\n"),
         (false, _) => format!("removed {items}, {size}\n"),
@@ -84,32 +84,32 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
 }
 
 /// Totals of what was removed, or would be.
-struct Sum {
+struct Cleaner {
     dry_run: bool,
     older_than: Option<Duration>,
     items: u64,
     bytes: u64,
 }
 
-impl Sum {
+impl Cleaner {
     fn is_old_enough(&self, made: Option<SystemTime>) -> bool {
         let Some(least) = self.older_than else { return true };
         // An entry without a date may be new.
         made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
     }
 
-    async fn of_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
+    async fn clean_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
         if !self.dry_run {
             for removed in backend.sweep().await? {
                 tell!("removed leftovers of a dead run: {removed}");
             }
         }
-        for kept in backend.kept().await? {
+        for kept in backend.cache_entries().await? {
             if !self.is_old_enough(kept.made) {
                 continue;
             }
             if self.dry_run || backend.discard(&kept).await? {
-                self.tell(&kept)?;
+                self.report_removed(&kept)?;
             } else {
                 tell!("kept: {}: still in use", kept.what);
             }
@@ -117,18 +117,18 @@ impl Sum {
         Ok(())
     }
 
-    fn of_files(&mut self, cache: &Path) -> Result<(), CommandError> {
+    fn clean_files(&mut self, cache: &Path) -> Result<(), CommandError> {
         let mut folders: Vec<(String, &str, NameCheck)> = CACHES
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
         // Hub datasets, by name and commit.
-        for (name, _) in entries(&cache.join("hub"))? {
+        for (name, _) in list_entries(&cache.join("hub"))? {
             folders.push((format!("hub/{name}"), "dataset", |name| is_hex(name, 40)));
         }
         for (folder, kind, is_made) in folders {
             let (mut small, mut bytes) = (0_u64, 0);
-            for (name, path) in entries(&cache.join(&folder))? {
+            for (name, path) in list_entries(&cache.join(&folder))? {
                 // A run is never treated as a cache, whatever its name.
                 if !is_made(&name) || path.join("run.json").exists() {
                     continue;
@@ -137,7 +137,7 @@ impl Sum {
                 if !self.is_old_enough(made) {
                     continue;
                 }
-                let size = size(&path);
+                let size = disk_usage(&path);
                 if !self.dry_run {
                     remove(&path)?;
                 }
@@ -147,19 +147,19 @@ impl Sum {
                     continue;
                 }
                 let (what, handle) = (format!("{kind} {name:.40}"), String::new());
-                self.tell(&Kept { what, bytes: size, made, handle })?;
+                self.report_removed(&CacheEntry { what, bytes: size, made, handle })?;
             }
             if small > 0 {
                 self.items += small - 1;
                 let (what, handle) =
                     (format!("{folder}: {}", plural(small, "item")), String::new());
-                self.tell(&Kept { what, bytes, made: None, handle })?;
+                self.report_removed(&CacheEntry { what, bytes, made: None, handle })?;
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, kept: &Kept) -> io::Result<()> {
+    fn report_removed(&mut self, kept: &CacheEntry) -> io::Result<()> {
         self.items += 1;
         self.bytes += kept.bytes;
         let age = kept.made.and_then(|made| made.elapsed().ok());
@@ -171,12 +171,12 @@ impl Sum {
                 _ => format!("{} old", plural(hours / 24, "day")),
             }
         });
-        let line = format!("{:>10}  {:<18}  {}", human(kept.bytes), age, kept.what);
-        result(&format!("{}\n", line.trim_end()))
+        let line = format!("{:>10}  {:<18}  {}", format_size(kept.bytes), age, kept.what);
+        print_result(&format!("{}\n", line.trim_end()))
     }
 }
 
-fn is_result(name: &str) -> bool {
+fn is_result_name(name: &str) -> bool {
     name.strip_suffix(".json").is_some_and(|digest| is_hex(digest, 64))
 }
 
@@ -185,7 +185,7 @@ fn is_hex(text: &str, length: usize) -> bool {
 }
 
 /// Lists the names with their paths; empty if the directory does not exist.
-fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+fn list_entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,
@@ -201,12 +201,12 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 
 /// Returns the total size of all files below a path in bytes. Symlinks are not followed, and
 /// unreadable entries count as zero.
-fn size(path: &Path) -> u64 {
+fn disk_usage(path: &Path) -> u64 {
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
     if !found.is_dir() {
         return found.len();
     }
-    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_usage(&entry.path())).sum()
 }
 
 /// Removes a file, a symlink or a directory, even if it contains directories that their owner
@@ -238,7 +238,7 @@ fn unlock(folder: &Path) -> io::Result<()> {
 }
 
 /// Formats a size: `950 B`, `12.3 MiB`.
-fn human(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -256,10 +256,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn human_formats_sizes_with_units() {
-        assert_eq!(human(950), "950 B");
-        assert_eq!(human(1 << 20), "1.0 MiB");
-        assert_eq!(human(3 << 40), "3.0 TiB");
+    fn format_size_uses_binary_units() {
+        assert_eq!(format_size(950), "950 B");
+        assert_eq!(format_size(1 << 20), "1.0 MiB");
+        assert_eq!(format_size(3 << 40), "3.0 TiB");
     }
 
     #[test]
@@ -290,16 +290,16 @@ mod tests {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(outside.path(), &link).unwrap();
 
-        let mut sum = Sum { dry_run: true, older_than: None, items: 0, bytes: 0 };
-        sum.of_files(cache).unwrap();
+        let mut sum = Cleaner { dry_run: true, older_than: None, items: 0, bytes: 0 };
+        sum.clean_files(cache).unwrap();
         assert_eq!(sum.items, 5);
         assert!(own.exists());
-        sum = Sum { older_than: Some(Duration::from_secs(3_600)), ..sum };
+        sum = Cleaner { older_than: Some(Duration::from_secs(3_600)), ..sum };
         sum.items = 0;
-        sum.of_files(cache).unwrap();
+        sum.clean_files(cache).unwrap();
         assert_eq!(sum.items, 0, "no entry is that old");
-        sum = Sum { dry_run: false, older_than: None, items: 0, bytes: 0 };
-        sum.of_files(cache).unwrap();
+        sum = Cleaner { dry_run: false, older_than: None, items: 0, bytes: 0 };
+        sum.clean_files(cache).unwrap();
         assert!(bundles.iter().all(|file| !file.exists()));
         assert!(!own.exists() && fs::symlink_metadata(&link).is_err());
         assert!(outside.path().join("kept").exists(), "symlinks are not followed");

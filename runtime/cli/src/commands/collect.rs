@@ -7,20 +7,19 @@ use std::{
 };
 
 use proctor_collection::{
-    Answers, Attacks, CloneCollection, CollectError, CollectionContext, Extent, FailedClone, Model,
-    Origin, Pulls, Renewed, join_clones, renew,
+    AttackSelection, CachedModel, CloneCollection, CollectError, CollectionContext, CollectionGoal,
+    FailedClone, Model, Origin, PullSearch, RenewalResult, join_clones, renew,
 };
-use proctor_config::model_of;
+use proctor_config::find_model;
 use proctor_setup::Sources;
 use proctor_types::plural;
 
 use crate::{
     args::{CollectArgs, CollectPullsArgs},
-    asked::CommandModel,
-    assemble,
+    assemble, cache_dir,
+    command_model::CommandModel,
     error::{CommandError, UserError},
-    home,
-    print::result,
+    print::print_result,
     tasks,
 };
 
@@ -28,7 +27,7 @@ use crate::{
 const NO_TASK: u8 = 3;
 
 pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
-    let cache = home::cache()?;
+    let cache = cache_dir::default_cache_dir()?;
     let named = args.origin.unwrap_or_default();
     let origin = match args.renew {
         Some(_) => None,
@@ -38,13 +37,15 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     };
     let old = match &args.renew {
         Some(dataset) => {
-            tasks::read(std::slice::from_ref(dataset), &cache, &assemble::say).await?.tasks
+            tasks::read(std::slice::from_ref(dataset), &cache, &assemble::print_message)
+                .await?
+                .tasks
         }
         None => Vec::new(),
     };
-    let backend = assemble::backend(args.sandbox.into(), &cache).await?;
+    let backend = assemble::start_backend(args.sandbox.into(), &cache).await?;
     let sources = Sources::new(cache.join("sources"));
-    let name = if origin.is_some() { folder_of(&named) } else { "renewed".to_owned() };
+    let name = if origin.is_some() { directory_name(&named) } else { "renewed".to_owned() };
     let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name));
     reject_file(&out)?;
     if args.dry_run {
@@ -63,27 +64,27 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         model: model.as_ref().map(|model| model as &dyn Model),
         tell: &|what| tell!("{what}"),
     };
-    let bill = || model.iter().for_each(|model| tell!("{}", model.bill()));
+    let bill = || model.iter().for_each(|model| tell!("{}", model.cost_summary()));
     let Some(origin) = origin else {
         let renewed = renew(&old, &out, &context).await;
         bill();
         let renewed = renewed.map_err(command_error)?;
-        result(&renewal_table(&renewed))?;
+        print_result(&renewal_table(&renewed))?;
         let gone = renewed.iter().filter(|task| task.renewed.is_none()).count();
         let stands = renewed.iter().any(|task| task.renewed.is_some());
-        return Ok(finish(&out, stands, gone, "renewed.jsonl"));
+        return Ok(print_outcome(&out, stands, gone, "renewed.jsonl"));
     };
     let report = proctor_collection::collect(&origin, &named, &out, &context).await;
     bill();
     let report = report.map_err(command_error)?;
-    result(&report.summary())?;
+    print_result(&report.summary())?;
     let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
     let left_out = report.rejects.len() + report.level_2.rejects.len();
-    Ok(finish(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
+    Ok(print_outcome(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
 }
 
 /// Formats the result for each task as a Markdown table.
-fn renewal_table(renewed: &[Renewed]) -> String {
+fn renewal_table(renewed: &[RenewalResult]) -> String {
     let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
     for task in renewed {
         let now = task.renewed.as_deref().or(task.why.as_deref()).unwrap_or_default();
@@ -95,7 +96,7 @@ fn renewal_table(renewed: &[Renewed]) -> String {
 }
 
 /// Prints the last message of a collection and returns its exit status.
-fn finish(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
+fn print_outcome(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
     if left_out > 0 {
         let reasons = out.join(reasons);
@@ -118,14 +119,14 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         args.out.unwrap_or_else(|| PathBuf::from("collections").join(dataset_name(&searches)));
     reject_file(&out)?;
     let tell = |what: &str| tell!("{what}");
-    let cache = home::cache()?;
+    let cache = cache_dir::default_cache_dir()?;
     let model = open_model(args.llm.as_deref(), args.config.as_deref(), &out)?;
-    let answers = model.as_ref().map(|model| Answers::new(model, &cache)).transpose()?;
+    let answers = model.as_ref().map(|model| CachedModel::new(model, &cache)).transpose()?;
     let answers = answers.as_ref();
     let collected = if args.dry_run {
-        collect_clones(&searches, &out, Extent::Candidates, answers, &tell).await
+        collect_clones(&searches, &out, CollectionGoal::Candidates, answers, &tell).await
     } else {
-        let backend = assemble::backend(args.sandbox.into(), &cache).await?;
+        let backend = assemble::start_backend(args.sandbox.into(), &cache).await?;
         let sources = Sources::new(cache.join("sources"));
         let context = CollectionContext {
             backend: backend.as_ref(),
@@ -135,22 +136,22 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             // Pull requests are collected without random choices.
             seed: String::new(),
             dry_run: false,
-            attacks: Attacks::Sample(0),
+            attacks: AttackSelection::Sample(0),
             only: None,
             model: None,
             tell: &tell,
         };
-        let extent = Extent::Tasks(&context, args.limit.map(|limit| limit as usize));
+        let extent = CollectionGoal::Tasks(&context, args.limit.map(|limit| limit as usize));
         collect_clones(&searches, &out, extent, answers, &tell).await
     };
-    model.iter().for_each(|model| tell!("{}", model.bill()));
+    model.iter().for_each(|model| tell!("{}", model.cost_summary()));
     let (summary, tasks, rejects) = collected.map_err(command_error)?;
-    result(&summary)?;
-    Ok(finish(&out, tasks > 0, rejects, "rejects.jsonl"))
+    print_result(&summary)?;
+    Ok(print_outcome(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
 /// Builds the searches, one per clone.
-fn build_searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
+fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
@@ -165,7 +166,7 @@ fn build_searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
         let what = format!("{} is not a folder", clone.display());
         return Err(UserError::new(what).hint("pass the folder of a git clone"));
     }
-    let search = |(index, clone): (usize, &PathBuf)| Pulls {
+    let search = |(index, clone): (usize, &PathBuf)| PullSearch {
         clone: clone.clone(),
         repo: args.repo.get(index).cloned(),
         since: args.since.clone(),
@@ -176,11 +177,11 @@ fn build_searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
 }
 
 /// Returns the directory's name: that of the only clone, or a generic one for several.
-fn dataset_name(searches: &[Pulls]) -> String {
+fn dataset_name(searches: &[PullSearch]) -> String {
     match searches {
         [only] => {
             let name = fs::canonicalize(&only.clone).unwrap_or_else(|_| only.clone.clone());
-            folder_of(&name.to_string_lossy())
+            directory_name(&name.to_string_lossy())
         }
         _ => "pulls".to_owned(),
     }
@@ -190,10 +191,10 @@ fn dataset_name(searches: &[Pulls]) -> String {
 /// requests that did not become a task. A single clone becomes the dataset itself. Several clones
 /// get a subdirectory each, and a failing clone does not stop the others.
 async fn collect_clones(
-    searches: &[Pulls],
+    searches: &[PullSearch],
     out: &Path,
-    extent: Extent<'_>,
-    answers: Option<&Answers<'_>>,
+    extent: CollectionGoal<'_>,
+    answers: Option<&CachedModel<'_>>,
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<(String, usize, usize), CollectError> {
     if let [search] = searches {
@@ -236,7 +237,7 @@ async fn collect_clones(
         return Err(CollectError::Nothing { what, hint });
     }
     let joined = join_clones(out, clones, failed)?;
-    Ok((joined.summary(), joined.tasks(), joined.rejects()))
+    Ok((joined.summary(), joined.task_count(), joined.reject_count()))
 }
 
 /// Opens the model named by `--llm`.
@@ -245,7 +246,7 @@ fn open_model(
     config: Option<&Path>,
     out: &Path,
 ) -> Result<Option<CommandModel>, CommandError> {
-    llm.map(|name| CommandModel::open(&model_of(name, config)?, out)).transpose()
+    llm.map(|name| CommandModel::open(&find_model(name, config)?, out)).transpose()
 }
 
 fn command_error(error: CollectError) -> CommandError {
@@ -284,7 +285,7 @@ fn is_day(text: &str) -> bool {
 }
 
 /// Derives a directory name from an origin.
-fn folder_of(origin: &str) -> String {
+fn directory_name(origin: &str) -> String {
     let last = origin.trim_end_matches('/').rsplit('/').next().unwrap_or(origin);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = last.replace("==", "-").chars().map(plain).collect();
@@ -313,11 +314,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folder_of_uses_the_last_part_of_the_origin() {
-        assert_eq!(folder_of("boltons==25.0.0"), "boltons-25.0.0");
-        assert_eq!(folder_of("git+https://h.test/o/n.git@abc"), "n.git-abc");
-        assert_eq!(folder_of("../some/dir/"), "dir");
-        assert_eq!(folder_of(".."), "project");
+    fn directory_name_is_the_last_part_of_the_origin() {
+        assert_eq!(directory_name("boltons==25.0.0"), "boltons-25.0.0");
+        assert_eq!(directory_name("git+https://h.test/o/n.git@abc"), "n.git-abc");
+        assert_eq!(directory_name("../some/dir/"), "dir");
+        assert_eq!(directory_name(".."), "project");
     }
 
     #[test]

@@ -7,16 +7,16 @@ use std::{
 
 use proctor_record::RunDir;
 use proctor_report::{
-    Comparison, Gate, GateError, GateResult, Texts, TrialResult, compare_with,
-    comparison_text_with, results_of,
+    Comparison, Gate, GateError, GateResult, LongTextStyle, TrialResult, compare_with,
+    comparison_text_with, read_results,
 };
 use proctor_types::{Arm, ArmId};
 
 use crate::{
-    args::{CompareArgs, Format},
+    args::{CompareArgs, OutputFormat},
     copies::reject_copies,
     error::{CommandError, INCOMPLETE, UserError},
-    print::{result, shown},
+    print::{print_result, print_visible},
 };
 
 /// Exit status: a gate failed.
@@ -29,8 +29,10 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let mut arms: Vec<Arm> = Vec::new();
     reject_copies(&args.runs)?;
     for run in &args.runs {
-        let read = results_of(run, false)?;
-        for arm in RunDir::view(run).map_err(CommandError::of_run)?.read_run()?.arms {
+        let read = read_results(run, false)?;
+        for arm in
+            RunDir::open_read_only(run).map_err(CommandError::from_record_error)?.read_run()?.arms
+        {
             if !arms.iter().any(|known| known.id == arm.id) {
                 arms.push(arm);
             }
@@ -47,20 +49,22 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     if arms.len() < 2 {
         tell!("note: nothing to compare with: the only arm is a control");
     }
-    tell_apart(&mut trials, &arms);
+    disambiguate_arm_names(&mut trials, &arms);
     // Report an unknown arm before computing anything.
-    let gates = gates(&args.gates, &trials)?;
-    let texts = if args.full { Texts::Full } else { Texts::Digests };
+    let gates = parse_gates(&args.gates, &trials)?;
+    let texts = if args.full { LongTextStyle::Full } else { LongTextStyle::Digests };
     let mut comparison = compare_with(&trials, args.why.then_some(&arms), texts);
-    comparison.gates = gates.iter().map(|gate| gate.decide(&comparison, &trials)).collect();
+    comparison.gates = gates.iter().map(|gate| gate.evaluate(&comparison, &trials)).collect();
     match args.format {
-        Format::Text => shown(&comparison_text_with(&comparison, texts))?,
-        Format::Json => result(&format!("{}\n", serde_json::to_string_pretty(&comparison)?))?,
+        OutputFormat::Text => print_visible(&comparison_text_with(&comparison, texts))?,
+        OutputFormat::Json => {
+            print_result(&format!("{}\n", serde_json::to_string_pretty(&comparison)?))?
+        }
     }
-    Ok(status(&comparison))
+    Ok(exit_status(&comparison))
 }
 
-fn gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, UserError> {
+fn parse_gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, UserError> {
     let names: BTreeSet<&str> = trials.iter().map(|trial| trial.arm_name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let read = |text: &String| {
@@ -71,7 +75,7 @@ fn gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, UserErro
 }
 
 /// Of several gates, the worst result counts: incomplete, failed, undecided.
-fn status(comparison: &Comparison) -> ExitCode {
+fn exit_status(comparison: &Comparison) -> ExitCode {
     let any = |result| comparison.gates.iter().any(|gate| gate.result == result);
     if any(GateResult::Incomplete) {
         ExitCode::from(INCOMPLETE)
@@ -85,7 +89,7 @@ fn status(comparison: &Comparison) -> ExitCode {
 }
 
 /// If arms of several runs have the same name, adds the id to the name.
-pub fn tell_apart(trials: &mut [TrialResult], arms: &[Arm]) {
+pub fn disambiguate_arm_names(trials: &mut [TrialResult], arms: &[Arm]) {
     let mut named: BTreeMap<&str, u32> = BTreeMap::new();
     for arm in arms {
         *named.entry(&arm.name).or_default() += 1;

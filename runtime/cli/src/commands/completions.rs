@@ -5,21 +5,23 @@ use std::{fs, path::Path, process::ExitCode};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::{args::Cli, commands::export::new_or_empty, error::CommandError, print::result};
+use crate::{
+    args::Cli, commands::export::check_new_or_empty, error::CommandError, print::print_result,
+};
 
 /// The program's name in completions.
 const NAME: &str = "proctor";
 
-pub fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
+pub fn print_completions(shell: Shell) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
-    result(&String::from_utf8_lossy(&script))?;
+    print_result(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes one page per command: `proctor.1`, `proctor-run.1`, ...
-pub fn man(out: &Path) -> Result<ExitCode, CommandError> {
-    new_or_empty(out)?;
+pub fn write_man_pages(out: &Path) -> Result<ExitCode, CommandError> {
+    check_new_or_empty(out)?;
     fs::create_dir_all(out)?;
     clap_mangen::generate_to(Cli::command(), out)?;
     Ok(ExitCode::SUCCESS)
@@ -41,11 +43,11 @@ mod tests {
         let mut out = HEAD.to_owned();
         let mut cli = Cli::command();
         cli.build();
-        add(&mut out, &cli, true);
+        add_section(&mut out, &cli, true);
         out
     }
 
-    fn add(out: &mut String, command: &Command, is_top: bool) {
+    fn add_section(out: &mut String, command: &Command, is_top: bool) {
         if is_top {
             out.push_str("\nGlobal options:\n\n");
         } else {
@@ -89,7 +91,7 @@ mod tests {
             .unwrap();
         }
         for below in command.get_subcommands().filter(|one| one.get_name() != "help") {
-            add(out, below, false);
+            add_section(out, below, false);
         }
     }
 
@@ -118,7 +120,7 @@ mod tests {
         );
         let bash = String::from_utf8(bash).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        super::man(folder.path()).unwrap();
+        super::write_man_pages(folder.path()).unwrap();
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             assert!(bash.contains(name), "{name}");

@@ -2,43 +2,43 @@
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
-use proctor_plan::Planned;
+use proctor_plan::PlannedRun;
 use proctor_record::RunDir;
 use proctor_report::{
-    CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
-    curve_html, curve_text, results_of,
+    CURVE_SCHEMA, Curve, CurveCheck, CurveCost, CurvePoint, FirstResolved, TrialResult, curve_csv,
+    curve_html, curve_text, read_results,
 };
 use proctor_run::{
     Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext,
     grade_prefix,
 };
 use proctor_types::{
-    Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
-    sha256_hex,
+    Arm, BudgetKind, Disclosure, Ending, RULES_VERSION, RunRecord, TrialId, Verdict,
+    canonical_json, plural, sha256_hex,
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     args::{CurveArgs, CurveFormat},
-    assemble::{self, Flakes, Grading},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
     commands::{
-        curve_check::{run_for_real, sample},
-        resume::plan_of,
+        curve_check::{run_separately, sample_tasks},
+        resume::plan_from_record,
     },
     error::{CommandError, INCOMPLETE, INTERRUPTED, UserError},
-    home,
-    print::{result, shown},
-    progress::brief,
+    print::{print_result, print_visible},
+    progress::shorten_repeated,
     selection,
 };
 
 pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
-    let budget = Budget::read(args.at.as_deref())?;
-    let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let budget = CurveBudget::parse(args.at.as_deref())?;
+    let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record: RunRecord = run.read_run()?;
-    let mut arms = selection::arms_of_run(&record.arms, &args.arms)?;
+    let mut arms = selection::select_run_arms(&record.arms, &args.arms)?;
     if let Some(budget) = &budget {
-        arms = budget.largest(arms);
+        arms = budget.retain_largest_arms(arms);
         for arm in &arms {
             budget.check(arm, args.allow_truncated)?;
         }
@@ -49,10 +49,10 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     }
     let mut drawing = CurveBuilder::new(&args.run, &record, arms).await?;
     let points = match &budget {
-        Some(budget) => drawing.points(budget).await?,
+        Some(budget) => drawing.compute_points(budget).await?,
         None => Vec::new(),
     };
-    let first_resolved = if args.every { drawing.first_resolved().await? } else { Vec::new() };
+    let first_resolved = if args.every { drawing.find_first_resolved().await? } else { Vec::new() };
     let (mut checks, mut model_calls) = (Vec::new(), 0);
     if let (Some(budget), Some(count)) = (&budget, args.check) {
         let Some(checked) = drawing.check(budget, count as usize).await? else {
@@ -60,27 +60,27 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
         };
         (checks, model_calls) = checked;
     }
-    let cost = Cost { model_calls, gradings: drawing.gradings };
+    let cost = CurveCost { model_calls, gradings: drawing.gradings };
     let curve = Curve { schema_version: CURVE_SCHEMA, points, first_resolved, checks, cost };
     match args.format {
-        CurveFormat::Text => shown(&curve_text(&curve))?,
-        CurveFormat::Json => result(&format!("{}\n", serde_json::to_string_pretty(&curve)?))?,
-        CurveFormat::Csv => result(&curve_csv(&curve))?,
-        CurveFormat::Html => result(&curve_html(&curve))?,
+        CurveFormat::Text => print_visible(&curve_text(&curve))?,
+        CurveFormat::Json => print_result(&format!("{}\n", serde_json::to_string_pretty(&curve)?))?,
+        CurveFormat::Csv => print_result(&curve_csv(&curve))?,
+        CurveFormat::Html => print_result(&curve_html(&curve))?,
     }
     let complete = curve.points.iter().all(|point| point.graded == point.trials);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
 /// The requested budgets, ascending.
-struct Budget {
+struct CurveBudget {
     name: &'static str,
     kind: PrefixBudget,
     ats: Vec<f64>,
 }
 
-impl Budget {
-    fn read(text: Option<&str>) -> Result<Option<Self>, UserError> {
+impl CurveBudget {
+    fn parse(text: Option<&str>) -> Result<Option<Self>, UserError> {
         let Some(text) = text else { return Ok(None) };
         let wrong = |what: String| {
             UserError::new(format!("--at {text}: {what}"))
@@ -123,17 +123,17 @@ impl Budget {
     /// Leaves out arms whose limit is below the request if another arm differs only in having a
     /// higher limit. In a matrix over limits, the arm with the highest limit also shows the results
     /// of the others.
-    fn largest(&self, arms: Vec<Arm>) -> Vec<Arm> {
+    fn retain_largest_arms(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let most = self.ats.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
         let mut kept = Vec::new();
         for (arm, own) in arms.iter().zip(&others) {
-            let limit = self.highest(arm);
+            let limit = self.limit_or_infinity(arm);
             let siblings = arms.iter().zip(&others).filter(|(_, other)| *other == own);
             let larger = siblings
                 .map(|(sibling, _)| sibling)
-                .filter(|sibling| most > limit && self.highest(sibling) > limit)
-                .max_by(|a, b| self.highest(a).total_cmp(&self.highest(b)));
+                .filter(|sibling| most > limit && self.limit_or_infinity(sibling) > limit)
+                .max_by(|a, b| self.limit_or_infinity(a).total_cmp(&self.limit_or_infinity(b)));
             match larger {
                 Some(larger) => tell!(
                     "note: skipped arm `{}`: its limit is {limit}, and `{}` has a larger one",
@@ -147,13 +147,13 @@ impl Budget {
     }
 
     /// Returns the limit as a number; infinite for an arm without one.
-    fn highest(&self, arm: &Arm) -> f64 {
+    fn limit_or_infinity(&self, arm: &Arm) -> f64 {
         self.limit(arm).unwrap_or(f64::INFINITY)
     }
 
     /// Returns all factors of an arm except its limit of this kind, as text.
     fn without_limit(&self, arm: &Arm) -> String {
-        canonical(&self.with_limit(arm, None).factors())
+        canonical_json(&self.with_limit(arm, None).factors())
     }
 
     /// Rejects budgets that the run has no data for.
@@ -181,8 +181,8 @@ impl Budget {
     }
 
     /// Returns the arm with a smaller limit, which makes it a different arm.
-    fn limited(&self, arm: &Arm, at: f64) -> Arm {
-        self.with_limit(arm, Some(at)).identified()
+    fn limited_arm(&self, arm: &Arm, at: f64) -> Arm {
+        self.with_limit(arm, Some(at)).with_computed_id()
     }
 
     /// Returns the arm with another limit, or without one.
@@ -200,7 +200,7 @@ impl Budget {
     }
 
     /// Whether this limit ended the trial.
-    fn ended(&self, ending: &Ending, arm: &Arm, at: f64) -> bool {
+    fn ended_trial(&self, ending: &Ending, arm: &Arm, at: f64) -> bool {
         let kind = match self.kind {
             PrefixBudget::Steps => BudgetKind::Steps,
             PrefixBudget::Tokens => BudgetKind::TotalTokens,
@@ -217,7 +217,7 @@ fn knows_budget(arm: &Arm) -> bool {
 }
 
 /// A planned trial and what is known about its trees.
-struct Trial {
+struct CurveTrial {
     id: TrialId,
     planned: PlannedTask,
     arm: Arc<Arm>,
@@ -228,9 +228,9 @@ struct Trial {
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
 
-impl Trial {
+impl CurveTrial {
     /// Returns the verdict of a tree, or `None` if it is not yet known whether the tree has one.
-    fn known(&self, tree: &str) -> Option<&Option<Verdict>> {
+    fn known_verdict(&self, tree: &str) -> Option<&Option<Verdict>> {
         self.verdicts.get(tree)
     }
 }
@@ -243,7 +243,7 @@ struct CurveBuilder<'a> {
     record: &'a RunRecord,
     /// The run's arms that are plotted.
     arms: Vec<Arm>,
-    trials: Vec<Trial>,
+    trials: Vec<CurveTrial>,
     /// Created when the first tree has to be graded.
     context: Option<Arc<RunContext>>,
     gradings: u64,
@@ -255,9 +255,9 @@ impl<'a> CurveBuilder<'a> {
         record: &'a RunRecord,
         arms: Vec<Arm>,
     ) -> Result<Self, CommandError> {
-        let run = RunDir::view(path).map_err(CommandError::of_run)?;
-        let results = results_of(path, false)?;
-        let plan = plan_of(record).trials();
+        let run = RunDir::open_read_only(path).map_err(CommandError::from_record_error)?;
+        let results = read_results(path, false)?;
+        let plan = plan_from_record(record).trials();
         let mut trials = Vec::new();
         let drawn = |id: &TrialId| arms.iter().any(|arm| arm.id == id.arm);
         for ((id, planned, arm), result) in plan.into_iter().zip(results) {
@@ -266,7 +266,7 @@ impl<'a> CurveBuilder<'a> {
             }
             let mut prefixes = None;
             if result.verdict.is_some() {
-                match Prefixes::of(&run, &id) {
+                match Prefixes::read(&run, &id) {
                     Ok(found) => prefixes = Some(found),
                     Err(fault) => tell!("{id}: cannot read its steps: {fault}"),
                 }
@@ -275,12 +275,15 @@ impl<'a> CurveBuilder<'a> {
             if let Some(prefixes) = &prefixes {
                 verdicts.insert(prefixes.end().to_owned(), result.verdict.clone());
             }
-            trials.push(Trial { id, planned, arm, result, prefixes, verdicts });
+            trials.push(CurveTrial { id, planned, arm, result, prefixes, verdicts });
         }
         Ok(Self { path, record, arms, trials, context: None, gradings: 0 })
     }
 
-    async fn points(&mut self, budget: &Budget) -> Result<Vec<Point>, CommandError> {
+    async fn compute_points(
+        &mut self,
+        budget: &CurveBudget,
+    ) -> Result<Vec<CurvePoint>, CommandError> {
         let mut wanted = Vec::new();
         for (index, trial) in self.trials.iter().enumerate() {
             let Some(prefixes) = &trial.prefixes else { continue };
@@ -292,7 +295,7 @@ impl<'a> CurveBuilder<'a> {
                 return Err(UserError::new(what).hint(hint).into());
             }
             for at in &budget.ats {
-                let tree = prefixes.tree_after(prefixes.reaches(budget.kind, *at));
+                let tree = prefixes.tree_after(prefixes.step_reaching(budget.kind, *at));
                 wanted.push((index, tree.to_owned()));
             }
         }
@@ -300,61 +303,61 @@ impl<'a> CurveBuilder<'a> {
         let mut points = Vec::new();
         for arm in &self.arms {
             for at in &budget.ats {
-                points.extend(self.point(budget, arm, *at));
+                points.extend(self.compute_point(budget, arm, *at));
             }
         }
         Ok(points)
     }
 
-    fn point(&self, budget: &Budget, arm: &Arm, at: f64) -> Option<Point> {
+    fn compute_point(&self, budget: &CurveBudget, arm: &Arm, at: f64) -> Option<CurvePoint> {
         let mut bound = 0;
         let mut results = Vec::new();
         for trial in self.trials.iter().filter(|trial| trial.id.arm == arm.id) {
             let verdict = trial.prefixes.as_ref().and_then(|prefixes| {
-                let step = prefixes.reaches(budget.kind, at);
+                let step = prefixes.step_reaching(budget.kind, at);
                 let ended = trial.result.outcome.as_ref().map(|outcome| &outcome.ending);
-                let cut = step.is_some_and(|step| step < prefixes.steps());
-                let own = ended.is_some_and(|ending| budget.ended(ending, arm, at));
+                let cut = step.is_some_and(|step| step < prefixes.step_count());
+                let own = ended.is_some_and(|ending| budget.ended_trial(ending, arm, at));
                 bound += u64::from(cut || own);
-                trial.known(prefixes.tree_after(step)).cloned().flatten()
+                trial.known_verdict(prefixes.tree_after(step)).cloned().flatten()
             });
             results.push(TrialResult { verdict, ..trial.result.clone() });
         }
         let results: Vec<&TrialResult> = results.iter().collect();
         let truncated = knows_budget(arm) && budget.limit(arm) != Some(at);
-        Point::of((budget.name, at), &results, bound, truncated)
+        CurvePoint::from_trials((budget.name, at), &results, bound, truncated)
     }
 
     /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Skips gold
     /// and similar arms, because they are deterministic. Returns `None` if interrupted.
     async fn check(
         &mut self,
-        budget: &Budget,
+        budget: &CurveBudget,
         count: usize,
     ) -> Result<Option<(Vec<CurveCheck>, u64)>, CommandError> {
         let Some(at) = budget.ats.first().copied() else { return Ok(Some((Vec::new(), 0))) };
         let asked: Vec<&Arm> = self.arms.iter().filter(|arm| arm.model.is_some()).collect();
-        let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited(arm, at)).collect();
+        let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited_arm(arm, at)).collect();
         if asked.is_empty() {
             return Err(UserError::new("--check: no arm of the run uses a model")
                 .hint("omit --check")
                 .into());
         }
         let record = RunRecord {
-            rules: RULES,
+            rules: RULES_VERSION,
             attempts: 1,
             arms: limited.clone(),
-            tasks: sample(&self.record.tasks, count),
+            tasks: sample_tasks(&self.record.tasks, count),
             ..self.record.clone()
         };
         let name = self.path.canonicalize()?;
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path =
             self.path.canonicalize()?.with_file_name(format!("{name}-check-{}-{at}", budget.name));
-        let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+        let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
         let world = assemble::world(&cache, &catalog);
-        let planned = Planned::of_record(&path, record, world)?;
-        let Some((real, calls)) = run_for_real(planned, true).await? else {
+        let planned = PlannedRun::from_record(&path, record, world)?;
+        let Some((real, calls)) = run_separately(planned, true).await? else {
             return Ok(None);
         };
         let mut checks = Vec::new();
@@ -367,17 +370,17 @@ impl<'a> CurveBuilder<'a> {
                         own.id.arm == arm.id && own.id.task == trial.task && own.id.attempt == 1
                     })?;
                     let prefixes = own.prefixes.as_ref()?;
-                    let tree = prefixes.tree_after(prefixes.reaches(budget.kind, at));
-                    let curve = own.known(tree)?.as_ref()?.resolved;
+                    let tree = prefixes.tree_after(prefixes.step_reaching(budget.kind, at));
+                    let curve = own.known_verdict(tree)?.as_ref()?.resolved;
                     Some((curve, trial.verdict.as_ref()?.resolved))
                 })
                 .collect();
-            checks.push(CurveCheck::of((&arm.id, &arm.name), (budget.name, at), &both));
+            checks.push(CurveCheck::from_verdicts((&arm.id, &arm.name), (budget.name, at), &both));
         }
         Ok(Some((checks, calls)))
     }
 
-    async fn first_resolved(&mut self) -> Result<Vec<FirstResolved>, CommandError> {
+    async fn find_first_resolved(&mut self) -> Result<Vec<FirstResolved>, CommandError> {
         let trees: Vec<Vec<(u64, String)>> = self
             .trials
             .iter()
@@ -407,15 +410,16 @@ impl<'a> CurveBuilder<'a> {
             let wanted = turn.iter().map(|(trial, tree)| (*trial, trees[*trial][*tree].1.clone()));
             self.grade(wanted.collect()).await?;
             for (trial, tree) in turn {
-                let verdict = self.trials[trial].known(&trees[trial][tree].1);
+                let verdict = self.trials[trial].known_verdict(&trees[trial][tree].1);
                 let verdict = verdict.and_then(Option::as_ref);
                 // Failed gradings are reported as they happen and do not count as a solution.
-                searches[trial].tell(tree, verdict.is_some_and(|verdict| verdict.resolved));
+                searches[trial]
+                    .record_verdict(tree, verdict.is_some_and(|verdict| verdict.resolved));
             }
         }
         let found =
             self.trials.iter().zip(&trees).zip(&searches).map(|((trial, trees), search)| {
-                let (tree, exact) = search.found();
+                let (tree, exact) = search.first_resolved();
                 FirstResolved {
                     task: trial.id.task.clone(),
                     arm: trial.id.arm.clone(),
@@ -435,13 +439,14 @@ impl<'a> CurveBuilder<'a> {
         let mut patches: BTreeMap<String, PendingPatch> = BTreeMap::new();
         for (index, tree) in wanted {
             let trial = &mut self.trials[index];
-            let Some(prefixes) = trial.prefixes.as_ref().filter(|_| trial.known(&tree).is_none())
+            let Some(prefixes) =
+                trial.prefixes.as_ref().filter(|_| trial.known_verdict(&tree).is_none())
             else {
                 continue;
             };
             match prefixes.patch(&tree) {
                 Ok(patch) => {
-                    let sandbox = canonical(&serde_json::to_value(&trial.arm.sandbox)?);
+                    let sandbox = canonical_json(&serde_json::to_value(&trial.arm.sandbox)?);
                     let place = [trial.id.task.as_str(), &sandbox, &sha256_hex(&patch)].join("\n");
                     let (_, askers) = patches.entry(place).or_insert((patch, Vec::new()));
                     if !askers.contains(&(index, tree.clone())) {
@@ -449,7 +454,7 @@ impl<'a> CurveBuilder<'a> {
                     }
                 }
                 Err(fault) => {
-                    let fault = brief(&trial.id.to_string(), &fault.to_string());
+                    let fault = shorten_repeated(&trial.id.to_string(), &fault.to_string());
                     tell!("{}: {fault}", trial.id);
                     trial.verdicts.insert(tree, None);
                 }
@@ -458,7 +463,7 @@ impl<'a> CurveBuilder<'a> {
         if patches.is_empty() {
             return Ok(());
         }
-        let context = self.context().await?;
+        let context = self.run_context().await?;
         tell!("grading {}", plural(patches.len(), "tree"));
         let permits = Arc::new(Semaphore::new(self.record.jobs.max(1)));
         let mut running = JoinSet::new();
@@ -483,7 +488,7 @@ impl<'a> CurveBuilder<'a> {
                     Some(verdict)
                 }
                 Err(fault) => {
-                    let fault = brief(&id.to_string(), &fault.to_string());
+                    let fault = shorten_repeated(&id.to_string(), &fault.to_string());
                     tell!("{id}: failed to grade a snapshot: {fault}");
                     None
                 }
@@ -496,15 +501,15 @@ impl<'a> CurveBuilder<'a> {
     }
 
     /// Returns the context. The back ends start on the first call.
-    async fn context(&mut self) -> Result<Arc<RunContext>, CommandError> {
+    async fn run_context(&mut self) -> Result<Arc<RunContext>, CommandError> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }
-        let cache = home::cache()?;
+        let cache = cache_dir::default_cache_dir()?;
         let kept = &self.record.config.cache;
-        let backends = assemble::backends(&self.record.arms, &cache, kept).await?;
-        let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
-        let plan: Plan = plan_of(self.record);
+        let backends = assemble::start_backends(&self.record.arms, &cache, kept).await?;
+        let run = RunDir::open_read_only(self.path).map_err(CommandError::from_record_error)?;
+        let plan: Plan = plan_from_record(self.record);
         let catalog = assemble::catalog()?;
         let execution = Execution {
             run,
@@ -513,9 +518,9 @@ impl<'a> CurveBuilder<'a> {
             backends,
             scaffolds: &catalog,
             cache: &cache,
-            grading: Grading::Once,
-            flakes: Flakes::of(self.record, &assemble::say),
-            say: &assemble::say,
+            grading: RegradePolicy::Once,
+            flakes: FlakyTests::from_record(self.record, &assemble::print_message),
+            say: &assemble::print_message,
             hear: &assemble::print_preflight,
         };
         // No watcher is needed, because the caller reports failures. No agent runs, so no bundle is needed.

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use proctor_plan::Planned;
-use proctor_report::{TrialResult, results_of};
+use proctor_plan::PlannedRun;
+use proctor_report::{TrialResult, read_results};
 use proctor_run::Execution;
 use proctor_types::{RunTask, TaskId, plural, sha256_hex};
 
 use crate::{
-    assemble::{self, Flakes, Grading},
-    commands::carry_out::{PlanEnd, execute_plan},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
+    commands::execute::{PlanOutcome, execute_plan},
     error::CommandError,
-    home,
 };
 
 /// Returns a fixed sample of `count` tasks. A larger count returns a superset.
-pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
+pub fn sample_tasks(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
     let mut order: Vec<&RunTask> = tasks.iter().collect();
     order.sort_by_key(|task| sha256_hex(task.task.id.as_str().as_bytes()));
     let chosen: BTreeSet<&TaskId> = order.iter().take(count).map(|task| &task.task.id).collect();
@@ -25,11 +25,11 @@ pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
 /// Runs a plan, or its missing part, in a separate directory, so that no response is paid for
 /// twice. Returns its trials and the number of new responses, or `None` if interrupted. `is_kept`
 /// means that the directory outlives this command.
-pub async fn run_for_real(
-    planned: Planned,
+pub async fn run_separately(
+    planned: PlannedRun,
     is_kept: bool,
 ) -> Result<Option<(Vec<TrialResult>, u64)>, CommandError> {
-    let Planned { run, record, plan } = planned;
+    let PlannedRun { run, record, plan } = planned;
     let path = run.path().to_owned();
     let trials = plan.trials().len();
     let steps = |results: &[TrialResult]| -> u64 {
@@ -40,10 +40,10 @@ pub async fn run_for_real(
         })
         .sum()
     };
-    let before = steps(&results_of(&path, false)?);
+    let before = steps(&read_results(&path, false)?);
     tell!("running {} for the check: {}", plural(trials, "trial"), path.display());
-    let cache = home::cache()?;
-    let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
+    let cache = cache_dir::default_cache_dir()?;
+    let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
     let catalog = assemble::catalog()?;
     let execution = Execution {
         run,
@@ -52,16 +52,16 @@ pub async fn run_for_real(
         backends,
         scaffolds: &catalog,
         cache: &cache,
-        grading: Grading::Once,
-        flakes: Flakes::of(&record, &assemble::say),
-        say: &assemble::say,
+        grading: RegradePolicy::Once,
+        flakes: FlakyTests::from_record(&record, &assemble::print_message),
+        say: &assemble::print_message,
         hear: &assemble::print_preflight,
     };
     match execute_plan(execution, is_kept).await? {
-        PlanEnd::Done { .. } => {}
-        PlanEnd::Interrupted | PlanEnd::Drained => return Ok(None),
+        PlanOutcome::Done { .. } => {}
+        PlanOutcome::Interrupted | PlanOutcome::Drained => return Ok(None),
     }
-    let results = results_of(&path, false)?;
+    let results = read_results(&path, false)?;
     let calls = steps(&results).saturating_sub(before);
     Ok(Some((results, calls)))
 }

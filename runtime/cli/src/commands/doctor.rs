@@ -4,12 +4,13 @@ use std::{path::Path, process::ExitCode, time::Duration};
 
 use proctor_grade::find_leaks;
 use proctor_sandbox_api::{
-    Backend, Base, Command, LayerSpec, Prepared, SandboxRequest, hint_of, wire::RawPath,
+    Backend, Base, Command, LayerSpec, PreparedEnvironment, SandboxRequest, find_hint,
+    wire::RawPath,
 };
-use proctor_setup::{Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving};
+use proctor_setup::{Preparation, Purpose, ReadySandbox, Sources, layer_spec, prepare_for_agent};
 use proctor_types::{Fault, Layer, OnFinding, SandboxKind, SandboxSpec, Task};
 
-use crate::{assemble, error::CommandError, home, print::result};
+use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
 /// A task that needs only a shell. Its set-up command makes the back end build a layer.
 const TASK: &str = r#"{
@@ -22,14 +23,14 @@ const TASK: &str = r#"{
 /// reported with its hint. The exit status is 0 if at least one back end starts and all that start
 /// pass.
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
-    let cache = home::cache()?;
+    let cache = cache_dir::default_cache_dir()?;
     let (mut works, mut fails) = (false, false);
     for kind in [SandboxKind::Native, SandboxKind::Docker] {
         let name = kind.to_string();
-        let backend = match assemble::backend(kind, &cache).await {
+        let backend = match assemble::start_backend(kind, &cache).await {
             Ok(backend) => backend,
             Err(error) => {
-                result(&format!("{name}: not available\n  {error}\n\n"))?;
+                print_result(&format!("{name}: not available\n  {error}\n\n"))?;
                 continue;
             }
         };
@@ -44,22 +45,22 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let prepared = match backend.prepare(&spec).await {
             Ok(prepared) => prepared,
             Err(fault) => {
-                result(&format!(
+                print_result(&format!(
                     "{name}: failed to build an environment on the host base\n  {fault}\n\n"
                 ))?;
                 continue;
             }
         };
         let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
-        result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
-        result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
+        print_result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
+        print_result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
         // Skipped tests are missing features of the machine, which were just listed.
         let mut well =
             results.iter().all(|result| result.passed || result.skipped_reason.is_some());
-        match trial(backend.as_ref(), &cache).await {
-            Ok(()) => result("trial: ok\n\n")?,
+        match run_minimal_trial(backend.as_ref(), &cache).await {
+            Ok(()) => print_result("trial: ok\n\n")?,
             Err((step, fault)) => {
-                result(&format!("trial: FAILED to {step}\n  {fault}\n\n"))?;
+                print_result(&format!("trial: FAILED to {step}\n  {fault}\n\n"))?;
                 well = false;
             }
         }
@@ -74,7 +75,10 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
 ///
 /// # Errors
 /// The step that failed, and why.
-async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str, Fault)> {
+async fn run_minimal_trial(
+    backend: &dyn Backend,
+    cache: &Path,
+) -> Result<(), (&'static str, Fault)> {
     let during = |step: &'static str| move |fault: Fault| (step, fault);
     let task: Task = serde_json::from_str(TASK)
         .map_err(|error| ("read the task", Fault::new(Layer::Setup, error.to_string())))?;
@@ -96,9 +100,9 @@ async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str,
     };
     let on_finding = OnFinding::default();
     let ready = preparation.open(Purpose::Driving(on_finding)).await;
-    let Ready { mut sandbox, hidden } = ready.map_err(during("open the sandbox"))?;
+    let ReadySandbox { mut sandbox, hidden } = ready.map_err(during("open the sandbox"))?;
     let ran = async {
-        prepare_for_driving(sandbox.handle(), &task, &findings, &hidden, on_finding)
+        prepare_for_agent(sandbox.handle(), &task, &findings, &hidden, on_finding)
             .await
             .map_err(during("prepare the work directory"))?;
         let command = Command::new(["true"]).cwd(task.workdir.as_str());
@@ -118,7 +122,7 @@ async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str,
 }
 
 /// Lists the limits that a normal sandbox does not enforce here, each with its hint.
-async fn unenforced_limits(backend: &dyn Backend, prepared: &Prepared) -> String {
+async fn unenforced_limits(backend: &dyn Backend, prepared: &PreparedEnvironment) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
     let spec =
         SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };
@@ -129,7 +133,7 @@ async fn unenforced_limits(backend: &dyn Backend, prepared: &Prepared) -> String
     let mut text = String::new();
     for entry in &sandbox.enforcement().not_enforced {
         text.push_str(&format!("not enforced: {entry}\n"));
-        if let Some(hint) = hint_of(entry) {
+        if let Some(hint) = find_hint(entry) {
             text.push_str(&format!("        hint: {hint}\n"));
         }
     }

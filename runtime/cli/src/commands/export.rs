@@ -9,15 +9,14 @@ use std::{
 };
 
 use proctor_interchange::{
-    Fidelity, Format, Log, TableFormat, Trial, mini, prediction, rollout, sample, spans, swe_agent,
-    trajectory,
+    Fidelity, Format, InspectLog, TableFormat, Trial, atif_trajectory, inspect_sample,
+    mini_trajectory, otel_spans, prediction, rollout, swe_agent_trajectory,
 };
 use proctor_record::{
-    RunDir,
-    find::{Found, planned},
-    read_journal,
+    RunDir, read_journal,
+    trial_lookup::{PlannedTrial, planned_trials},
 };
-use proctor_types::{RunRecord, plural, sha256_hex, standing};
+use proctor_types::{RunRecord, plural, remove_discarded_events, sha256_hex};
 use serde_json::Value;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
@@ -25,15 +24,15 @@ use crate::{
     args::ExportFormat,
     commands::{
         export_tables::export_tables,
-        submission::{Folders, files_of_trial, submission_folder},
+        submission::{Folders, submission_folder, trial_files},
     },
     error::{CommandError, UserError},
     mask::Mask,
-    print::shown,
+    print::print_visible,
 };
 
 /// The file next to an export that lists what the format cannot represent.
-pub const FIDELITY: &str = "fidelity.json";
+pub const FIDELITY_FILE: &str = "fidelity.json";
 
 /// Maximum length of a name in a file name. The rest of the file name also has to fit in 255 bytes.
 const MAX_NAME_LENGTH: usize = 180;
@@ -57,10 +56,10 @@ pub fn export(
         ExportFormat::Jsonl => return export_tables(run, TableFormat::JsonLines, out, mask),
         ExportFormat::Parquet => return export_tables(run, TableFormat::Parquet, out, mask),
     };
-    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
+    let dir = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let record = dir.read_run()?;
-    new_or_empty(out)?;
-    let mut export = Export {
+    check_new_or_empty(out)?;
+    let mut export = Exporter {
         run: &dir,
         record: &record,
         out,
@@ -71,31 +70,32 @@ pub fn export(
         archives: BTreeMap::new(),
         folders: Folders::default(),
     };
-    for found in planned(&record) {
+    for found in planned_trials(&record) {
         let before = export.fidelity.trials;
-        if let Err(why) = export.trial(found)? {
+        if let Err(why) = export.export_trial(found)? {
             export.fidelity.trials = before;
             export.fidelity.not_written.push(format!("{}: {why}", found.name()));
         }
     }
     export.close_archives()?;
-    export.folders.close(&record, out, mask, &mut export.files)?;
-    let Export { fidelity, files, .. } = export;
+    export.folders.write_pages(&record, out, mask, &mut export.files)?;
+    let Exporter { fidelity, files, .. } = export;
     let text = serde_json::to_string(&fidelity)?;
-    let mut document: Value = serde_json::from_str(&mask.text(Path::new(FIDELITY), &text))?;
+    let mut document: Value =
+        serde_json::from_str(&mask.mask_text(Path::new(FIDELITY_FILE), &text))?;
     if mask.is_on() {
-        document["masked"] = mask.masked();
+        document["masked"] = mask.masked_counts();
     }
     let text = serde_json::to_string_pretty(&document)?;
     fs::create_dir_all(out)?;
-    fs::write(out.join(FIDELITY), format!("{text}\n"))?;
-    shown(&format!(
+    fs::write(out.join(FIDELITY_FILE), format!("{text}\n"))?;
+    print_visible(&format!(
         "exported {} as {format}: {} in {}\n",
         plural(fidelity.trials, "trial"),
         plural(files.len(), "file"),
         out.display()
     ))?;
-    mask.tell();
+    mask.print_summary();
     for left in &fidelity.left_out {
         tell!("left out: {} ({})", left.what, left.count);
     }
@@ -106,7 +106,7 @@ pub fn export(
 }
 
 /// Rejects a directory with other content.
-pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
+pub fn check_new_or_empty(out: &Path) -> Result<(), UserError> {
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(UserError::new(format!("{} is not empty", out.display()))
             .hint("choose a new or an empty folder"));
@@ -114,7 +114,7 @@ pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
     Ok(())
 }
 
-struct Export<'a> {
+struct Exporter<'a> {
     run: &'a RunDir,
     record: &'a RunRecord,
     out: &'a Path,
@@ -123,28 +123,31 @@ struct Export<'a> {
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
     /// Inspect archives by arm name. They stay open together, because the samples of different arms alternate.
-    archives: BTreeMap<String, (ZipWriter<fs::File>, Log<'a>)>,
+    archives: BTreeMap<String, (ZipWriter<fs::File>, InspectLog<'a>)>,
     /// Submission directories.
     folders: Folders<'a>,
 }
 
-impl<'a> Export<'a> {
+impl<'a> Exporter<'a> {
     /// Writes a trial. The inner error says why it was not written.
-    fn trial(&mut self, found: Found<'a>) -> Result<Result<(), String>, CommandError> {
-        let (id, dir) = (found.id(), self.run.trial_path(&found.id()));
+    fn export_trial(
+        &mut self,
+        found: PlannedTrial<'a>,
+    ) -> Result<Result<(), String>, CommandError> {
+        let (id, dir) = (found.id(), self.run.trial_dir(&found.id()));
         let checked = self.run.check(&id);
-        if checked.is_lost() {
+        if checked.is_unrecoverable() {
             return Ok(Err("its record is damaged; run `proctor report` to see which file".into()));
         }
         let Some(outcome) = checked.outcome.filter(|_| checked.finished) else {
             return Ok(Err("it has not ended, or ended with a fault".into()));
         };
         let patch = checked.patch.map(|patch| patch.hash).unwrap_or_default();
-        let patch = match self.run.patch_of(&dir, &patch) {
+        let patch = match self.run.load_patch(&dir, &patch) {
             Ok(bytes) => bytes,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let events = standing(read_journal(dir.trajectory())?.events);
+        let events = remove_discarded_events(read_journal(dir.trajectory_path())?.events);
         let trial = Trial {
             task: &found.task.task,
             arm: found.arm,
@@ -156,19 +159,19 @@ impl<'a> Export<'a> {
             proctor: &self.record.proctor,
         };
         let document = match self.format {
-            Format::Atif => trajectory(&trial, &mut self.fidelity),
-            Format::Mini | Format::Submission => mini(&trial, &mut self.fidelity),
-            Format::SweAgent => swe_agent(&trial, &mut self.fidelity),
-            Format::Otel => spans(&trial, &mut self.fidelity),
+            Format::Atif => atif_trajectory(&trial, &mut self.fidelity),
+            Format::Mini | Format::Submission => mini_trajectory(&trial, &mut self.fidelity),
+            Format::SweAgent => swe_agent_trajectory(&trial, &mut self.fidelity),
+            Format::Otel => otel_spans(&trial, &mut self.fidelity),
             Format::Rollouts => rollout(&trial, &mut self.fidelity),
-            Format::Inspect => sample(&trial, &mut self.fidelity),
+            Format::Inspect => inspect_sample(&trial, &mut self.fidelity),
             Format::SweBench => {
                 let line = match prediction(&trial) {
                     Ok(line) => line,
                     Err(why) => return Ok(Err(why)),
                 };
-                self.fidelity.written(&events).map_err(UserError::new)?;
-                let file = self.file(&self.arm(found), found.attempt);
+                self.fidelity.record_trial(&events).map_err(UserError::new)?;
+                let file = self.shared_file(&self.arm_file_name(found), found.attempt);
                 self.add_line(&file, &line)?;
                 return Ok(Ok(()));
             }
@@ -180,42 +183,42 @@ impl<'a> Export<'a> {
                     Ok(line) => line,
                     Err(why) => return Ok(Err(why)),
                 };
-                let folder = submission_folder(self.record, found, &self.arm(found));
+                let folder = submission_folder(self.record, found, &self.arm_file_name(found));
                 let log = dir.read_log();
                 let task = task_file_name(found.task.task.id.as_str());
-                let files = files_of_trial(&trial, &document, &log, &task, &mut self.fidelity)?;
+                let files = trial_files(&trial, &document, &log, &task, &mut self.fidelity)?;
                 for (file, content) in files {
                     if let Err(why) = self.write_new(&folder.join(file), &content)? {
                         return Ok(Err(why));
                     }
                 }
                 self.add_line(&folder.join("all_preds.jsonl"), &line)?;
-                self.folders.count(folder, found, checked.verdict.as_ref());
+                self.folders.count_trial(folder, found, checked.verdict.as_ref());
                 return Ok(Ok(()));
             }
             Format::Inspect => {
-                self.archive(found, &document)?;
+                self.add_to_archive(found, &document)?;
                 return Ok(Ok(()));
             }
             Format::Otel | Format::Rollouts => {
-                let file = self.file(&self.arm(found), found.attempt);
+                let file = self.shared_file(&self.arm_file_name(found), found.attempt);
                 self.add_line(&file, &document.to_string())?;
                 return Ok(Ok(()));
             }
             _ => {}
         }
         let text = serde_json::to_string_pretty(&document)? + "\n";
-        let task = self.file(&task_file_name(found.task.task.id.as_str()), found.attempt);
-        self.write_new(&Path::new(&self.arm(found)).join(task), text.as_bytes())
+        let task = self.shared_file(&task_file_name(found.task.task.id.as_str()), found.attempt);
+        self.write_new(&Path::new(&self.arm_file_name(found)).join(task), text.as_bytes())
     }
 
-    fn file(&self, name: &str, attempt: u32) -> PathBuf {
-        format!("{name}.{attempt}.{}", self.format.ending()).into()
+    fn shared_file(&self, name: &str, attempt: u32) -> PathBuf {
+        format!("{name}.{attempt}.{}", self.format.extension()).into()
     }
 
     /// Returns the name of an arm's files. Arms whose names differ only in characters that are not
     /// allowed in file names are distinguished by id.
-    fn arm(&self, found: Found<'_>) -> String {
+    fn arm_file_name(&self, found: PlannedTrial<'_>) -> String {
         let name = safe_file_name(&found.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe_file_name(&arm.name) == name).count();
         match alike {
@@ -225,29 +228,33 @@ impl<'a> Export<'a> {
     }
 
     /// Adds a sample to its arm's archive.
-    fn archive(&mut self, found: Found<'a>, sample: &Value) -> Result<(), CommandError> {
-        let name = self.arm(found);
+    fn add_to_archive(
+        &mut self,
+        found: PlannedTrial<'a>,
+        sample: &Value,
+    ) -> Result<(), CommandError> {
+        let name = self.arm_file_name(found);
         if !self.archives.contains_key(&name) {
-            let path = self.out.join(format!("{name}.{}", self.format.ending()));
+            let path = self.out.join(format!("{name}.{}", self.format.extension()));
             fs::create_dir_all(self.out)?;
             let archive = ZipWriter::new(fs::File::create(&path)?);
-            let log = Log::new(found.arm, &self.record.proctor, self.record.created);
+            let log = InspectLog::new(found.arm, &self.record.proctor, self.record.created);
             self.files.insert(path);
             self.archives.insert(name.clone(), (archive, log));
         }
-        let shown = PathBuf::from(format!("{name}.{}", self.format.ending()));
+        let shown = PathBuf::from(format!("{name}.{}", self.format.extension()));
         if let Some((archive, log)) = self.archives.get_mut(&name) {
             let file = log.add(sample);
-            add(archive, &file, sample, (&shown, self.mask))?;
+            add_archive_file(archive, &file, sample, (&shown, self.mask))?;
         }
         Ok(())
     }
 
     fn close_archives(&mut self) -> Result<(), CommandError> {
         for (name, (mut archive, log)) in std::mem::take(&mut self.archives) {
-            let shown = PathBuf::from(format!("{name}.{}", self.format.ending()));
+            let shown = PathBuf::from(format!("{name}.{}", self.format.extension()));
             for (file, content) in log.files() {
-                add(&mut archive, file, &content, (&shown, self.mask))?;
+                add_archive_file(&mut archive, file, &content, (&shown, self.mask))?;
             }
             archive.finish().map_err(std::io::Error::other)?;
         }
@@ -270,7 +277,7 @@ impl<'a> Export<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        open.write_all(&self.mask.bytes(file, content))?;
+        open.write_all(&self.mask.mask_bytes(file, content))?;
         self.files.insert(path);
         Ok(Ok(()))
     }
@@ -282,21 +289,21 @@ impl<'a> Export<'a> {
             fs::create_dir_all(folder)?;
         }
         let mut open = fs::File::options().create(true).append(true).open(&path)?;
-        writeln!(open, "{}", self.mask.text(file, line))?;
+        writeln!(open, "{}", self.mask.mask_text(file, line))?;
         self.files.insert(path);
         Ok(())
     }
 }
 
 /// Adds a file to an archive. `shown` is the archive's name in the list of masked values.
-fn add(
+fn add_archive_file(
     archive: &mut ZipWriter<fs::File>,
     file: &str,
     content: &Value,
     (shown, mask): (&Path, &Mask),
 ) -> Result<(), CommandError> {
     archive.start_file(file, SimpleFileOptions::default()).map_err(std::io::Error::other)?;
-    archive.write_all(&mask.bytes(shown, &serde_json::to_vec(content)?))?;
+    archive.write_all(&mask.mask_bytes(shown, &serde_json::to_vec(content)?))?;
     Ok(())
 }
 

@@ -9,20 +9,20 @@ use std::{
 };
 
 use proctor_interchange::{TableFormat, TableWriter};
-use proctor_record::{RunDir, find::planned, read_journal};
+use proctor_record::{RunDir, read_journal, trial_lookup::planned_trials};
 use proctor_report::{Cell, StepRow, TableInfo, TrialRow, step_facts, tables, test_rows};
-use proctor_types::{plural, standing};
+use proctor_types::{plural, remove_discarded_events};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    commands::{export::new_or_empty, report::of_run},
+    commands::{export::check_new_or_empty, report::build_report},
     error::{CommandError, UserError},
     mask::Mask,
-    print::shown,
+    print::print_visible,
 };
 
 /// The file next to the tables that describes their columns.
-const COLUMNS: &str = "columns.json";
+const COLUMNS_FILE: &str = "columns.json";
 /// The version of `columns.json`.
 const COLUMNS_SCHEMA: u32 = 1;
 
@@ -33,10 +33,10 @@ pub fn export_tables(
     out: &Path,
     mask: &Mask,
 ) -> Result<ExitCode, CommandError> {
-    let dir = RunDir::view(run).map_err(CommandError::of_run)?;
+    let dir = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let record = dir.read_run()?;
-    new_or_empty(out)?;
-    let report = of_run(run, HashMap::new())?;
+    check_new_or_empty(out)?;
+    let report = build_report(run, HashMap::new())?;
     let cannot_write = |error: io::Error| {
         UserError::new(format!("cannot write {}: {error}", out.display()))
             .hint("choose a writable folder on a disk with free space")
@@ -54,15 +54,17 @@ pub fn export_tables(
         start(tests).map_err(cannot_write)?,
     );
     // The report lists the trials in plan order.
-    for (found, trial) in planned(&record).iter().zip(&report.tasks) {
+    for (found, trial) in planned_trials(&record).iter().zip(&report.tasks) {
         let arm = report.arms.iter().find(|arm| arm.arm == trial.arm);
         let arm_name = found.arm.name.as_str();
         trials
-            .push(masked(mask, "trials", TrialRow { trial, arm }.cells()))
+            .push(mask_cells(mask, "trials", TrialRow { trial, arm }.cells()))
             .map_err(cannot_write)?;
-        let journal = dir.trial_path(&found.id()).trajectory();
+        let journal = dir.trial_dir(&found.id()).trajectory_path();
         let events = match journal.exists().then(|| read_journal(&journal)).transpose() {
-            Ok(reading) => reading.map(|reading| standing(reading.events)).unwrap_or_default(),
+            Ok(reading) => {
+                reading.map(|reading| remove_discarded_events(reading.events)).unwrap_or_default()
+            }
             Err(error) => {
                 tell!("{}: steps not exported: {error}", found.name());
                 Vec::new()
@@ -70,13 +72,13 @@ pub fn export_tables(
         };
         for facts in &step_facts(&events) {
             let row = StepRow { trial, arm_name, facts };
-            steps.push(masked(mask, "steps", row.cells())).map_err(cannot_write)?;
+            steps.push(mask_cells(mask, "steps", row.cells())).map_err(cannot_write)?;
         }
         if trial.resolved.is_some()
             && let Some(verdict) = dir.check(&found.id()).verdict
         {
             for row in test_rows(trial, arm_name, &verdict) {
-                tests.push(masked(mask, "tests", row.cells())).map_err(cannot_write)?;
+                tests.push(mask_cells(mask, "tests", row.cells())).map_err(cannot_write)?;
             }
         }
     }
@@ -91,8 +93,8 @@ pub fn export_tables(
     ]);
     columns.extend(all.iter().map(|table| (table.name.to_owned(), json!(table.columns))));
     let text = serde_json::to_string_pretty(&Value::Object(columns))? + "\n";
-    fs::write(out.join(COLUMNS), text).map_err(cannot_write)?;
-    shown(&format!(
+    fs::write(out.join(COLUMNS_FILE), text).map_err(cannot_write)?;
+    print_visible(&format!(
         "exported {}, {}, {} as {} to {}\n",
         plural(rows[0], "trial"),
         plural(rows[1], "step"),
@@ -100,14 +102,14 @@ pub fn export_tables(
         format.extension(),
         out.display()
     ))?;
-    mask.tell();
+    mask.print_summary();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the cells of a row with secrets masked.
-fn masked(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
+fn mask_cells(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
     let without = |cell| match cell {
-        Cell::Text(text) => Cell::Text(mask.text(Path::new(table), &text)),
+        Cell::Text(text) => Cell::Text(mask.mask_text(Path::new(table), &text)),
         other => other,
     };
     cells.into_iter().map(without).collect()

@@ -3,10 +3,10 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use proctor_plan::{Planned, Read};
+use proctor_plan::{PlannedRun, ReadConfig};
 use proctor_record::{
     RunDir,
-    find::{Found, named},
+    trial_lookup::{PlannedTrial, find_by_name},
 };
 use proctor_run::{ForkPoint, PlannedTask};
 use proctor_scaffold_api::ScaffoldSource as _;
@@ -14,11 +14,11 @@ use proctor_types::{Arm, Disclosure, ForkOrigin, RecordedConfig};
 
 use crate::{
     args::ForkArgs,
-    assemble::{self, Flakes, Grading},
-    commands::carry_out::{Work, carry_out},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
+    commands::execute::{PreparedRun, execute_and_report},
     config::{self, ConfigFile, Extent},
     error::{CommandError, UserError},
-    home,
 };
 
 /// Keys of `--set` that belong to the arm.
@@ -35,21 +35,21 @@ const ARM_KEYS: [&str; 9] = [
 ];
 
 pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
-    let parent = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let parent = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record = parent.read_run()?;
-    let found = named(&record, &args.trial)?;
-    let point = ForkPoint::of(&parent, &found.id(), args.step)?.map_err(|why| {
+    let found = find_by_name(&record, &args.trial)?;
+    let point = ForkPoint::read(&parent, &found.id(), args.step)?.map_err(|why| {
         UserError::new(format!("--step {}: {}: {why}", args.step, found.name()))
             .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
     })?;
-    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
     let world = assemble::world(&cache, &catalog);
     let (file, hint) = changed_config(&record.config, &found, &args)?;
-    let resolved = Read::of_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
+    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
     let Some(arm) = resolved.config().arms.first() else {
         return Err(UserError::new("no arm left to run").into());
     };
-    let alone = why_files_only(&found, arm, &point)?;
+    let alone = files_only_reason(&found, arm, &point)?;
     if alone.is_none()
         && let Some(limit) = arm.budget.steps.filter(|limit| *limit <= args.step)
     {
@@ -85,28 +85,29 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     };
     let ready = resolved.fork(origin.clone()).with_tasks(world, vec![task]).await?;
     let kept = &ready.config().file.cache;
-    let backends = assemble::backends(&ready.config().arms, &cache, kept).await?;
-    let planned = ready.start(&args.out, proctor_embedded_agent::agent_digest())?;
-    let Planned { run: child, record, plan } = planned;
+    let backends = assemble::start_backends(&ready.config().arms, &cache, kept).await?;
+    let planned = ready.create_run(&args.out, proctor_embedded_agent::agent_digest())?;
+    let PlannedRun { run: child, record, plan } = planned;
     let Some((id, _, arm)) = plan.trials().into_iter().next() else {
         return Ok(ExitCode::SUCCESS);
     };
-    point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
-    let flakes = Flakes::of(&record, &assemble::say);
-    let (cache, grading) = (cache.as_path(), Grading::Once);
-    carry_out(Work { run: child, plan, jobs: 1, backends, cache, grading, flakes }).await
+    point.start_trial(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
+    let flakes = FlakyTests::from_record(&record, &assemble::print_message);
+    let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
+    execute_and_report(PreparedRun { run: child, plan, jobs: 1, backends, cache, grading, flakes })
+        .await
 }
 
 /// Returns the configuration of the parent's arm with the changes from `--set` and the hint.
 fn changed_config(
     config: &RecordedConfig,
-    found: &Found<'_>,
+    found: &PlannedTrial<'_>,
     args: &ForkArgs,
 ) -> Result<(ConfigFile, Option<String>), CommandError> {
     let unreadable = |error: &dyn std::fmt::Display| {
         UserError::new(format!("{}: cannot read its configuration: {error}", args.run.display()))
     };
-    let mut file = ConfigFile::of_record(config).map_err(|error| unreadable(&error))?;
+    let mut file = ConfigFile::from_record(config).map_err(|error| unreadable(&error))?;
     file.arms.retain(|arm| arm.name == found.arm.name);
     let mut table = toml::Table::try_from(&file).map_err(|error| unreadable(&error))?;
     let name = format!("arms.0.name=\"{}/step-{}\"", found.arm.name, args.step);
@@ -126,10 +127,10 @@ fn changed_config(
             None => drop(config::set(&mut table, set)?),
         }
     }
-    config::walk(&table, Extent::Whole).map_err(|problem| {
+    config::check_keys(&table, Extent::Whole).map_err(|problem| {
         UserError::new(format!("--set: {}", problem.wrong.what)).hint(problem.wrong.hint)
     })?;
-    let file = config::of_table(&table).map_err(|why| {
+    let file = config::config_from_table(&table).map_err(|why| {
         UserError::new(format!("--set: {why}"))
             .hint("use a key of the run configuration, or `hint`")
     })?;
@@ -142,13 +143,15 @@ fn is_same_model(one: &Arm, other: &Arm) -> bool {
 }
 
 /// Returns why the conversation cannot be copied, or `None` if it can.
-fn why_files_only(
-    found: &Found<'_>,
+fn files_only_reason(
+    found: &PlannedTrial<'_>,
     arm: &Arm,
     point: &ForkPoint,
 ) -> Result<Option<String>, CommandError> {
     let catalog = assemble::catalog()?;
-    let goes_on = |name: &str| catalog.named(name).ok().flatten().is_some_and(|one| one.goes_on());
+    let goes_on = |name: &str| {
+        catalog.find_scaffold(name).ok().flatten().is_some_and(|one| one.is_resumable())
+    };
     let (before, after) = (found.arm, arm);
     let same = |key: &str| before.prompts.get(key) == after.prompts.get(key);
     let why = if before.scaffold != after.scaffold {

@@ -7,22 +7,23 @@ use std::{
     sync::Arc,
 };
 
-use proctor_plan::{Planned, Purpose, Read, Resolved};
-use proctor_record::{RunDir, find::planned, now};
+use proctor_plan::{PlannedRun, Purpose, ReadConfig, ResolvedConfig};
+use proctor_record::{RunDir, now, trial_lookup::planned_trials};
 use proctor_run::Capacity;
 use proctor_types::RunRecord;
 
 use crate::{
     args::GradeArgs,
-    assemble::{self, Flakes, Grading},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
     commands::{
-        carry_out::{Work, carry_out},
+        execute::{PreparedRun, execute_and_report},
         grade_log, predictions,
         resume::{ResumeOptions, resume},
     },
     config::{self, ConfigFile},
     error::{CommandError, INCOMPLETE, UserError},
-    home, workers,
+    workers,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -61,7 +62,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
 /// Copies a run, so that regrading does not change the original's verdicts.
 fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
     // Opening it ensures that it is a run and that nothing writes to it during the copy.
-    let _held = RunDir::open(run).map_err(CommandError::of_run)?;
+    let _held = RunDir::open(run).map_err(CommandError::from_record_error)?;
     if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
         return Err(UserError::new(format!("--out: {} is not empty", out.display()))
             .hint("choose a new folder")
@@ -83,29 +84,29 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
     {
-        let run = RunDir::open(path).map_err(CommandError::of_run)?;
-        workers::expect_none(path)?;
+        let run = RunDir::open(path).map_err(CommandError::from_record_error)?;
+        workers::reject_live_workers(path)?;
         let record: RunRecord = run.read_run()?;
         // Read everything, not only what a report needs: a trial that cannot be graded keeps its verdict.
         let mut verifier = run.verifier();
-        for found in planned(&record) {
+        for found in planned_trials(&record) {
             let id = found.id();
             let checked = verifier.check(&id);
             if checked.verdict.is_some() {
-                run.trial_path(&id).withdraw_verdict("`proctor grade` regrades the run")?;
+                run.trial_dir(&id).withdraw_verdict("`proctor grade` regrades the run")?;
                 withdrawn.push(id);
-            } else if run.trial_path(&id).verdict().exists() {
-                let lost = checked.damage.iter().filter(|one| one.withholds_the_verdict());
+            } else if run.trial_dir(&id).verdict_path().exists() {
+                let lost = checked.damage.iter().filter(|one| one.withholds_verdict());
                 kept.extend(lost.map(|one| format!("{id}: {one}; {}", one.remedy.hint())));
             }
         }
     }
-    let done = resume(path, &[], ResumeOptions::default(), Grading::Anew).await;
+    let done = resume(path, &[], ResumeOptions::default(), RegradePolicy::Anew).await;
     if done.is_err() {
         // Regrading failed for all trials, so restore their verdicts.
-        let run = RunDir::open(path).map_err(CommandError::of_run)?;
+        let run = RunDir::open(path).map_err(CommandError::from_record_error)?;
         for id in &withdrawn {
-            run.trial_path(id).give_verdict_back()?;
+            run.trial_dir(id).restore_verdict()?;
         }
     }
     let done = done?;
@@ -125,7 +126,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
             .hint("add --tasks DATASET")
             .into());
     }
-    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
     let world = assemble::world(&cache, &catalog);
     let sandbox = args.sandbox_spec();
     let grading = config::GradingFile {
@@ -141,32 +142,34 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     let (resolved, taken) = if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
-        let read = Read::of_arguments(ConfigFile { arms, ..config }, assemble::SANDBOX_OPTION);
+        let read =
+            ReadConfig::from_arguments(ConfigFile { arms, ..config }, assemble::SANDBOX_OPTION);
         (read.resolve(world)?, None)
     } else {
-        let taken = predictions::read(Path::new(file), args.include_failed)?;
+        let taken = predictions::load_predictions(Path::new(file), args.include_failed)?;
         let config = ConfigFile { attempts: taken.attempts(), ..config };
         let arms = taken.arms(&sandbox);
-        (Resolved::of_patches(config, arms, assemble::SANDBOX_OPTION), Some(taken))
+        (ResolvedConfig::from_patches(config, arms, assemble::SANDBOX_OPTION), Some(taken))
     };
     let loaded = resolved.load(world, Purpose::Run, &[], None).await?;
-    let backend = assemble::backend(sandbox.kind, &cache).await?;
+    let backend = assemble::start_backend(sandbox.kind, &cache).await?;
     let backends = BTreeMap::from([(sandbox.kind, Arc::clone(&backend))]);
     let jobs = args.jobs.map_or_else(
-        || Capacity::of(&assemble::capacity(&grading, &backends)).sandboxes(&sandbox),
+        || Capacity::new(&assemble::capacity(&grading, &backends)).max_sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
-    let ready = loaded.jobs(jobs)?.bundle(world).await?.build(world, &backend).await?;
+    let ready =
+        loaded.jobs(jobs)?.build_bundles(world).await?.build_recipes(world, &backend).await?;
     if let Some(taken) = &taken {
         taken.report_unknown_tasks(ready.tasks())?;
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
-    let Planned { run, record, plan } =
-        ready.start(&out, proctor_embedded_agent::agent_digest())?;
+    let PlannedRun { run, record, plan } =
+        ready.create_run(&out, proctor_embedded_agent::agent_digest())?;
     if let Some(taken) = &taken {
-        taken.record(&run, &plan.arms, &plan.tasks)?;
+        taken.record_trials(&run, &plan.arms, &plan.tasks)?;
     }
-    let flakes = Flakes::of(&record, &assemble::say);
-    let (cache, grading) = (cache.as_path(), Grading::Once);
-    carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
+    let flakes = FlakyTests::from_record(&record, &assemble::print_message);
+    let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
+    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes }).await
 }

@@ -5,8 +5,8 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_grade::{GivenLog, LogError, LogFound};
-use proctor_report::wrapped;
+use proctor_grade::{ExternalLog, LogError, LogSummary};
+use proctor_report::wrap_long_lines;
 use proctor_types::{Task, plural};
 
 use crate::{
@@ -18,21 +18,21 @@ const TASK_HINT: &str = "pass a file with exactly one row: the log's task";
 
 /// Prints the verdict in the form of `verdict.json`. The exit status is 0 for any verdict.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
-    let task = one_task(row)?;
+    let task = read_single_task(row)?;
     let of_row = |error: LogError| command_error(error, log, row);
-    let given = GivenLog::read(log, &task).map_err(of_row)?;
+    let given = ExternalLog::read(log, &task).map_err(of_row)?;
     let verdict = proctor_grade::grade_log(&task, &given).map_err(of_row)?;
-    if let Some((what, hint)) = note(log, &given.found(&task).map_err(of_row)?) {
-        tell!("{}", wrapped(&format!("note: {what}")));
-        tell!("{}", wrapped(&format!(" hint: {hint}")));
+    if let Some((what, hint)) = empty_log_warning(log, &given.summarize(&task).map_err(of_row)?) {
+        tell!("{}", wrap_long_lines(&format!("note: {what}")));
+        tell!("{}", wrap_long_lines(&format!(" hint: {hint}")));
     }
-    print::result(&format!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
+    print::print_result(&format!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A warning about a log without results of the task's tests. Official graders count each such test
 /// as not passed, so the verdict is still valid.
-fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
+fn empty_log_warning(log: &Path, found: &LogSummary) -> Option<(String, String)> {
     let (log, reader) = (log.display(), &found.reader);
     if found.results == 0 {
         let lines = plural(found.lines, "line");
@@ -51,7 +51,7 @@ fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
 }
 
 /// Reads the single task in a file. Relative paths are resolved against the current directory.
-fn one_task(row: &Path) -> Result<Task, CommandError> {
+fn read_single_task(row: &Path) -> Result<Task, CommandError> {
     let shown = row.display();
     let pattern = row.to_string_lossy().into_owned();
     let mut loaded = proctor_datasets::load(&[pattern], Path::new("."))

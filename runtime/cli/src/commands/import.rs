@@ -10,10 +10,10 @@ use std::{
 };
 
 use proctor_datasets::read_predictions;
-use proctor_interchange::{Fidelity, Format, Imported, read_trajectory, trajectory_format};
+use proctor_interchange::{Fidelity, Format, ImportedTrial, detect_format, read_trajectory};
 use proctor_record::{Journal, RecordError, RunDir};
-use proctor_report::once_each;
-use proctor_run::{PlannedTask, Taken, record_prediction};
+use proctor_report::deduplicate_errors;
+use proctor_run::{PlannedTask, TaskPrediction, record_prediction};
 use proctor_types::{
     Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA, Task, TaskId, Timeouts, TrialId,
     plural, sha256_hex,
@@ -22,12 +22,11 @@ use serde_json::json;
 
 use crate::{
     args::{ImportArgs, ImportFormat},
-    assemble,
-    commands::{export::FIDELITY, import_files, resume::plan_of},
+    assemble, cache_dir,
+    commands::{export::FIDELITY_FILE, import_files, resume::plan_from_record},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    home,
-    print::shown,
+    print::print_visible,
     tasks,
 };
 
@@ -49,7 +48,7 @@ struct InputTrial {
 }
 
 enum TrialContent {
-    Trial(Box<Imported>),
+    Trial(Box<ImportedTrial>),
     Patch(String),
     Failed(String),
 }
@@ -62,7 +61,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
             given.extend(read(path, args.format, &mut fidelity)?);
             continue;
         }
-        let below = import_files::below(path, args.format)?;
+        let below = import_files::find_files(path, args.format)?;
         for file in &below.files {
             given.extend(read(file, args.format, &mut fidelity)?);
         }
@@ -72,14 +71,15 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         }
     }
     let planned = plan(args, &mut given).await?;
-    let trials = trials(given)?;
+    let trials = group_trials(given)?;
     let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
-    let arms: Vec<Arm> = arms(&trials, &sandbox);
+    let arms: Vec<Arm> = build_arms(&trials, &sandbox);
     let attempts = trials.keys().map(|(_, _, attempt)| *attempt).max().unwrap_or(1);
-    let config = config_of(args, &sandbox, attempts);
-    let (dir, _) = assemble::start(&args.out, &config, arms.clone(), &planned, None)?;
+    let config = import_config(args, &sandbox, attempts);
+    let (dir, _) = assemble::create_run(&args.out, &config, arms.clone(), &planned, None)?;
     let mut record = dir.read_run()?;
-    let all = plan_of(&record).trials().into_iter().map(|(id, _, arm)| (id, arm.name.clone()));
+    let all =
+        plan_from_record(&record).trials().into_iter().map(|(id, _, arm)| (id, arm.name.clone()));
     let (given, absent): (Vec<_>, Vec<_>) = all
         .map(|(id, arm)| (trials.get(&(arm, id.task.to_string(), id.attempt)), id))
         .partition(|(given, _)| given.is_some());
@@ -87,19 +87,21 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     dir.write_run(&record)?;
     for (given, id) in given {
         match given.map(|given| &given.made) {
-            Some(TrialContent::Trial(imported)) => write(&dir, &id, imported)?,
+            Some(TrialContent::Trial(imported)) => write_trial(&dir, &id, imported)?,
             Some(TrialContent::Patch(patch)) => {
-                record_prediction(&dir, &id, Taken::Patch(patch.as_bytes()))?;
+                record_prediction(&dir, &id, TaskPrediction::Patch(patch.as_bytes()))?;
             }
-            Some(TrialContent::Failed(why)) => record_prediction(&dir, &id, Taken::Failed(why))?,
+            Some(TrialContent::Failed(why)) => {
+                record_prediction(&dir, &id, TaskPrediction::Failed(why))?
+            }
             None => {}
         }
     }
     let fidelity: Vec<&Fidelity> = fidelity.values().collect();
     let text = serde_json::to_string_pretty(&json!({ "imported": fidelity }))?;
-    fs::write(args.out.join(FIDELITY), format!("{text}\n"))?;
+    fs::write(args.out.join(FIDELITY_FILE), format!("{text}\n"))?;
     let out = args.out.display();
-    shown(&format!(
+    print_visible(&format!(
         "imported {} of {} into {out}\n",
         plural(trials.len(), "trial"),
         plural(arms.len(), "arm")
@@ -135,12 +137,12 @@ fn read(
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let format = match format {
-        Some(asked) => asked.of_trajectories(),
-        None => trajectory_format(&name, &text),
+        Some(asked) => asked.as_trajectory_format(),
+        None => detect_format(&name, &text),
     };
     let Some(format) = format else {
         let known = fidelity.entry(Format::SweBench.name());
-        return patches(
+        return read_patches(
             file,
             &sha256_hex(&bytes),
             known.or_insert_with(|| Fidelity::new(Format::SweBench)),
@@ -150,7 +152,7 @@ fn read(
     let imported = read_trajectory(format, &text, told)
         .map_err(|bad| UserError::new(format!("{}: {bad}", file.display())).hint(bad.hint))?;
     Ok(vec![InputTrial {
-        tasks: names(file, format, &imported),
+        tasks: task_names(file, format, &imported),
         arm: imported.arm_name(),
         attempt: imported.attempt,
         file: file.to_owned(),
@@ -159,7 +161,7 @@ fn read(
     }])
 }
 
-fn patches(
+fn read_patches(
     file: &Path,
     sha256: &str,
     fidelity: &mut Fidelity,
@@ -169,13 +171,16 @@ fn patches(
             "pass a trajectory from Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions (see docs/import.md)",
         )
     })?;
-    let rows = once_each(found.bad.iter().map(|bad| (bad.place(), bad.error())), tasks::TOLD);
+    let rows = deduplicate_errors(
+        found.bad.iter().map(|bad| (bad.location(), bad.error())),
+        tasks::MAX_LISTED_ROWS,
+    );
     if !found.makers.is_empty() {
         for row in rows {
             tell!("warning: {row}; skipped");
         }
     } else if !rows.is_empty() {
-        return Err(UserError::new(tasks::listed(rows)).hint(
+        return Err(UserError::new(tasks::join_rows(rows)).hint(
             "fix or remove these entries; each needs {\"instance_id\", \"model_name_or_path\", \"model_patch\"}",
         ));
     }
@@ -183,7 +188,7 @@ fn patches(
     for (arm, attempts) in found.makers {
         for ((task, attempt), one) in attempts {
             fidelity.trials += 1;
-            fidelity.lacks("conversations", 1);
+            fidelity.record_missing("conversations", 1);
             let attempt = one.numbered.then_some(attempt);
             let made = match one.failed {
                 Some(why) => TrialContent::Failed(why),
@@ -198,7 +203,7 @@ fn patches(
 }
 
 /// Returns possible names of the task: the name in the file, or the name of the file or of a parent directory.
-fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
+fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
@@ -232,13 +237,13 @@ async fn plan(
         }
         return Ok(planned);
     }
-    let cache = home::cache()?;
-    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
+    let cache = cache_dir::default_cache_dir()?;
+    let loaded = tasks::read_complete(&args.tasks, &cache, &assemble::print_message).await?;
     let all = match loaded.recipes.is_empty() {
-        true => tasks::planned(&loaded)?,
+        true => tasks::planned_tasks(&loaded)?,
         false => {
-            let backend = assemble::backend(args.sandbox.into(), &cache).await?;
-            tasks::built(loaded, &cache, &backend, &assemble::say).await?
+            let backend = assemble::start_backend(args.sandbox.into(), &cache).await?;
+            tasks::build_tasks(loaded, &cache, &backend, &assemble::print_message).await?
         }
     };
     let known: BTreeSet<&str> = all.iter().map(|planned| planned.task.id.as_str()).collect();
@@ -248,7 +253,7 @@ async fn plan(
         let Some(found) = found else {
             let named = one.tasks.first().cloned().unwrap_or_default();
             let what = format!("{}: the dataset has no task `{named}`", one.file.display());
-            let near = config::near(&named, known.iter().copied());
+            let near = config::similar_names(&named, known.iter().copied());
             let hint = match near.is_empty() {
                 true => "pass the dataset that the file was made for, or omit --tasks".to_owned(),
                 false => {
@@ -312,7 +317,7 @@ fn bare_task(id: &str, made: &TrialContent) -> Task {
 type Trials = BTreeMap<(String, String, u32), InputTrial>;
 
 /// Groups the trials by arm, task and attempt. Files without an attempt get the next free one.
-fn trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
+fn group_trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
     let mut trials = Trials::new();
     let (named, unnamed): (Vec<_>, Vec<_>) =
         given.into_iter().partition(|one| one.attempt.is_some());
@@ -343,7 +348,7 @@ fn trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
 }
 
 /// Returns one arm per name. Its factors are the name and what the files say. One file may have several names.
-fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
+fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let mut names: BTreeMap<&str, Vec<&InputTrial>> = BTreeMap::new();
     for given in trials.values() {
         names.entry(&given.arm).or_default().push(given);
@@ -361,32 +366,32 @@ fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
             "model": first.and_then(|one| one.model.as_ref()),
             "sha256": sha256_hex(digests.join("\n").as_bytes()),
         });
-        Arm::of_patches(name, sandbox, json!({ "imported": imported }))
+        Arm::for_patches(name, sandbox, json!({ "imported": imported }))
     };
     names.into_iter().map(arm).collect()
 }
 
-fn write(run: &RunDir, id: &TrialId, imported: &Imported) -> Result<(), RecordError> {
-    let dir = run.trial(id)?;
-    let blobs = run.blobs_of(&dir);
+fn write_trial(run: &RunDir, id: &TrialId, imported: &ImportedTrial) -> Result<(), RecordError> {
+    let dir = run.create_trial_dir(id)?;
+    let blobs = run.trial_blobs(&dir);
     let patch = imported.patch.as_deref().unwrap_or_default().as_bytes();
     let hash = blobs.put(patch)?;
     blobs.sync()?;
-    let (mut events, outcome) = imported.record(id);
-    let files = proctor_patch::Patch::read(patch).names().len() as u64;
+    let (mut events, outcome) = imported.to_record(id);
+    let files = proctor_patch::Patch::parse(patch).paths().len() as u64;
     let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
-    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.pack_size() };
     for event in [collected, ended] {
         if let Some(last) = events.last().cloned() {
             events.push(Envelope { event, ..last });
         }
     }
-    Journal::begin_with(dir.trajectory(), 1, events)?;
+    Journal::create_with_events(dir.trajectory_path(), 1, events)?;
     dir.write_patch(patch)?;
     dir.write_outcome(&outcome)
 }
 
-fn config_of(args: &ImportArgs, sandbox: &SandboxSpec, attempts: u32) -> ConfigFile {
+fn import_config(args: &ImportArgs, sandbox: &SandboxSpec, attempts: u32) -> ConfigFile {
     ConfigFile {
         attempts,
         jobs: 2,

@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_interchange::{Format, trajectory_format};
+use proctor_interchange::{Format, detect_format};
 
-use super::export::FIDELITY;
+use super::export::FIDELITY_FILE;
 use crate::{args::ImportFormat, error::UserError};
 
 /// The files found below a directory.
@@ -23,7 +23,7 @@ pub struct FoundFiles {
 
 impl ImportFormat {
     /// Returns the trajectories' format, or `None` for predictions, which have no trajectory.
-    pub fn of_trajectories(self) -> Option<Format> {
+    pub fn as_trajectory_format(self) -> Option<Format> {
         match self {
             Self::Atif => Some(Format::Atif),
             Self::Mini => Some(Format::Mini),
@@ -35,26 +35,26 @@ impl ImportFormat {
 
 /// Returns the files of `folder` in the requested format, or in any format if none is requested.
 /// Symlinks are not followed.
-pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, UserError> {
-    let all = walk(folder)
+pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, UserError> {
+    let all = list_files(folder)
         .map_err(|error| UserError::new(format!("cannot read {}: {error}", folder.display())))?;
     let count = all.len();
     let (mut trajectories, mut predictions) = (Vec::new(), Vec::new());
     for path in all {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let ends = |ending: &str| name.ends_with(ending);
-        if name == FIDELITY || !(ends(".json") || ends(".jsonl") || ends(".traj")) {
+        if name == FIDELITY_FILE || !(ends(".json") || ends(".jsonl") || ends(".traj")) {
             continue;
         }
         let text = fs::read(&path)
             .map_err(|error| UserError::new(format!("cannot read {}: {error}", path.display())))?;
-        match trajectory_format(&name, &String::from_utf8_lossy(&text)) {
+        match detect_format(&name, &String::from_utf8_lossy(&text)) {
             Some(found) => trajectories.push((found, path)),
             None if ends(".jsonl") || name == "preds.json" => predictions.push(path),
             None => {}
         }
     }
-    let files: Vec<PathBuf> = match format.map(ImportFormat::of_trajectories) {
+    let files: Vec<PathBuf> = match format.map(ImportFormat::as_trajectory_format) {
         Some(None) => predictions,
         Some(Some(asked)) => trajectories
             .into_iter()
@@ -74,7 +74,7 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, 
     Ok(FoundFiles { passed_over: count - files.len(), files })
 }
 
-fn walk(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn names(folder: &Path, format: Option<ImportFormat>) -> Vec<String> {
-        let found = below(folder, format).unwrap();
+        let found = find_files(folder, format).unwrap();
         let names = found.files.iter().map(|file| file.strip_prefix(folder).unwrap());
         names.map(|name| name.display().to_string()).collect()
     }
@@ -116,7 +116,7 @@ mod tests {
     const ROW: &str = r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
 
     #[test]
-    fn below_prefers_trajectories_and_ignores_other_files() {
+    fn find_files_prefers_trajectories_and_ignores_other_files() {
         let given = folder(&[
             ("b/trial/agent/trajectory.json", ATIF),
             ("a/trial/t.traj.json", MINI),
@@ -128,22 +128,22 @@ mod tests {
         let place = given.path();
         let both = ["a/trial/t.traj.json", "b/trial/agent/trajectory.json"];
         assert_eq!(names(place, None), both);
-        assert_eq!(below(place, None).unwrap().passed_over, 4);
+        assert_eq!(find_files(place, None).unwrap().passed_over, 4);
         assert_eq!(names(place, Some(ImportFormat::Mini)), both[..1]);
         assert_eq!(names(place, Some(ImportFormat::Swebench)), ["preds.jsonl"]);
     }
 
     #[test]
-    fn below_accepts_predictions_and_rejects_folders_without_either() {
+    fn find_files_accepts_predictions_and_rejects_other_folders() {
         let given =
             folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);
-        let error = below(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
+        let error = find_files(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
         assert!(error.what.contains("no file in it"), "{}", error.what);
     }
 
     #[test]
-    fn below_does_not_follow_links_to_folders() {
+    fn find_files_does_not_follow_links_to_folders() {
         let given = folder(&[("t.traj.json", MINI)]);
         std::os::unix::fs::symlink(given.path(), given.path().join("again")).unwrap();
         assert_eq!(names(given.path(), None), ["t.traj.json"]);

@@ -2,40 +2,41 @@
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
-use proctor_plan::{Planned, Purpose, Read};
-use proctor_run::{Execution, variants};
+use proctor_plan::{PlannedRun, Purpose, ReadConfig};
+use proctor_run::{Execution, impossible_variants};
 use proctor_types::{SandboxKind, SandboxSpec, plural};
-use proctor_validation::{impossible as variant_of, placed};
+use proctor_validation::{impossible_variant as variant_of, with_absolute_paths};
 
 use crate::{
-    assemble::{self, Flakes, Grading},
-    commands::carry_out::board,
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
+    commands::execute::progress_board,
     config,
     error::{CommandError, INTERRUPTED, UserError},
-    home, progress,
+    progress,
 };
 
 /// Writes the variants and lists the tasks without one. Fails if no task has a variant.
-pub async fn impossible(
+pub async fn write_impossible_variants(
     patterns: &[String],
     kind: SandboxKind,
     out: &Path,
 ) -> Result<ExitCode, CommandError> {
-    let cache = home::cache()?;
+    let cache = cache_dir::default_cache_dir()?;
     let temporary = tempfile::Builder::new().prefix("proctor-impossible-").tempdir()?;
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
     let catalog = assemble::catalog()?;
     let world = assemble::world(&cache, &catalog);
-    let resolved = Read::of_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
+    let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
-    let backend = assemble::backend(kind, &cache).await?;
-    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    let backend = assemble::start_backend(kind, &cache).await?;
+    let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     // This run is planned but never starts.
     let agent = proctor_embedded_agent::agent_digest();
-    let Planned { run, plan, .. } = ready.start(temporary.path(), agent)?;
-    let (board, trials) = (board(&run, &plan), plan.trials());
+    let PlannedRun { run, plan, .. } = ready.create_run(temporary.path(), agent)?;
+    let (board, trials) = (progress_board(&run, &plan), plan.trials());
     let execution = Execution {
         run,
         plan,
@@ -43,9 +44,9 @@ pub async fn impossible(
         backends: BTreeMap::from([(kind, backend)]),
         scaffolds: &catalog,
         cache: &cache,
-        grading: Grading::Once,
-        flakes: Flakes::default(),
-        say: &assemble::say,
+        grading: RegradePolicy::Once,
+        flakes: FlakyTests::default(),
+        say: &assemble::print_message,
         hear: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
@@ -53,12 +54,12 @@ pub async fn impossible(
     let (mut rows, mut without) = (Vec::new(), Vec::new());
     for (id, planned, arm) in trials {
         let found = tokio::select! {
-            found = Box::pin(variants(&context, &id, &planned, &arm)) => found?,
+            found = Box::pin(impossible_variants(&context, &id, &planned, &arm)) => found?,
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(INTERRUPTED)),
         };
         match found.iter().find_map(|wrong| variant_of(&planned.task, wrong)) {
             Some(variant) => {
-                rows.push(serde_json::to_string(&placed(variant, &planned.base_dir)?)?)
+                rows.push(serde_json::to_string(&with_absolute_paths(variant, &planned.base_dir)?)?)
             }
             None => without.push(planned.task.id.to_string()),
         }

@@ -8,23 +8,23 @@ use std::{
 };
 
 use proctor_config::{VendorModel, vendor_model, vendors};
-use proctor_datasets::fill;
+use proctor_datasets::render_template;
 use proctor_gateway::PriceTable;
 use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::one_line;
 use serde::Serialize;
 
 use crate::{
-    args::{InitArgs, Kind},
-    assemble, config,
+    args::{InitArgs, SandboxArg},
+    assemble, cache_dir, config,
     error::{CommandError, UserError},
-    home, print, shipped,
+    print, shipped,
 };
 
 const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
 
 /// The default scaffold.
-const SCAFFOLD: &str = "tools";
+const DEFAULT_SCAFFOLD: &str = "tools";
 
 pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
@@ -34,18 +34,18 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     }
     let mut answers = Answers { tasks: args.tasks, models: Vec::new(), scaffolds: Vec::new() };
     for name in &args.model {
-        answers.models.push(model(name)?);
+        answers.models.push(parse_model(name)?);
     }
     for name in &args.scaffold {
-        answers.scaffolds.push(scaffold(name)?);
+        answers.scaffolds.push(find_scaffold(name)?);
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         answers.ask(&mut io::stdin().lock(), &mut io::stderr())?;
     }
-    distinct(&mut answers.tasks, String::as_str);
-    distinct(&mut answers.models, |one| &one.name);
-    distinct(&mut answers.scaffolds, |one| &one.name);
-    let text = answers.text(&shown, args.sandbox)?;
+    remove_duplicates(&mut answers.tasks, String::as_str);
+    remove_duplicates(&mut answers.models, |one| &one.name);
+    remove_duplicates(&mut answers.scaffolds, |one| &one.name);
+    let text = answers.render_config(&shown, args.sandbox)?;
     let mut file = match File::create_new(&args.file) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -58,22 +58,22 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
         }
     };
     file.write_all(text.as_bytes())?;
-    print::shown(&format!("wrote {shown}\n"))?;
+    print::print_visible(&format!("wrote {shown}\n"))?;
     let keys = answers.models.iter().filter_map(|one| one.found.spec.key_env.as_deref());
     for key in keys.filter(|key| std::env::var_os(key).is_none()) {
-        print::shown(&format!("next: export {key}=<your key>\n"))?;
+        print::print_visible(&format!("next: export {key}=<your key>\n"))?;
     }
     // A scaffold may have required settings that only the user knows.
     let (read, written) = config::read(&args.file, &[])?;
     match assemble::resolve(read, &written) {
-        Ok(_) => print::shown(&format!("next: proctor run {shown} --dry-run\n"))?,
+        Ok(_) => print::print_visible(&format!("next: proctor run {shown} --dry-run\n"))?,
         Err(error) => tell!("note: complete the configuration before you run it: {error}"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Removes duplicates by name, keeping the first.
-fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
+fn remove_duplicates<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
     let mut seen = BTreeSet::new();
     all.retain(|one| seen.insert(name(one).to_owned()));
 }
@@ -84,7 +84,7 @@ fn exists_error(shown: &str) -> UserError {
 }
 
 /// A model's name, and what is known about it.
-struct Model {
+struct ModelChoice {
     name: String,
     found: VendorModel,
 }
@@ -94,25 +94,25 @@ struct ScaffoldChoice {
     needs_model: bool,
 }
 
-fn model(name: &str) -> Result<Model, UserError> {
+fn parse_model(name: &str) -> Result<ModelChoice, UserError> {
     let name = name.trim();
     if name.contains(char::is_control) {
         let what = format!("{} contains a control character", one_line(name));
         return Err(UserError::new(what).hint("write VENDOR/NAME"));
     }
-    Ok(Model { name: name.to_owned(), found: vendor_model(name)? })
+    Ok(ModelChoice { name: name.to_owned(), found: vendor_model(name)? })
 }
 
-fn scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
+fn find_scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
     let name = name.trim();
     let catalog = assemble::catalog()?;
-    match catalog.named(name)? {
+    match catalog.find_scaffold(name)? {
         Some(found) => {
             Ok(ScaffoldChoice { name: name.to_owned(), needs_model: found.needs_model() })
         }
         None => {
             let known = catalog.names();
-            let hint = match config::near(name, known.iter().copied()).first() {
+            let hint = match config::similar_names(name, known.iter().copied()).first() {
                 Some(near) => format!("did you mean `{near}`? known: {}", known.join(", ")),
                 None => format!("known: {}", known.join(", ")),
             };
@@ -123,7 +123,7 @@ fn scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
 
 struct Answers {
     tasks: Vec<String>,
-    models: Vec<Model>,
+    models: Vec<ModelChoice>,
     scaffolds: Vec<ScaffoldChoice>,
 }
 
@@ -132,25 +132,25 @@ impl Answers {
     fn ask(&mut self, input: &mut impl BufRead, out: &mut impl Write) -> Result<(), CommandError> {
         if self.tasks.is_empty() {
             let text = "Tasks: files, folders, globs or hf:// datasets [the demo's task]";
-            self.tasks = words(input, out, text, |word| Ok(word.to_owned()))?;
+            self.tasks = ask_for_words(input, out, text, |word| Ok(word.to_owned()))?;
         }
         if self.scaffolds.is_empty() {
             let names = assemble::catalog()?.names().join(", ");
-            let text = format!("Scaffolds: {names} [{SCAFFOLD}]");
-            self.scaffolds = words(input, out, &text, scaffold)?;
+            let text = format!("Scaffolds: {names} [{DEFAULT_SCAFFOLD}]");
+            self.scaffolds = ask_for_words(input, out, &text, find_scaffold)?;
         }
         let needed = self.scaffolds.is_empty() || self.scaffolds.iter().any(|one| one.needs_model);
         while needed && self.models.is_empty() {
             let text =
                 format!("Model: VENDOR/NAME, where VENDOR is one of {}", vendors()?.join(", "));
-            self.models = words(input, out, &text, model)?;
+            self.models = ask_for_words(input, out, &text, parse_model)?;
         }
         Ok(())
     }
 
     /// Returns the text of the configuration.
-    fn text(&self, file: &str, sandbox: Kind) -> Result<String, CommandError> {
-        let default = [ScaffoldChoice { name: SCAFFOLD.to_owned(), needs_model: true }];
+    fn render_config(&self, file: &str, sandbox: SandboxArg) -> Result<String, CommandError> {
+        let default = [ScaffoldChoice { name: DEFAULT_SCAFFOLD.to_owned(), needs_model: true }];
         let chosen =
             if self.scaffolds.is_empty() { default.as_slice() } else { self.scaffolds.as_slice() };
         let needs_model = chosen.iter().any(|one| one.needs_model);
@@ -164,46 +164,51 @@ impl Answers {
         }
         if !needs_model && !self.models.is_empty() {
             return Err(UserError::new("--model has no effect: no scaffold uses a model")
-                .hint(format!("remove --model, or add --scaffold {SCAFFOLD}"))
+                .hint(format!("remove --model, or add --scaffold {DEFAULT_SCAFFOLD}"))
                 .into());
         }
         let mut arms = Vec::new();
         let mut suggested = Vec::new();
         for one in chosen.iter().filter(|one| !one.needs_model) {
-            arms.push(Arm::new(&one.name, None));
+            arms.push(TemplateArm::new(&one.name, None));
         }
         for model in &self.models {
             let of_model = chosen.iter().filter(|one| one.needs_model);
-            arms.extend(of_model.map(|one| Arm::new(&one.name, Some(&model.name))));
+            arms.extend(of_model.map(|one| TemplateArm::new(&one.name, Some(&model.name))));
             let own = model.found.agents.iter();
             let own = own.filter(|agent| chosen.iter().all(|one| one.name != **agent));
-            suggested.extend(own.map(|agent| Arm::new(agent, Some(&model.name))));
+            suggested.extend(own.map(|agent| TemplateArm::new(agent, Some(&model.name))));
         }
         let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-        let models: Vec<_> = self.models.iter().map(|one| Table::new(one, &prices)).collect();
+        let models: Vec<_> =
+            self.models.iter().map(|one| TemplateModel::new(one, &prices)).collect();
         let tasks = match self.tasks.is_empty() {
-            true => vec![shipped::demo_tasks(&home::cache()?)?.to_string_lossy().into_owned()],
+            true => vec![
+                shipped::demo_tasks(&cache_dir::default_cache_dir()?)?
+                    .to_string_lossy()
+                    .into_owned(),
+            ],
             false => self.tasks.clone(),
         };
         let filling = TemplateContext {
             file: one_line(file),
-            tasks: tasks.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", "),
+            tasks: tasks.iter().map(|one| quote_toml(one)).collect::<Vec<_>>().join(", "),
             is_demo: self.tasks.is_empty(),
             sandbox: match sandbox {
-                Kind::Native => "native",
-                Kind::Docker => "docker",
+                SandboxArg::Native => "native",
+                SandboxArg::Docker => "docker",
             },
             is_priced: models.iter().all(|model| model.is_priced),
             arms,
             suggested,
             models,
         };
-        Ok(fill(TEMPLATE, filling)?)
+        Ok(render_template(TEMPLATE, filling)?)
     }
 }
 
 /// Asks for words until all of them are valid. An empty answer returns no words.
-fn words<T>(
+fn ask_for_words<T>(
     input: &mut impl BufRead,
     out: &mut impl Write,
     question: &str,
@@ -233,32 +238,36 @@ struct TemplateContext {
     is_demo: bool,
     sandbox: &'static str,
     is_priced: bool,
-    arms: Vec<Arm>,
-    suggested: Vec<Arm>,
-    models: Vec<Table>,
+    arms: Vec<TemplateArm>,
+    suggested: Vec<TemplateArm>,
+    models: Vec<TemplateModel>,
 }
 
 /// An arm, with each value as TOML.
 #[derive(Debug, Serialize)]
-struct Arm {
+struct TemplateArm {
     name: String,
     scaffold: String,
     model: Option<String>,
 }
 
-impl Arm {
+impl TemplateArm {
     fn new(scaffold: &str, model: Option<&str>) -> Self {
         let name = match model {
             Some(model) => format!("{scaffold}/{model}"),
             None => scaffold.to_owned(),
         };
-        Self { name: quoted(&name), scaffold: quoted(scaffold), model: model.map(quoted) }
+        Self {
+            name: quote_toml(&name),
+            scaffold: quote_toml(scaffold),
+            model: model.map(quote_toml),
+        }
     }
 }
 
 /// A table of `[models]`.
 #[derive(Debug, Serialize)]
-struct Table {
+struct TemplateModel {
     key: String,
     base_url: String,
     name: String,
@@ -269,13 +278,13 @@ struct Table {
     is_priced: bool,
 }
 
-impl Table {
-    fn new(model: &Model, prices: &PriceTable) -> Self {
+impl TemplateModel {
+    fn new(model: &ModelChoice, prices: &PriceTable) -> Self {
         let spec = &model.found.spec;
         Self {
-            key: quoted(&model.name),
-            base_url: quoted(&spec.base_url),
-            name: quoted(&spec.name),
+            key: quote_toml(&model.name),
+            base_url: quote_toml(&spec.base_url),
+            name: quote_toml(&spec.name),
             api: spec.api.name(),
             key_env: spec.key_env.clone(),
             context_window: spec.context_window,
@@ -286,7 +295,7 @@ impl Table {
 }
 
 /// Quotes a text as a TOML string.
-fn quoted(text: &str) -> String {
+fn quote_toml(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
@@ -323,13 +332,13 @@ mod tests {
     #[test]
     fn options_skip_their_questions() {
         let mut answers = no_answers();
-        answers.models.push(model("ollama/m").unwrap());
+        answers.models.push(parse_model("ollama/m").unwrap());
         let (done, out) = answer_with(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
         // A scaffold that calls no model doesn't need one.
         let mut answers = no_answers();
-        answers.scaffolds.push(scaffold("gold").unwrap());
+        answers.scaffolds.push(find_scaffold("gold").unwrap());
         let (done, out) = answer_with(&mut answers, "\n");
         done.unwrap();
         assert!(!out.contains("Model: "), "{out}");
@@ -340,7 +349,7 @@ mod tests {
     #[test]
     fn written_values_keep_quotes_and_backslashes() {
         for text in ["a\"b", "a\\b", "a'b", "a\"'b", "ä b"] {
-            let table: toml::Table = toml::from_str(&format!("k = {}", quoted(text))).unwrap();
+            let table: toml::Table = toml::from_str(&format!("k = {}", quote_toml(text))).unwrap();
             assert_eq!(table["k"].as_str(), Some(text));
         }
     }

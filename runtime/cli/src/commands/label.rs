@@ -3,17 +3,16 @@
 use std::{fmt::Write as _, process::ExitCode};
 
 use proctor_record::{
-    RunDir,
-    find::{named, planned},
-    now,
+    RunDir, now,
+    trial_lookup::{find_by_name, planned_trials},
 };
-use proctor_types::{LABEL_VERSION, Label, RunRecord, visible_line};
-use proctor_viewer::Index;
+use proctor_types::{LABEL_VERSION, Label, RunRecord, escape_unprintable_line};
+use proctor_viewer::JournalIndex;
 
 use crate::{
     args::LabelArgs,
     error::{CommandError, UserError},
-    print::shown,
+    print::print_visible,
 };
 
 /// Maximum number of characters in a label and in a comment. A label is a name.
@@ -21,20 +20,24 @@ const MAX_LABEL_LENGTH: usize = 60;
 const MAX_COMMENT_LENGTH: usize = 4_000;
 
 pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
-    let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record = run.read_run()?;
     let (Some(trial), Some(label)) = (&args.trial, &args.label) else {
-        shown(&list(&run, &record))?;
+        print_visible(&list_labels(&run, &record))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let found = named(&record, trial)?;
-    check("--label", label, MAX_LABEL_LENGTH)?;
+    let found = find_by_name(&record, trial)?;
+    check_length("--label", label, MAX_LABEL_LENGTH)?;
     if let Some(comment) = &args.comment {
-        check("--comment", comment, MAX_COMMENT_LENGTH)?;
+        check_length("--comment", comment, MAX_COMMENT_LENGTH)?;
     }
     if let Some(step) = args.step {
-        let journal = run.trial_path(&found.id()).trajectory();
-        let steps = if journal.exists() { Index::of(&journal)?.rows.len() as u64 } else { 0 };
+        let journal = run.trial_dir(&found.id()).trajectory_path();
+        let steps = if journal.exists() {
+            JournalIndex::from_journal(&journal)?.rows.len() as u64
+        } else {
+            0
+        };
         if !(1..=steps).contains(&step) {
             let what = format!("--step {step}: {} has {steps} steps", found.name());
             return Err(UserError::new(what).hint("steps are counted from 1").into());
@@ -57,7 +60,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
+fn check_length(option: &str, text: &str, most: usize) -> Result<(), UserError> {
     let length = text.chars().count();
     let why = match () {
         () if text.trim().is_empty() => "is empty".to_owned(),
@@ -72,15 +75,19 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
 }
 
 /// Lists every label, in plan order.
-fn list(run: &RunDir, record: &RunRecord) -> String {
+fn list_labels(run: &RunDir, record: &RunRecord) -> String {
     let labels = run.labels();
     let mut out = String::new();
-    for found in planned(record) {
+    for found in planned_trials(record) {
         let id = found.id();
         for label in labels.standing.iter().filter(|label| label.trial == id) {
             // Writing to a string cannot fail.
-            let _ =
-                writeln!(out, "{}: {}", visible_line(&found.name()), visible_line(&label.told()));
+            let _ = writeln!(
+                out,
+                "{}: {}",
+                escape_unprintable_line(&found.name()),
+                escape_unprintable_line(&label.describe())
+            );
         }
     }
     for bad in &labels.bad {

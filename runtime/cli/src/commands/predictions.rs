@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
-use proctor_report::once_each;
-use proctor_run::{PlannedTask, Taken, record_prediction};
+use proctor_report::deduplicate_errors;
+use proctor_run::{PlannedTask, TaskPrediction, record_prediction};
 use proctor_types::{Arm, SandboxSpec, TrialId, sha256_hex};
 use serde_json::json;
 
 use crate::{
     error::{CommandError, UserError},
-    tasks::TOLD,
+    tasks::MAX_LISTED_ROWS,
 };
 
 /// The contents of a predictions file, and whether failed attempts count.
@@ -21,9 +21,12 @@ pub struct PredictionFile {
 }
 
 /// Reads a file. Reports and skips invalid entries. Fails if the file has no predictions.
-pub fn read(file: &Path, include_failed: bool) -> Result<PredictionFile, UserError> {
+pub fn load_predictions(file: &Path, include_failed: bool) -> Result<PredictionFile, UserError> {
     let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
-    let entries = once_each(predictions.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
+    let entries = deduplicate_errors(
+        predictions.bad.iter().map(|bad| (bad.location(), bad.error())),
+        MAX_LISTED_ROWS,
+    );
     if !predictions.makers.is_empty() {
         for entry in entries {
             tell!("warning: skipped {entry}; its task counts as having no prediction");
@@ -38,7 +41,7 @@ pub fn read(file: &Path, include_failed: bool) -> Result<PredictionFile, UserErr
 
 impl PredictionFile {
     pub fn attempts(&self) -> u32 {
-        self.predictions.attempts()
+        self.predictions.max_attempt()
     }
 
     /// Reports predictions for tasks that the dataset does not have.
@@ -74,17 +77,17 @@ impl PredictionFile {
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
         let made = |(name, attempts): (&String, &Attempts)| {
-            let predictions = digest(attempts);
+            let predictions = predictions_digest(attempts);
             let settings = json!({
                 "maker": name, "predictions": predictions, "include_failed": include_failed,
             });
-            Arm::of_patches(name, sandbox, settings)
+            Arm::for_patches(name, sandbox, settings)
         };
         self.predictions.makers.iter().map(made).collect()
     }
 
     /// Records every trial of the arms, in the order of [`PredictionFile::arms`].
-    pub fn record(
+    pub fn record_trials(
         &self,
         run: &RunDir,
         arms: &[Arc<Arm>],
@@ -96,10 +99,10 @@ impl PredictionFile {
                     let task = planned.task.id.clone();
                     let found = made.get(&(task.to_string(), attempt));
                     let taken = match found {
-                        None => Taken::Missing,
+                        None => TaskPrediction::Missing,
                         Some(found) => match &found.failed {
-                            Some(why) if !self.include_failed => Taken::Failed(why),
-                            _ => Taken::Patch(found.patch.as_bytes()),
+                            Some(why) if !self.include_failed => TaskPrediction::Failed(why),
+                            _ => TaskPrediction::Patch(found.patch.as_bytes()),
                         },
                     };
                     let id = TrialId { task, arm: arm.id.clone(), attempt };
@@ -111,7 +114,7 @@ impl PredictionFile {
     }
 }
 
-fn digest(attempts: &Attempts) -> String {
+fn predictions_digest(attempts: &Attempts) -> String {
     let mut all = Vec::new();
     for ((id, attempt), made) in attempts {
         let head = format!("{id}\0{attempt}\0{}\0{}\0", made.failed.is_some(), made.patch.len());

@@ -10,49 +10,49 @@ use proctor_record::now;
 use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{
-    QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, first_of, plural, sha256_hex,
+    DependencySigns, QUALITY_SCHEMA, QualityFile, SandboxKind, TaskQuality, join_first_few, plural,
+    sha256_hex,
 };
 use proctor_validation::quality::{ReadFile, Subject, judge};
 
 use crate::{
-    assemble,
+    assemble, cache_dir,
     error::{CommandError, UserError},
-    home,
-    print::result,
+    print::print_result,
     tasks,
 };
 
 /// The tree of a task's source on this host, if there is one.
 #[derive(Debug)]
-struct Tree(Option<PathBuf>);
+struct SourceTree(Option<PathBuf>);
 
-impl ReadFile for Tree {
+impl ReadFile for SourceTree {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         std::fs::read(self.0.as_ref()?.join(path)).ok()
     }
 }
 
 /// Prints a line for each task with problems, and writes the file if requested.
-pub async fn quality(
+pub async fn check_quality(
     patterns: &[String],
     certificate: Option<&Path>,
     out: Option<&Path>,
 ) -> Result<ExitCode, CommandError> {
     let read = certificate.map(proctor_plan::read_certificate).transpose()?;
-    let cache = home::cache()?;
-    let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
+    let cache = cache_dir::default_cache_dir()?;
+    let loaded = tasks::read_complete(patterns, &cache, &assemble::print_message).await?;
     // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
-        true => tasks::planned(&loaded)?,
+        true => tasks::planned_tasks(&loaded)?,
         false => {
-            let backend = assemble::backend(SandboxKind::Native, &cache).await?;
-            tasks::built(loaded, &cache, &backend, &assemble::say).await?
+            let backend = assemble::start_backend(SandboxKind::Native, &cache).await?;
+            tasks::build_tasks(loaded, &cache, &backend, &assemble::print_message).await?
         }
     };
     let sources = Sources::new(cache.join("sources"));
     let mut trees = Vec::new();
     for task in &planned {
-        trees.push(tree(task, &sources).await);
+        trees.push(fetch_tree(task, &sources).await);
     }
     let subjects: Vec<Subject<'_>> = planned
         .iter()
@@ -60,7 +60,7 @@ pub async fn quality(
         .map(|(planned, tree)| Subject { task: &planned.task, file: tree })
         .collect();
     let judged = judge(&subjects, read.as_ref()).map_err(|why| anyhow::anyhow!(why))?;
-    result(&table(&judged))?;
+    print_result(&findings_text(&judged))?;
     if let Some(out) = out {
         let digests: BTreeSet<&str> = judged.iter().map(|one| one.digest.as_str()).collect();
         let digests: Vec<&str> = digests.into_iter().collect();
@@ -85,19 +85,19 @@ pub async fn quality(
 }
 
 /// Fetches a task's source tree. If it is unavailable, only the checks of the task's tests are skipped.
-async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
-    let Some(source) = &planned.task.source else { return Tree(None) };
+async fn fetch_tree(planned: &PlannedTask, sources: &Sources) -> SourceTree {
+    let Some(source) = &planned.task.source else { return SourceTree(None) };
     match sources.fetch(source, &planned.base_dir).await {
-        Ok(tree) => Tree(Some(tree.folder)),
+        Ok(tree) => SourceTree(Some(tree.folder)),
         Err(fault) => {
             tell!("note: {}: cannot read its tests: {fault}", planned.task.id);
-            Tree(None)
+            SourceTree(None)
         }
     }
 }
 
 /// Reads a quality file for a report.
-pub fn read(path: &Path) -> Result<QualityFile, UserError> {
+pub fn read_quality_file(path: &Path) -> Result<QualityFile, UserError> {
     let shown = path.display();
     let hint = "`proctor tasks quality --out FILE` writes one";
     let text = std::fs::read(path).map_err(|error| {
@@ -114,7 +114,7 @@ pub fn read(path: &Path) -> Result<QualityFile, UserError> {
 }
 
 /// Formats the findings: a line per task, with its findings below.
-fn table(judged: &[TaskQuality]) -> String {
+fn findings_text(judged: &[TaskQuality]) -> String {
     let mut out = String::new();
     for task in judged {
         let said = finding_lines(task);
@@ -149,7 +149,7 @@ fn finding_lines(task: &TaskQuality) -> Vec<String> {
         ("duplicate of", task.duplicate_of.iter().map(ToString::to_string).collect()),
     ] {
         if !ids.is_empty() {
-            said.push(format!("{what}: {}", first_of(ids)));
+            said.push(format!("{what}: {}", join_first_few(ids)));
         }
     }
     for (policy, attacks) in task.attacks.iter().flatten() {
@@ -161,7 +161,7 @@ fn finding_lines(task: &TaskQuality) -> Vec<String> {
     said
 }
 
-fn signs_line(what: &str, signs: &Signs) -> Option<String> {
+fn signs_line(what: &str, signs: &DependencySigns) -> Option<String> {
     let first = signs.found.first()?;
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);

@@ -4,20 +4,19 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use proctor_gateway::recheck_rejection;
-use proctor_grade::{GivenLog, grade_log};
+use proctor_grade::{ExternalLog, grade_log};
 use proctor_record::{
-    Blobs, Checked, RunDir,
-    find::{Found, planned},
-    read_journal,
+    Blobs, CheckedTrial, RunDir, read_journal,
+    trial_lookup::{PlannedTrial, planned_trials},
 };
-use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES, Task, Verdict, plural};
+use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES_VERSION, Task, Verdict, plural};
 use serde::Serialize;
 
-use crate::{args::ReportFormat, error::CommandError, print::result};
+use crate::{args::ReportFormat, error::CommandError, print::print_result};
 
 /// The headings of the official log and of the section that may follow it in a grading log.
-const OFFICIAL: &[u8] = b"\n===== official: ";
-const WIDE: &[u8] = b"\n===== the whole suite =====\n";
+const OFFICIAL_HEADING: &[u8] = b"\n===== official: ";
+const WHOLE_SUITE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
 
 /// A trial whose attribution or verdict would change under the current rules.
 #[derive(Debug, Serialize)]
@@ -51,13 +50,13 @@ struct RunRules {
 
 /// Lists the trials without changing the record.
 pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, CommandError> {
-    let mut all = RecheckReport { rules: RULES, runs: Vec::new(), trials: Vec::new() };
+    let mut all = RecheckReport { rules: RULES_VERSION, runs: Vec::new(), trials: Vec::new() };
     for path in runs {
-        let run = RunDir::view(path).map_err(CommandError::of_run)?;
+        let run = RunDir::open_read_only(path).map_err(CommandError::from_record_error)?;
         let record = run.read_run()?;
         let name = path.display().to_string();
         let mut finished = 0;
-        for found in planned(&record) {
+        for found in planned_trials(&record) {
             let checked = run.check(&found.id());
             let Some(outcome) = checked.outcome.as_ref().filter(|one| !one.ending.is_unfinished())
             else {
@@ -65,10 +64,10 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
             };
             finished += 1;
             // A run made under the current rules needs no recheck.
-            if record.rules == RULES {
+            if record.rules == RULES_VERSION {
                 continue;
             }
-            for (recorded, now, why) in changes(&run, &found, outcome, &checked)? {
+            for (recorded, now, why) in find_changes(&run, &found, outcome, &checked)? {
                 let (task, arm) = (found.task.task.id.to_string(), found.arm.name.clone());
                 let (run, attempt) = (name.clone(), found.attempt);
                 all.trials.push(ChangedTrial { run, task, arm, attempt, recorded, now, why });
@@ -77,13 +76,13 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
         all.runs.push(RunRules { run: name, rules: record.rules, finished });
     }
     match format {
-        ReportFormat::Json => result(&format!("{}\n", serde_json::to_string_pretty(&all)?))?,
-        _ => result(&text(&all))?,
+        ReportFormat::Json => print_result(&format!("{}\n", serde_json::to_string_pretty(&all)?))?,
+        _ => print_result(&recheck_text(&all))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(all: &RecheckReport) -> String {
+fn recheck_text(all: &RecheckReport) -> String {
     let mut text = String::new();
     for one in &all.trials {
         let ChangedTrial { task, arm, attempt, recorded, now, why, .. } = one;
@@ -93,28 +92,30 @@ fn text(all: &RecheckReport) -> String {
         let changed = all.trials.iter().filter(|one| one.run == *run).count();
         let trials = plural(*finished, "finished trial");
         text.push_str(&format!(
-            "{run}: rules {rules}, now {RULES}; {trials}, {changed} different\n"
+            "{run}: rules {rules}, now {RULES_VERSION}; {trials}, {changed} different\n"
         ));
     }
     text
 }
 
 /// Returns what the current rules judge differently in one trial: the recorded result, the new one, and why.
-fn changes(
+fn find_changes(
     run: &RunDir,
-    found: &Found<'_>,
+    found: &PlannedTrial<'_>,
     outcome: &Outcome,
-    checked: &Checked,
+    checked: &CheckedTrial,
 ) -> Result<Vec<(String, String, String)>, CommandError> {
-    let dir = run.trial_path(&found.id());
+    let dir = run.trial_dir(&found.id());
     let mut all = Vec::new();
-    if let Some(why) = attribution(&run.blobs_of(&dir), &dir.trajectory(), found.arm, outcome)? {
+    if let Some(why) =
+        unscored_reason(&run.trial_blobs(&dir), &dir.trajectory_path(), found.arm, outcome)?
+    {
         let now = "an infrastructure failure".to_owned();
         all.push((outcome.ending.name(), now, why));
     }
     if let Some(verdict) = &checked.verdict
-        && let Ok(log) = fs::read(dir.grade().join("log.txt"))
-        && let Some(resolved) = official(&found.task.task, &log)
+        && let Ok(log) = fs::read(dir.grading_dir().join("log.txt"))
+        && let Some(resolved) = recheck_official(&found.task.task, &log)
         && let Some(recorded) = recorded_official(verdict)
         && recorded != resolved
     {
@@ -133,7 +134,7 @@ fn recorded_official(verdict: &Verdict) -> Option<bool> {
 }
 
 /// Returns why the trial's ending would not be scored, or `None` if it would.
-fn attribution(
+fn unscored_reason(
     blobs: &Blobs,
     journal: &std::path::Path,
     arm: &Arm,
@@ -173,18 +174,18 @@ fn attribution(
 
 /// Returns the result of this version's official parser for a recorded log. `None` for a task
 /// without an official policy, and for policies that read one log per file.
-fn official(task: &Task, log: &[u8]) -> Option<bool> {
-    let from = find(log, OFFICIAL)? + OFFICIAL.len();
+fn recheck_official(task: &Task, log: &[u8]) -> Option<bool> {
+    let from = find(log, OFFICIAL_HEADING)? + OFFICIAL_HEADING.len();
     let rest = log.get(from..)?;
     let rest = rest.get(find(rest, b"\n")? + 1..)?;
-    let own = rest.get(..find(rest, WIDE).unwrap_or(rest.len()))?;
+    let own = rest.get(..find(rest, WHOLE_SUITE_HEADING).unwrap_or(rest.len()))?;
     let folder = tempfile::tempdir().ok()?;
     let file = folder.path().join("log.txt");
     fs::write(&file, own).ok()?;
-    let given = GivenLog::read(&file, task).ok()?;
+    let given = ExternalLog::read(&file, task).ok()?;
     match given {
-        GivenLog::Whole(_) => recorded_official(&grade_log(task, &given).ok()?),
-        GivenLog::Files { .. } => None,
+        ExternalLog::Whole(_) => recorded_official(&grade_log(task, &given).ok()?),
+        ExternalLog::Files { .. } => None,
     }
 }
 
@@ -201,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn official_reads_only_tasks_with_an_official_policy() {
+    fn recheck_official_reads_only_tasks_with_an_official_policy() {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["t.py::test_a"], "test_command": []
         }))
         .unwrap();
-        assert_eq!(official(&task, &row("PASSED t.py::test_a\n")), None);
-        assert_eq!(official(&task, b"no official run\n"), None);
+        assert_eq!(recheck_official(&task, &row("PASSED t.py::test_a\n")), None);
+        assert_eq!(recheck_official(&task, b"no official run\n"), None);
         assert_eq!(find(b"abcabc", b"ca"), Some(2));
     }
 }

@@ -7,20 +7,21 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_record::{Checked, Labels, RunDir};
+use proctor_record::{CheckedTrial, Labels, RunDir};
 use proctor_report::{
-    CURVE_SCHEMA, Curve, Groups, Report, Shown, describe_arms, remarks_of, results_of,
+    CURVE_SCHEMA, Curve, GroupSelection, Report, TextOptions, add_arm_details, read_results,
+    run_remarks,
 };
 use proctor_types::{Arm, TrialId};
 use proctor_viewer::html::{self, ReportPage, RunPage};
 
 use crate::{
     args::{ReportArgs, ReportFormat},
-    commands::{compare::tell_apart, quality},
+    commands::{compare::disambiguate_arm_names, quality},
     copies::reject_copies,
     error::{CommandError, INCOMPLETE, UserError},
     mask::Mask,
-    print::{self, result},
+    print::{self, print_result},
 };
 
 /// Exit status: only files that no verdict depends on are damaged.
@@ -33,8 +34,8 @@ const MAX_COMPARED_TRIALS: usize = 2_000;
 /// line. With `verify`, everything that was recorded is read, and damage is an error.
 pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
     let (runs, format, verify) = (&args.runs, args.format, args.verify);
-    let groups = if args.groups { Groups::All } else { Groups::Telling };
-    let quality = args.quality.as_deref().map(quality::read).transpose()?;
+    let groups = if args.groups { GroupSelection::All } else { GroupSelection::Telling };
+    let quality = args.quality.as_deref().map(quality::read_quality_file).transpose()?;
     let curves: Vec<Curve> =
         args.curves.iter().map(|path| read_curve(path)).collect::<Result<_, _>>()?;
     let mut results = Vec::new();
@@ -44,18 +45,18 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     reject_copies(runs)?;
     for run in runs {
         // Read the remarks first, so that an unreadable plan is reported before any of its trials.
-        let (more, damaged) = remarks_of(run, verify)?;
-        results.extend(results_of(run, verify)?);
+        let (more, damaged) = run_remarks(run, verify)?;
+        results.extend(read_results(run, verify)?);
         remarks.extend(more);
         plan_damaged |= damaged;
         if compares_arms(format) || format == ReportFormat::Text {
-            pages.push(page_of(run)?);
+            pages.push(run_page(run)?);
         }
     }
     // In machine-readable formats the id distinguishes arms with the same name.
-    let arms: Vec<Arm> = distinct(pages.iter().flat_map(|page| &page.record.arms));
+    let arms: Vec<Arm> = distinct_arms(pages.iter().flat_map(|page| &page.record.arms));
     if arms.len() > 1 {
-        tell_apart(&mut results, &arms);
+        disambiguate_arm_names(&mut results, &arms);
     }
     let is_compared = compares_arms(format)
         || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
@@ -64,14 +65,14 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     // Keep the trials only if they are read again: they use most of the memory of a large run.
     let again = quality.is_some() || compares_arms(format);
     let kept = if again { results.clone() } else { Vec::new() };
-    let mut report = with_remarks(proctor_report::build(results), remarks);
+    let mut report = with_remarks(proctor_report::build_report(results), remarks);
     let results = kept;
     for run in runs {
-        describe_arms(&mut report, run)?;
+        add_arm_details(&mut report, run)?;
         add_labels(&mut report, run)?;
     }
     if let Some(quality) = &quality {
-        proctor_report::add_quality(&mut report, &results, quality);
+        proctor_report::add_quality_marks(&mut report, &results, quality);
     }
     let report = report;
     let comparison = comparison.as_ref();
@@ -79,35 +80,35 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     let shown = match format {
         ReportFormat::Text => {
             let (tasks, findings, groups) = (args.tasks, args.findings, args.groups);
-            let shown = Shown { tasks, findings, groups };
-            let text = proctor_report::text_with(&report, comparison, shown);
+            let shown = TextOptions { tasks, findings, groups };
+            let text = proctor_report::report_text_with_comparison(&report, comparison, shown);
             match args.noise {
                 true => text + "\n" + &proctor_report::noise_text(&report),
                 false => text,
             }
         }
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        ReportFormat::Csv if groups == Groups::All => proctor_report::groups_csv(&report),
-        ReportFormat::Csv => proctor_report::csv(&report),
+        ReportFormat::Csv if groups == GroupSelection::All => proctor_report::groups_csv(&report),
+        ReportFormat::Csv => proctor_report::trials_csv(&report),
         ReportFormat::Markdown => proctor_report::markdown(&report, comparison, groups),
         ReportFormat::Html => {
             let (report, trials, runs) = (&report, &results[..], &pages[..]);
             let curves = &curves[..];
-            html::report(&ReportPage { report, comparison, trials, runs, curves })?
+            html::render_report(&ReportPage { report, comparison, trials, runs, curves })?
         }
     };
-    let shown = mask.text(out.unwrap_or(Path::new("standard output")), &shown);
+    let shown = mask.mask_text(out.unwrap_or(Path::new("standard output")), &shown);
     match out {
         Some(file) => fs::write(file, shown).map_err(|error| {
             UserError::new(format!("cannot write {}: {error}", file.display()))
                 .hint("choose a file in a writable folder")
         })?,
-        None if matches!(format, ReportFormat::Text) => print::shown(&shown)?,
-        None => result(&shown)?,
+        None if matches!(format, ReportFormat::Text) => print::print_visible(&shown)?,
+        None => print_result(&shown)?,
     }
-    mask.tell();
+    mask.print_summary();
     if !matches!(format, ReportFormat::Text | ReportFormat::Markdown | ReportFormat::Html) {
-        tell_damage(&report);
+        print_damage(&report);
     }
     let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
     Ok(match verify && (plan_damaged || damaged().next().is_some()) {
@@ -134,7 +135,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
 }
 
 /// Reports damage on stderr, because only the text format lists it below its tables.
-fn tell_damage(report: &Report) {
+fn print_damage(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");
     }
@@ -146,21 +147,24 @@ fn with_remarks(report: Report, remarks: BTreeSet<String>) -> Report {
 
 /// Builds the report of one run directory. Trials in `known` are not read again. Prints the labels
 /// that cannot be read.
-pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, CommandError> {
-    let report = proctor_report::of_run(path, known)?;
-    tell_bad_labels(&RunDir::view(path)?.labels());
+pub fn build_report(
+    path: &Path,
+    known: HashMap<TrialId, CheckedTrial>,
+) -> Result<Report, CommandError> {
+    let report = proctor_report::build_run_report(path, known)?;
+    warn_about_bad_labels(&RunDir::open_read_only(path)?.labels());
     Ok(report)
 }
 
 /// Adds people's labels to trials. Invalid labels do not fail a report.
 fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
-    let labels = RunDir::view(run)?.labels();
-    tell_bad_labels(&labels);
+    let labels = RunDir::open_read_only(run)?.labels();
+    warn_about_bad_labels(&labels);
     proctor_report::add_labels(report, &labels.standing);
     Ok(())
 }
 
-fn tell_bad_labels(labels: &Labels) {
+fn warn_about_bad_labels(labels: &Labels) {
     for bad in &labels.bad {
         tell!("invalid label: {bad}");
     }
@@ -168,7 +172,7 @@ fn tell_bad_labels(labels: &Labels) {
 
 /// Saves the report as `report.json`.
 pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
-    RunDir::view(run)?.write_report(report)?;
+    RunDir::open_read_only(run)?.write_report(report)?;
     Ok(())
 }
 
@@ -178,15 +182,16 @@ fn compares_arms(format: ReportFormat) -> bool {
 }
 
 /// Returns a run's page, named after its directory. The full path stays private when the page is shared.
-pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
-    let record = RunDir::view(run).map_err(CommandError::of_run)?.read_run()?;
+pub fn run_page(run: &Path) -> Result<RunPage, CommandError> {
+    let record =
+        RunDir::open_read_only(run).map_err(CommandError::from_record_error)?.read_run()?;
     let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(RunPage { name, record })
 }
 
 /// Returns each arm once, in order of first appearance.
-pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
+pub fn distinct_arms<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     let mut arms: Vec<Arm> = Vec::new();
     for arm in all {
         if !arms.iter().any(|known| known.id == arm.id) {

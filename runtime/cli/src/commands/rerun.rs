@@ -3,28 +3,28 @@
 
 use std::{path::Path, process::ExitCode};
 
-use proctor_plan::{Continuation, Planned, Reopened};
-use proctor_record::{Checked, RunDir};
+use proctor_plan::{Continuation, PlannedRun, ReopenedRun};
+use proctor_record::{CheckedTrial, RunDir};
 use proctor_run::Plan;
 use proctor_types::{Ending, RunRecord, TrialId, plural};
 
 use crate::{
-    args::Select,
-    assemble::{self, Flakes, Grading},
-    commands::carry_out::{Work, carry_out},
+    args::RerunSelection,
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
+    commands::execute::{PreparedRun, execute_and_report},
     error::CommandError,
-    home,
 };
 
 /// Maximum number of trials listed by name. The others are only counted.
-const MAX_NAMED: usize = 20;
+const MAX_LISTED_TRIALS: usize = 20;
 
-pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
-    let reopened = Reopened::open(path, Continuation::More, &assemble::say)?;
+pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, CommandError> {
+    let reopened = ReopenedRun::open(path, Continuation::More, &assemble::print_message)?;
     let mut chosen = Vec::new();
-    for (id, _, arm) in Plan::of(reopened.record()).trials() {
+    for (id, _, arm) in Plan::from_record(reopened.record()).trials() {
         let checked = reopened.run().check(&id);
-        if let Some(why) = reason(&checked, select) {
+        if let Some(why) = rerun_reason(&checked, select) {
             chosen.push((id, arm.name.clone(), why));
         }
     }
@@ -33,44 +33,44 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         return Ok(ExitCode::SUCCESS);
     }
     tell!("re-running {}:", plural(chosen.len(), "trial"));
-    for (id, name, why) in chosen.iter().take(MAX_NAMED) {
+    for (id, name, why) in chosen.iter().take(MAX_LISTED_TRIALS) {
         tell!("  {}/{name}/{}: {why}", id.task, id.attempt);
     }
-    if let Some(more) = chosen.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+    if let Some(more) = chosen.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
         tell!("  and {more} more");
     }
     // Run every check before setting anything aside.
-    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
     let (jobs, world) = (reopened.record().jobs, assemble::world(&cache, &catalog));
     let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
     let mut planned = reopened.check(Some(only), jobs, world)?;
     let RunRecord { arms, config, .. } = &planned.record;
-    let backends = assemble::backends(arms, &cache, &config.cache).await?;
+    let backends = assemble::start_backends(arms, &cache, &config.cache).await?;
     planned.note(format!("re-run: {} ({})", plural(chosen.len(), "trial"), select.name()))?;
-    let Planned { run, record, plan } = planned;
+    let PlannedRun { run, record, plan } = planned;
     // Unfinished trials continue as in `resume`.
-    if select != Select::Missing {
+    if select != RerunSelection::Missing {
         for (id, ..) in &chosen {
-            set_aside(&run, id)?;
+            discard_try(&run, id)?;
         }
     }
-    let flakes = Flakes::of(&record, &assemble::say);
-    let (cache, grading) = (cache.as_path(), Grading::Once);
-    carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
+    let flakes = FlakyTests::from_record(&record, &assemble::print_message);
+    let (cache, grading) = (cache.as_path(), RegradePolicy::Once);
+    execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
 /// Sets a trial's files aside as a discarded try, as resuming a trial does.
-fn set_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
-    let dir = run.trial_path(id);
+fn discard_try(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
+    let dir = run.trial_dir(id);
     if dir.path().exists() {
-        dir.begin_try(dir.next_try()?)?;
+        dir.begin_try(dir.next_try_number()?)?;
     }
     Ok(())
 }
 
 /// Returns why a trial is re-run, or `None` if it is not.
-fn reason(checked: &Checked, select: Select) -> Option<String> {
-    let lost = checked.is_lost();
+fn rerun_reason(checked: &CheckedTrial, select: RerunSelection) -> Option<String> {
+    let lost = checked.is_unrecoverable();
     let fault = checked.outcome.as_ref().and_then(|outcome| match &outcome.ending {
         Ending::InfrastructureFault { fault } => Some(fault.what.clone()),
         _ => None,
@@ -85,8 +85,8 @@ fn reason(checked: &Checked, select: Select) -> Option<String> {
     let missing = missing.map(str::to_owned);
     let faulted = fault.or_else(|| lost.then(|| "damaged record".to_owned()));
     match select {
-        Select::Faulted => faulted,
-        Select::Missing => missing,
-        Select::All => faulted.or(missing).or_else(|| Some("all trials".to_owned())),
+        RerunSelection::Faulted => faulted,
+        RerunSelection::Missing => missing,
+        RerunSelection::All => faulted.or(missing).or_else(|| Some("all trials".to_owned())),
     }
 }

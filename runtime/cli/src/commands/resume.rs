@@ -2,17 +2,18 @@
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
-use proctor_engines::{Inquiry, Start};
-use proctor_plan::{Continuation, Planned, Reopened};
+use proctor_engines::{JobQuery, JobStart};
+use proctor_plan::{Continuation, PlannedRun, ReopenedRun};
 use proctor_record::RunDir;
-use proctor_run::{Plan, Until};
-use proctor_types::{RunRecord, first_of, plural};
+use proctor_run::{Deadline, Plan};
+use proctor_types::{RunRecord, join_first_few, plural};
 
 use crate::{
-    assemble::{self, Flakes, Grading},
-    commands::carry_out::{Work, carry_out},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
+    commands::execute::{PreparedRun, execute_and_report},
     error::CommandError,
-    home, workers,
+    workers,
 };
 
 /// The user's options for resuming a run.
@@ -32,28 +33,31 @@ pub async fn resume(
     path: &Path,
     sets: &[String],
     options: ResumeOptions,
-    grading: Grading,
+    grading: RegradePolicy,
 ) -> Result<ExitCode, CommandError> {
     let continuation = match grading {
-        Grading::Once => Continuation::Rest,
-        Grading::Anew => Continuation::Gradings,
+        RegradePolicy::Once => Continuation::Rest,
+        RegradePolicy::Anew => Continuation::Gradings,
     };
-    let mut reopened = Reopened::open(path, continuation, &assemble::say)?;
-    if grading == Grading::Once && !options.here {
-        workers::expect_no_engine(path)?;
+    let mut reopened = ReopenedRun::open(path, continuation, &assemble::print_message)?;
+    if grading == RegradePolicy::Once && !options.here {
+        workers::reject_engine_run(path)?;
     }
     // Regrading runs no agent.
     let gone = match grading {
-        Grading::Once => reopened.gone_trials(options.confirm, &assemble::say)?,
-        Grading::Anew => BTreeSet::new(),
+        RegradePolicy::Once => {
+            reopened.lost_finished_trials(options.confirm, &assemble::print_message)?
+        }
+        RegradePolicy::Anew => BTreeSet::new(),
     };
-    reopened.change(sets)?;
+    reopened.apply_overrides(sets)?;
     if !gone.is_empty() {
         // Results that were removed until the new ones looked right would not be a measurement, so
         // the record lists the trials that run again.
         let names = gone.iter().map(ToString::to_string).collect();
         let trials = plural(gone.len(), "trial");
-        let change = format!("re-run: {trials} whose records were removed ({})", first_of(names));
+        let change =
+            format!("re-run: {trials} whose records were removed ({})", join_first_few(names));
         tell!("{change}");
         reopened.note(change)?;
     }
@@ -67,38 +71,39 @@ pub async fn join(
     options: ResumeOptions,
     time_left: Option<Duration>,
 ) -> Result<ExitCode, CommandError> {
-    let inquiry = Inquiry::of(path);
-    let run = RunDir::join(path).map_err(CommandError::of_run)?;
-    let run = run.asking_about_jobs(move |worker| {
+    let inquiry = JobQuery::for_run(path);
+    let run = RunDir::join(path).map_err(CommandError::from_record_error)?;
+    let run = run.with_job_lookup(move |worker| {
         let job = worker.job.as_deref()?;
-        inquiry.ending(&Start { job, restarts: worker.restarts, node: &worker.host })
+        inquiry.ending(&JobStart { job, restarts: worker.restarts, node: &worker.host })
     });
-    workers::expect_this_version(path)?;
-    let reopened = Reopened::join(run)?;
-    reopened.gone_trials(options.confirm, &assemble::say)?;
-    let until = time_left.map(workers::until).transpose()?;
-    continue_run(reopened, options, Grading::Once, until).await
+    workers::reject_other_versions(path)?;
+    let reopened = ReopenedRun::join(run)?;
+    reopened.lost_finished_trials(options.confirm, &assemble::print_message)?;
+    let until = time_left.map(workers::process_deadline).transpose()?;
+    continue_run(reopened, options, RegradePolicy::Once, until).await
 }
 
 async fn continue_run(
-    reopened: Reopened,
+    reopened: ReopenedRun,
     options: ResumeOptions,
-    grading: Grading,
-    until: Option<Until>,
+    grading: RegradePolicy,
+    until: Option<Deadline>,
 ) -> Result<ExitCode, CommandError> {
     let record = reopened.record();
-    let most = if reopened.run().is_shared() { workers::jobs(record)? } else { record.jobs };
+    let most = if reopened.run().is_shared() { workers::worker_jobs(record)? } else { record.jobs };
     let jobs = options.jobs.unwrap_or(most);
-    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
     let planned = reopened.check(None, jobs, assemble::world(&cache, &catalog))?;
-    let Planned { run, record, plan } = planned;
+    let PlannedRun { run, record, plan } = planned;
     let plan = Plan { until, ..plan };
-    let flakes = Flakes::of(&record, &assemble::say);
-    let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
-    carry_out(Work { run, plan, jobs, backends, cache: &cache, grading, flakes }).await
+    let flakes = FlakyTests::from_record(&record, &assemble::print_message);
+    let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
+    execute_and_report(PreparedRun { run, plan, jobs, backends, cache: &cache, grading, flakes })
+        .await
 }
 
 /// Returns the plan in a run directory.
-pub fn plan_of(record: &RunRecord) -> Plan {
-    Plan::of(record)
+pub fn plan_from_record(record: &RunRecord) -> Plan {
+    Plan::from_record(record)
 }

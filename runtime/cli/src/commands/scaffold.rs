@@ -4,38 +4,37 @@
 use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
-use proctor_bundles::{Bundle, Bundles, OtherVersion};
-use proctor_catalog::bundled::{self, Bundled};
+use proctor_bundles::{Bundle, Bundles, VersionedRecipe};
+use proctor_catalog::bundled::{self, BundledAgent};
 use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::plural;
 
 use crate::{
     args::ScaffoldAction,
-    assemble,
+    assemble, cache_dir,
     error::{CommandError, UserError},
-    home,
-    print::result,
+    print::print_result,
 };
 
-pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> {
-    let cache = home::cache()?;
-    let bundles = Bundles::new(bundled::folder(&cache));
+pub async fn run_scaffold_action(action: ScaffoldAction) -> Result<ExitCode, CommandError> {
+    let cache = cache_dir::default_cache_dir()?;
+    let bundles = Bundles::new(bundled::bundles_folder(&cache));
     match action {
-        ScaffoldAction::List => list(&cache, &bundles)?,
+        ScaffoldAction::List => print_scaffolds(&cache, &bundles)?,
         ScaffoldAction::Add { scaffold } => {
-            home::hold(&cache)?;
-            let found = match other_version(&cache, &scaffold)? {
+            cache_dir::lock_shared(&cache)?;
+            let found = match unpinned_version(&cache, &scaffold)? {
                 Some((name, version)) => fetch_version(&cache, &bundles, name, version).await?,
                 None => bundled::find(&cache, &scaffold)?,
             };
-            let bundle = add(&bundles, &found).await?;
-            result(&format!("{}\n", bundle_facts(&bundle)))?;
+            let bundle = build_bundle(&bundles, &found).await?;
+            print_result(&format!("{}\n", bundle_facts(&bundle)))?;
         }
         ScaffoldAction::Show { scaffold, verify } => {
             let found = bundled::find(&cache, &scaffold)?;
-            show(&bundles, &found)?;
+            print_manifest(&bundles, &found)?;
             if verify {
-                check(&bundles, &found)?;
+                verify_bundle(&bundles, &found)?;
             }
         }
     }
@@ -43,13 +42,13 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
 }
 
 /// Returns the name and the version of a built-in agent that is neither pinned nor added.
-fn other_version<'a>(
+fn unpinned_version<'a>(
     cache: &Path,
     asked: &'a str,
 ) -> Result<Option<(&'a str, &'a str)>, UserError> {
     let Some((name, version)) = asked.rsplit_once('@') else { return Ok(None) };
     let known = proctor_external::names().contains(&name);
-    if !known || version.is_empty() || bundled::added(cache, asked).is_some() {
+    if !known || version.is_empty() || bundled::find_added_manifest(cache, asked).is_some() {
         return Ok(None);
     }
     let is_pinned = bundled::find(cache, name)?.version == version;
@@ -62,21 +61,21 @@ async fn fetch_version(
     bundles: &Bundles,
     name: &str,
     version: &str,
-) -> Result<Bundled, CommandError> {
+) -> Result<BundledAgent, CommandError> {
     let pinned = bundled::find(cache, name)?;
     let Some(recipe) = &pinned.recipe else {
         return Err(UserError::new(format!("`{name}` has no bundle")).into());
     };
-    let OtherVersion { recipe, version, missing } =
-        bundles.at_version(recipe, &pinned.version, version).await?;
+    let VersionedRecipe { recipe, version, missing } =
+        bundles.recipe_at_version(recipe, &pinned.version, version).await?;
     if version == pinned.version {
         return Ok(pinned);
     }
     for what in missing {
         tell!("warning: {what}; the agent may not start");
     }
-    let loaded = proctor_external::other_version(name, &version, recipe);
-    let Some(loaded) = loaded.map_err(bundled::wrong)? else {
+    let loaded = proctor_external::manifest_for_version(name, &version, recipe);
+    let Some(loaded) = loaded.map_err(bundled::to_user_error)? else {
         return Err(UserError::new(format!("unknown agent `{name}`")).into());
     };
     let asked = bundled::add(cache, name, &loaded)?;
@@ -84,7 +83,7 @@ async fn fetch_version(
     Ok(bundled::find(cache, &asked)?)
 }
 
-async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError> {
+async fn build_bundle(bundles: &Bundles, found: &BundledAgent) -> Result<Bundle, CommandError> {
     let Some(recipe) = &found.recipe else {
         let what =
             format!("`{}` has no bundle: its program is part of the task's image", found.name);
@@ -95,7 +94,7 @@ async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError>
     Ok(built?)
 }
 
-fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
+fn print_scaffolds(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header(["scaffold", "version", "bundle"]);
@@ -105,7 +104,7 @@ fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
         }
         table.add_row([name, "built in", ""]);
     }
-    for found in bundled::shipped()?.into_iter().chain(bundled::all_added(cache)) {
+    for found in bundled::shipped_agents()?.into_iter().chain(bundled::added_agents(cache)) {
         let bundle = match (&found.recipe, built_bundle(bundles, &found)) {
             (None, _) => "none: program is in the image".to_owned(),
             (Some(_), None) => "not built".to_owned(),
@@ -117,16 +116,16 @@ fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
         table.add_row([Cell::new(&found.asked), Cell::new(&found.version), size]);
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
-    Ok(result(&format!("{}\n", lines.join("\n")))?)
+    Ok(print_result(&format!("{}\n", lines.join("\n")))?)
 }
 
-fn built_bundle(bundles: &Bundles, found: &Bundled) -> Option<Bundle> {
-    bundles.built(&found.name, &found.version, found.recipe.as_ref()?, &found.folder)
+fn built_bundle(bundles: &Bundles, found: &BundledAgent) -> Option<Bundle> {
+    bundles.find_built(&found.name, &found.version, found.recipe.as_ref()?, &found.folder)
 }
 
 /// Prints the manifest, followed by build information as comments, so that the output is a valid
 /// manifest.
-fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
+fn print_manifest(bundles: &Bundles, found: &BundledAgent) -> Result<(), CommandError> {
     let mut text = found.text.trim_end().to_owned();
     text.push('\n');
     match built_bundle(bundles, found) {
@@ -140,7 +139,7 @@ fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
         }
         None => text.push_str("# bundle    none: the program is in the task's image\n"),
     }
-    Ok(result(&text)?)
+    Ok(print_result(&text)?)
 }
 
 fn bundle_facts(bundle: &Bundle) -> String {
@@ -161,7 +160,7 @@ fn bundle_facts(bundle: &Bundle) -> String {
     text.trim_end().to_owned()
 }
 
-fn check(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
+fn verify_bundle(bundles: &Bundles, found: &BundledAgent) -> Result<(), CommandError> {
     let Some(recipe) = &found.recipe else { return Ok(()) };
     bundles.verify(&found.name, &found.version, recipe, &found.folder)?;
     tell!("the bundle of {} {} is intact", found.name, found.version);

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::{args::SchemaOf, config, error::CommandError, print};
+use crate::{args::SchemaKind, config, error::CommandError, print};
 
 /// Prints a schema as stored in the repository below `configs/`.
-pub fn schema(of: SchemaOf) -> Result<ExitCode, CommandError> {
+pub fn print_schema(of: SchemaKind) -> Result<ExitCode, CommandError> {
     let schema = match of {
-        SchemaOf::Config => config::config_schema(),
-        SchemaOf::Task => config::task_schema(),
-        SchemaOf::Manifest => config::manifest_schema(),
+        SchemaKind::Config => config::config_schema(),
+        SchemaKind::Task => config::task_schema(),
+        SchemaKind::Manifest => config::manifest_schema(),
     };
-    print::result(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
+    print::print_result(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,20 +7,21 @@ use std::{
     sync::Arc,
 };
 
-use proctor_plan::{Purpose, Read as Planning};
-use proctor_record::{RunDir, find::named};
+use proctor_plan::{Purpose, ReadConfig as Planning};
+use proctor_record::{RunDir, trial_lookup::find_by_name};
 use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
-use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
+use proctor_sandbox_api::{Command, CommandEvent, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;
 
 use crate::{
     args::ShellArgs,
-    assemble::{self, Flakes, Grading},
-    commands::{carry_out::board, resume::plan_of},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
+    commands::{execute::progress_board, resume::plan_from_record},
     config,
     error::{CommandError, INTERRUPTED, UserError},
-    home, progress,
+    progress,
 };
 
 /// File with input that does not come from a terminal. The shell removes it before it reads the first command.
@@ -39,21 +40,21 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         (_, None, false) => Moment::Begin,
     };
     let temporary = tempfile::Builder::new().prefix("proctor-shell-").tempdir()?;
-    let cache = home::cache()?;
+    let cache = cache_dir::default_cache_dir()?;
     let (run, only) = match &args.trial {
-        Some(trial) => of_trial(&args, trial)?,
-        None => of_task(&args, temporary.path(), &cache).await?,
+        Some(trial) => open_trial_run(&args, trial)?,
+        None => plan_task_run(&args, temporary.path(), &cache).await?,
     };
     let record = run.read_run()?;
-    let mut plan: Plan = plan_of(&record);
+    let mut plan: Plan = plan_from_record(&record);
     let found = plan.trials().into_iter().find(|(id, ..)| *id == only);
     let Some((id, planned, arm)) = found else {
         return Err(UserError::new("no such trial in the plan").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
     let kept = &record.config.cache;
-    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, kept).await?;
-    let board = board(&run, &plan);
+    let backends = assemble::start_backends(&[arm.as_ref().clone()], &cache, kept).await?;
+    let board = progress_board(&run, &plan);
     let catalog = assemble::catalog()?;
     let execution = Execution {
         run,
@@ -62,9 +63,9 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         backends,
         scaffolds: &catalog,
         cache: &cache,
-        grading: Grading::Once,
-        flakes: Flakes::default(),
-        say: &assemble::say,
+        grading: RegradePolicy::Once,
+        flakes: FlakyTests::default(),
+        say: &assemble::print_message,
         hear: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
@@ -75,19 +76,19 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     status
 }
 
-fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandError> {
+fn open_trial_run(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandError> {
     if !args.tasks.is_empty() {
         return Err(UserError::new("--tasks cannot be used with --trial")
             .hint("omit --tasks: the run has its own tasks")
             .into());
     }
-    let run = RunDir::view(&args.of).map_err(CommandError::of_run)?;
+    let run = RunDir::open_read_only(&args.of).map_err(CommandError::from_record_error)?;
     let record = run.read_run()?;
-    let found = named(&record, trial)?;
+    let found = find_by_name(&record, trial)?;
     let id = found.id();
     if let Some(step) = args.step {
         // Check before opening a sandbox, and report it as a usage error.
-        ForkPoint::of(&run, &id, step)?.map_err(|why| {
+        ForkPoint::read(&run, &id, step)?.map_err(|why| {
             UserError::new(format!("--step {step}: {}: {why}", found.name()))
                 .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
         })?;
@@ -96,7 +97,7 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
 }
 
 /// Plans a run of one trial that never starts.
-async fn of_task(
+async fn plan_task_run(
     args: &ShellArgs,
     folder: &Path,
     cache: &Path,
@@ -112,11 +113,11 @@ async fn of_task(
     let file = config::plain_config(args.tasks.clone(), &sandbox, vec![arm]);
     let catalog = assemble::catalog()?;
     let world = assemble::world(cache, &catalog);
-    let resolved = Planning::of_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
+    let resolved = Planning::from_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
     let loaded = resolved.load_one(world, Purpose::Open, &args.of).await?;
-    let backend = assemble::backend(kind, cache).await?;
-    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
-    let planned = ready.start(folder, proctor_embedded_agent::agent_digest())?;
+    let backend = assemble::start_backend(kind, cache).await?;
+    let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
+    let planned = ready.create_run(folder, proctor_embedded_agent::agent_digest())?;
     let Some((id, ..)) = planned.plan.trials().into_iter().next() else {
         return Err(UserError::new("nothing to open").into());
     };
@@ -153,7 +154,7 @@ async fn run_shell(
     interactive: bool,
 ) -> Result<ExitCode, CommandError> {
     let handle = sandbox.handle();
-    let terminal = if interactive { Terminal::raw() } else { None };
+    let terminal = if interactive { Terminal::enter_raw_mode() } else { None };
     let mut command = match &terminal {
         Some(terminal) => Command::new(["/bin/sh", "-c", TERMINAL_COMMAND, "sh", &terminal.size]),
         None => {
@@ -179,19 +180,19 @@ async fn run_shell(
     let mut typed = terminal.as_ref().map(|_| read_keys());
     let exited = loop {
         let said = match &mut typed {
-            None => running.next().await,
+            None => running.next_event().await,
             Some(keys) => tokio::select! {
-                said = running.next() => said,
+                said = running.next_event() => said,
                 Some(bytes) = keys.recv() => {
-                    running.say(&bytes);
+                    running.queue_input(&bytes);
                     continue;
                 }
             },
         };
         match said.map_err(|error| error.fault("running the shell"))? {
-            Said::Output(bytes) => print(&mut std::io::stdout(), &bytes)?,
-            Said::Error(bytes) => print(&mut std::io::stderr(), &bytes)?,
-            Said::Exited(exited) => break exited,
+            CommandEvent::Output(bytes) => write_and_flush(&mut std::io::stdout(), &bytes)?,
+            CommandEvent::Error(bytes) => write_and_flush(&mut std::io::stderr(), &bytes)?,
+            CommandEvent::Exited(exited) => break exited,
         }
     };
     let signalled = exited.signal.map_or(1, |signal| 128 + signal);
@@ -199,7 +200,7 @@ async fn run_shell(
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
 }
 
-fn print(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
+fn write_and_flush(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
     to.write_all(bytes)?;
     to.flush()
 }
@@ -226,7 +227,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn raw() -> Option<Self> {
+    fn enter_raw_mode() -> Option<Self> {
         let saved = stty(&["-g"])?;
         let size = stty(&["size"])?;
         let (rows, columns) = size.split_once(' ')?;

@@ -5,34 +5,34 @@ use std::{fmt::Write as _, process::ExitCode};
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::BadRow;
 use proctor_patch::Patch;
-use proctor_report::{once_each, wrapped};
+use proctor_report::{deduplicate_errors, wrap_long_lines};
 use proctor_types::{SandboxKind, Task, plural};
 
 use crate::{
-    assemble, checks, config,
+    assemble, cache_dir, checks, config,
     error::{CommandError, UserError},
-    home, print, tasks,
+    print, tasks,
 };
 
 /// The exit status of a usage error, as in [`CommandError`].
 const BAD_ROWS: u8 = 2;
 
 /// Reads the tasks that match the patterns. Returns the valid tasks and the invalid rows.
-async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
-    let cache = home::cache()?;
-    let mut loaded = tasks::read(patterns, &cache, &assemble::say).await?;
+async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
+    let cache = cache_dir::default_cache_dir()?;
+    let mut loaded = tasks::read(patterns, &cache, &assemble::print_message).await?;
     let bad = std::mem::take(&mut loaded.bad);
     // Only recipes have to be built, and only building needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
-    let backend = assemble::backend(SandboxKind::Native, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
+    let backend = assemble::start_backend(SandboxKind::Native, &cache).await?;
+    let planned = tasks::build_tasks(loaded, &cache, &backend, &assemble::print_message).await?;
     Ok((planned.into_iter().map(|planned| planned.task.as_ref().clone()).collect(), bad))
 }
 
-pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
-    let (tasks, bad) = read(patterns).await?;
+pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
+    let (tasks, bad) = read_tasks(patterns).await?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["id", "benchmark", "level", "repository", "F2P", "P2P"]);
@@ -40,22 +40,25 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
     for task in &tasks {
         table.add_row([
             Cell::new(&task.id),
-            Cell::new(benchmark(task)),
+            Cell::new(benchmark_name(task)),
             Cell::new(task.level.map_or(String::new(), |level| level.to_string())),
             Cell::new(task.repo.as_deref().unwrap_or("")),
             number(task.fail_to_pass.len()),
             number(task.pass_to_pass.len()),
         ]);
     }
-    print::shown(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
-    for line in once_each(bad.iter().map(|bad| (bad.place(), bad.error())), tasks::TOLD) {
-        tell!("{}", wrapped(&format!("bad row: {line}")));
+    print::print_visible(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
+    for line in deduplicate_errors(
+        bad.iter().map(|bad| (bad.location(), bad.error())),
+        tasks::MAX_LISTED_ROWS,
+    ) {
+        tell!("{}", wrap_long_lines(&format!("bad row: {line}")));
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }
 
 /// Shows one task. `--tasks` consumes all following words, so its last word may be the id.
-pub async fn show(
+pub async fn show_task(
     id: Option<String>,
     mut patterns: Vec<String>,
     gold: bool,
@@ -71,14 +74,14 @@ pub async fn show(
         }
     };
     let id = id.as_str();
-    let (tasks, bad) = read(&patterns).await?;
+    let (tasks, bad) = read_tasks(&patterns).await?;
     let known: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let Some(task) = tasks.into_iter().find(|task| task.id.as_str() == id) else {
         let what = match bad.iter().find(|bad| bad.id.as_deref() == Some(id)) {
             Some(bad) => format!("invalid row for `{id}`: {bad}"),
             None => format!("unknown task `{id}`"),
         };
-        let near = config::near(id, known.iter().map(String::as_str));
+        let near = config::similar_names(id, known.iter().map(String::as_str));
         let hint = match near.is_empty() {
             true => "run `proctor tasks list` to see the valid ids".to_owned(),
             false => format!("did you mean `{}`?", near.join("` or `")),
@@ -86,15 +89,15 @@ pub async fn show(
         return Err(UserError::new(what).hint(hint).into());
     };
     let shown = if json {
-        serde_json::to_string_pretty(&if gold { task } else { without_gold(task) })?
+        serde_json::to_string_pretty(&if gold { task } else { hide_gold(task) })?
     } else {
-        text(&task, gold)
+        task_text(&task, gold)
     };
-    print::result(&format!("{shown}\n"))?;
+    print::print_result(&format!("{shown}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn benchmark(task: &Task) -> String {
+fn benchmark_name(task: &Task) -> String {
     task.benchmark.as_ref().map_or(String::new(), |benchmark| {
         let split = benchmark.split.as_ref().map_or(String::new(), |split| format!("/{split}"));
         format!("{}{split}", benchmark.name)
@@ -102,10 +105,10 @@ fn benchmark(task: &Task) -> String {
 }
 
 /// Returns the task without its solution. A mask is hidden too, because reversing it gives the solution.
-fn without_gold(mut task: Task) -> Task {
+fn hide_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {
         if let Some(text) = patch {
-            *text = format!("hidden: {}; `--gold` shows it", size(text));
+            *text = format!("hidden: {}; `--gold` shows it", describe_patch(text));
         }
     };
     hide(&mut task.gold);
@@ -113,13 +116,13 @@ fn without_gold(mut task: Task) -> Task {
     task
 }
 
-fn size(patch: &str) -> String {
-    let patch = Patch::read(patch.as_bytes());
-    let (more, less) = patch.added_and_removed();
-    format!("{}, +{more} -{less} lines", plural(patch.names().len(), "file"))
+fn describe_patch(patch: &str) -> String {
+    let patch = Patch::parse(patch.as_bytes());
+    let (more, less) = patch.added_and_removed_lines();
+    format!("{}, +{more} -{less} lines", plural(patch.paths().len(), "file"))
 }
 
-fn text(task: &Task, gold: bool) -> String {
+fn task_text(task: &Task, gold: bool) -> String {
     let mut out = format!("{}\n\n", task.id);
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
@@ -128,7 +131,7 @@ fn text(task: &Task, gold: bool) -> String {
         }
     };
     let known = task.benchmark.as_ref();
-    fact("benchmark", benchmark(task));
+    fact("benchmark", benchmark_name(task));
     fact("harness", known.and_then(|known| known.version.clone()).unwrap_or_default());
     fact("revision", known.and_then(|known| known.revision.clone()).unwrap_or_default());
     fact("repository", task.repo.clone().unwrap_or_default());
@@ -140,7 +143,7 @@ fn text(task: &Task, gold: bool) -> String {
     let of_image = task.workdir.is_empty().then(|| "(from the image)".to_owned());
     fact("workdir", of_image.unwrap_or_else(|| task.workdir.clone()));
     fact("tests", task.test_command.join(" "));
-    let results = task.report().map(|results| match &results.path {
+    let results = task.test_report().map(|results| match &results.path {
         Some(path) => format!("{} in {path}", results.format),
         None => format!("{} in standard output", results.format),
     });
@@ -148,7 +151,7 @@ fn text(task: &Task, gold: bool) -> String {
     fact("limit", format!("{} s for grading", task.timeouts.grade_seconds));
     fact("hidden", task.hidden.join(", "));
     fact("blocked", task.blocked_urls.join(", "));
-    let patch = |patch: &Option<String>| patch.as_deref().map(size).unwrap_or_default();
+    let patch = |patch: &Option<String>| patch.as_deref().map(describe_patch).unwrap_or_default();
     fact("mask", patch(&task.mask));
     fact("gold", patch(&task.gold));
     if let Some(harbor) = &task.harbor {

@@ -2,9 +2,9 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use proctor_record::{RecordError, RunDir, Tree, find::Found, read_journal};
+use proctor_record::{RecordError, RunDir, Tree, read_journal, trial_lookup::PlannedTrial};
 use proctor_sandbox_api::wire::RawPath;
-use proctor_types::{Envelope, Event, standing};
+use proctor_types::{Envelope, Event, remove_discarded_events};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,15 +15,15 @@ use crate::{
 /// Writes the part of one trial to standard output.
 pub fn show_part(
     run: &RunDir,
-    found: Found<'_>,
+    found: PlannedTrial<'_>,
     args: &ShowArgs,
     part: TrialPart,
 ) -> Result<(), CommandError> {
-    let dir = run.trial_path(&found.id());
+    let dir = run.trial_dir(&found.id());
     let events = || -> Result<Vec<Envelope>, RecordError> {
-        let journal = dir.trajectory();
+        let journal = dir.trajectory_path();
         match journal.exists() {
-            true => Ok(standing(read_journal(journal)?.events)),
+            true => Ok(remove_discarded_events(read_journal(journal)?.events)),
             false => Ok(Vec::new()),
         }
     };
@@ -36,25 +36,25 @@ pub fn show_part(
             }
             lines
         }
-        TrialPart::Outcome => line(&json!(run.check(&found.id()).outcome)),
-        TrialPart::Verdict => line(&json!(run.check(&found.id()).verdict)),
+        TrialPart::Outcome => json_line(&json!(run.check(&found.id()).outcome)),
+        TrialPart::Verdict => json_line(&json!(run.check(&found.id()).verdict)),
         TrialPart::Patch => {
             let patch = run.check(&found.id()).patch.ok_or_else(|| {
                 UserError::new(format!("{} has no patch", found.name()))
                     .hint("patches are collected when a trial ends")
             })?;
-            run.patch_of(&dir, &patch.hash)?
+            run.load_patch(&dir, &patch.hash)?
         }
         TrialPart::Tree => {
-            let tree = tree(run, found, &events()?, args.step)?;
+            let tree = load_tree(run, found, &events()?, args.step)?;
             let entries: Vec<_> = tree.entries.values().collect();
-            line(&json!(entries))
+            json_line(&json!(entries))
         }
         TrialPart::File => {
             let path = args.path.as_deref().ok_or_else(|| {
                 UserError::new("--print file needs a path").hint("add --path PATH")
             })?;
-            let tree = tree(run, found, &events()?, args.step)?;
+            let tree = load_tree(run, found, &events()?, args.step)?;
             let missing = |what: &str| {
                 UserError::new(format!("--path {path}: {what}"))
                     .hint("`--print tree` lists the files; escape non-ASCII bytes in the same way")
@@ -63,7 +63,7 @@ pub fn show_part(
             let entry = tree.entries.get(&raw).ok_or_else(|| missing("no such file"))?;
             let hash = entry.hash.as_ref().filter(|_| entry.link.is_none());
             let hash = hash.ok_or_else(|| missing("its content is not recorded"))?;
-            run.blobs_of(&dir).get(hash)?
+            run.trial_blobs(&dir).get(hash)?
         }
     };
     // Write raw bytes, so that a patch or a file is unchanged. A closed pipe ends the output without an error.
@@ -74,14 +74,14 @@ pub fn show_part(
     }
 }
 
-fn line(value: &Value) -> Vec<u8> {
+fn json_line(value: &Value) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
 
 /// Returns the work directory after a step, or at the end. Step 0 is before the agent started.
-fn tree(
+fn load_tree(
     run: &RunDir,
-    found: Found<'_>,
+    found: PlannedTrial<'_>,
     events: &[Envelope],
     step: Option<u64>,
 ) -> Result<Tree, CommandError> {
@@ -98,6 +98,6 @@ fn tree(
         let what = format!("{} has no file tree after step {step}", found.name());
         return Err(UserError::new(what).hint(format!("it has steps 0 to {last}")).into());
     };
-    let blobs = run.blobs_of(&run.trial_path(&found.id()));
+    let blobs = run.trial_blobs(&run.trial_dir(&found.id()));
     Ok(Tree::load(&blobs, hash)?)
 }

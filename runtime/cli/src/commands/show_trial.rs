@@ -4,31 +4,31 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode}
 
 use proctor_record::{
     RunDir,
-    find::{Found, matching},
+    trial_lookup::{PlannedTrial, find_trials},
 };
-use proctor_report::{TrialResult, result_of_trial, results_of, short};
-use proctor_types::{Reason, plural, visible, visible_line};
+use proctor_report::{TrialResult, abbreviate_count, read_results, read_trial_result};
+use proctor_types::{FailureReason, escape_unprintable, escape_unprintable_line, plural};
 use proctor_viewer::{
-    Index,
-    html::{Said, Step, StepRow, TestLine, Trial},
-    labels_of, step, trial,
+    JournalIndex,
+    html::{ShownLabel, Step, StepRow, TestLine, Trial},
+    read_labels, read_step, read_trial,
 };
 
 use crate::{
     args::ShowArgs,
     commands::show_part::show_part,
     error::{CommandError, UserError},
-    print::result,
+    print::print_result,
 };
 
 /// Maximum number of tracebacks shown, and of tests listed per traceback. Passed tests are only counted.
 const MAX_SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
-    let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let run = RunDir::open_read_only(&args.run).map_err(CommandError::from_record_error)?;
     let record = run.read_run()?;
     let (task, arm) = (args.task.as_deref(), args.arm.as_deref());
-    let found = matching(&record, task, arm, args.attempt)?;
+    let found = find_trials(&record, task, arm, args.attempt)?;
     if let Some(part) = args.print {
         let [one] = found.as_slice() else {
             let what =
@@ -41,23 +41,28 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     }
     let shown = match (found.as_slice(), args.step) {
         ([one], None) if task.is_some() => {
-            let result = result_of_trial(&run, one);
-            let journal = run.trial_path(&one.id()).trajectory();
-            let index = journal.exists().then(|| Index::of(&journal)).transpose()?;
-            trial_text(&trial(&run, "", *one, &result, index.as_ref())?, &args.run)
+            let result = read_trial_result(&run, one);
+            let journal = run.trial_dir(&one.id()).trajectory_path();
+            let index =
+                journal.exists().then(|| JournalIndex::from_journal(&journal)).transpose()?;
+            trial_text(&read_trial(&run, "", *one, &result, index.as_ref())?, &args.run)
         }
         ([one], Some(number)) => {
-            let dir = run.trial_path(&one.id());
-            let journal = dir.trajectory();
+            let dir = run.trial_dir(&one.id());
+            let journal = dir.trajectory_path();
             let known = match journal.exists() {
-                true => step(&Index::of(&journal)?, &run.blobs_of(&dir), number),
+                true => read_step(
+                    &JournalIndex::from_journal(&journal)?,
+                    &run.trial_blobs(&dir),
+                    number,
+                ),
                 false => None,
             };
             let mut known = known.ok_or_else(|| {
                 UserError::new(format!("{} has no step {number}", one.name()))
                     .hint("omit --step to list the steps")
             })?;
-            known.labels = labels_of(&run, *one, Some(number));
+            known.labels = read_labels(&run, *one, Some(number));
             step_text(&known, &one.name())
         }
         (several, Some(_)) => {
@@ -67,13 +72,13 @@ pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
                 "add the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --step K";
             return Err(UserError::new(what).hint(hint).into());
         }
-        (several, None) => list(&results_of(&args.run, false)?, several),
+        (several, None) => trials_text(&read_results(&args.run, false)?, several),
     };
-    result(&shown)?;
+    print_result(&shown)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
+fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
     let mut out = String::new();
     let results: BTreeMap<_, _> =
         results.iter().map(|one| ((&one.task, &one.arm, one.attempt), one)).collect();
@@ -88,7 +93,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
         };
         // Without a verdict, the ending gives the reason.
         let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
-            Reason::of(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
+            FailureReason::from_results(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
         });
         let reason = reason.map_or(String::new(), |one| format!("{}; ", one.name()));
         let ended = outcome.map_or("not ended".to_owned(), |one| {
@@ -96,7 +101,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
         });
         let ended = ended.replace('_', " ");
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{word:<12}  {}  ({ended})", visible_line(&found.name()));
+        let _ = writeln!(out, "{word:<12}  {}  ({ended})", escape_unprintable_line(&found.name()));
     }
     let _ = writeln!(
         out,
@@ -109,7 +114,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
 fn trial_text(trial: &Trial, run: &Path) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
-        let _ = writeln!(out, "{}", visible(&text));
+        let _ = writeln!(out, "{}", escape_unprintable(&text));
     };
     line(format!("{} / {} / {}", trial.task, trial.arm, trial.attempt));
     let word = match trial.resolved {
@@ -125,8 +130,8 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
     line(format!(
         "{word}{reason}; {ended}; {}, {} tokens in, {} out, {:.1} s{}",
         plural(trial.steps.len(), "step"),
-        short(trial.input as f64),
-        short(trial.output as f64),
+        abbreviate_count(trial.input as f64),
+        abbreviate_count(trial.output as f64),
         trial.wall_seconds,
         match trial.cost_usd {
             Some(cost) => format!(", ${cost:.4}"),
@@ -158,14 +163,14 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         line(format!("\n{:>4} {:>8} {:>8} {:>7}  did", "step", "seconds", "tok in", "out"));
     }
     for step in &trial.steps {
-        line(row(step));
+        line(step_row_text(step));
     }
     let passed = trial.tests.iter().filter(|test| test.passed).count();
     let failed: Vec<_> = trial.tests.iter().filter(|test| !test.passed).collect();
     if !trial.tests.is_empty() {
         line(format!("\n{} of {} passed", passed, plural(trial.tests.len(), "test")));
     }
-    for text in failures(&failed) {
+    for text in failure_lines(&failed) {
         line(text);
     }
     line("\nfiles:".into());
@@ -179,25 +184,25 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
 }
 
 /// Tests that failed with the same traceback.
-struct Failure<'a> {
+struct FailureGroup<'a> {
     key: String,
     tests: Vec<&'a TestLine>,
 }
 
 /// Groups the failed tests by traceback.
-fn failures(failed: &[&TestLine]) -> Vec<String> {
-    let mut found: Vec<Failure<'_>> = Vec::new();
+fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
+    let mut found: Vec<FailureGroup<'_>> = Vec::new();
     for test in failed.iter().copied() {
         // Ignore the test's name in a log line, because it differs for each test.
         let key = test.log.replace(&test.id, "");
         match found.iter_mut().find(|known| known.key == key) {
             Some(known) => known.tests.push(test),
-            None => found.push(Failure { key, tests: vec![test] }),
+            None => found.push(FailureGroup { key, tests: vec![test] }),
         }
     }
     let title = |test: &TestLine| format!("{} {}: {}", test.kind, test.id, test.status);
     let mut lines = Vec::new();
-    for Failure { tests, .. } in found.iter().take(MAX_SHOWN_TESTS) {
+    for FailureGroup { tests, .. } in found.iter().take(MAX_SHOWN_TESTS) {
         let Some((first, others)) = tests.split_first() else { continue };
         lines.push(format!("\n{}", title(first)));
         lines.extend(first.log.lines().map(|text| format!("    {text}")));
@@ -223,7 +228,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
 }
 
 /// Formats a person's label.
-fn label_text(label: &Said) -> String {
+fn label_text(label: &ShownLabel) -> String {
     let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
     match label.comment.as_str() {
         "" => format!("{}{step}", label.label),
@@ -232,7 +237,7 @@ fn label_text(label: &Said) -> String {
 }
 
 /// Formats a step as one line.
-fn row(step: &StepRow) -> String {
+fn step_row_text(step: &StepRow) -> String {
     let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
     let failed = if step.failed { " [failed]" } else { "" };
     let edited = if step.changed > 0 {
@@ -245,20 +250,25 @@ fn row(step: &StepRow) -> String {
         "{:>4} {:>8.1} {:>8} {:>7}  {did}{failed}{edited}{denied}",
         step.number,
         step.seconds,
-        short(step.input as f64),
-        short(step.output as f64)
+        abbreviate_count(step.input as f64),
+        abbreviate_count(step.output as f64)
     )
 }
 
 fn step_text(step: &Step, name: &str) -> String {
-    let mut out = format!("{}, step {}\n", visible_line(name), step.row.number);
+    let mut out = format!("{}, step {}\n", escape_unprintable_line(name), step.row.number);
     let mut part = |title: &str, text: &str| {
         if !text.is_empty() {
-            let _ = write!(out, "\n== {} ==\n{}\n", visible_line(title), visible(text.trim_end()));
+            let _ = write!(
+                out,
+                "\n== {} ==\n{}\n",
+                escape_unprintable_line(title),
+                escape_unprintable(text.trim_end())
+            );
         }
     };
     for label in &step.labels {
-        part("label", &label_text(&Said { step: None, ..label.clone() }));
+        part("label", &label_text(&ShownLabel { step: None, ..label.clone() }));
     }
     for note in &step.notes {
         part("note", note);
@@ -300,11 +310,11 @@ mod tests {
     }
 
     fn text(tests: &[TestLine]) -> String {
-        failures(&tests.iter().collect::<Vec<_>>()).join("\n")
+        failure_lines(&tests.iter().collect::<Vec<_>>()).join("\n")
     }
 
     #[test]
-    fn failures_shows_an_identical_traceback_once() {
+    fn failure_lines_show_an_identical_traceback_once() {
         let broken = "E   ImportError: no f\na.py:1: ImportError";
         let tests = [
             test("a.py::one", broken),
@@ -322,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_ignores_test_names_in_tracebacks() {
+    fn failure_lines_ignore_test_names_in_tracebacks() {
         let tests = ["a.py::one", "a.py::two"].map(|id| test(id, &format!("ERROR {id} - no f")));
         let text = text(&tests);
         assert_eq!(text.matches("no f").count(), 1, "{text}");
@@ -330,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_counts_what_it_omits() {
+    fn failure_lines_count_omitted_tests() {
         let same: Vec<_> = (0..40).map(|at| test(&format!("a.py::t{at}"), "E  boom")).collect();
         assert!(text(&same).ends_with("    and 29 more"), "{}", text(&same));
         let apart: Vec<_> =

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::{
-    DatasetStats, Keep, ReadSource, RowFiles, TaskStats, fea_bench::Repository,
+    DatasetStats, ReadSource, RowFiles, RowRetention, TaskStats, fea_bench::Repository,
 };
 use proctor_run::PlannedTask;
 use proctor_setup::Sources;
@@ -13,10 +13,9 @@ use serde_json::json;
 
 use crate::{
     args::StatsFormat,
-    assemble,
+    assemble, cache_dir,
     error::CommandError,
-    home,
-    print::{result, shown},
+    print::{print_result, print_visible},
     tasks,
 };
 
@@ -24,34 +23,43 @@ use crate::{
 const STATS_SCHEMA: u32 = 1;
 
 /// Prints a column for each dataset.
-pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode, CommandError> {
-    let cache = home::cache()?;
+pub async fn print_stats(
+    patterns: &[String],
+    format: StatsFormat,
+) -> Result<ExitCode, CommandError> {
+    let cache = cache_dir::default_cache_dir()?;
     let mut all = Vec::new();
     for pattern in patterns {
-        all.push(measure(pattern, &cache).await?);
+        all.push(measure_dataset(pattern, &cache).await?);
     }
     match format {
-        StatsFormat::Text => shown(&text(&all))?,
-        StatsFormat::Markdown => shown(&markdown(&all))?,
-        StatsFormat::Csv => result(&csv(&all))?,
+        StatsFormat::Text => print_visible(&text(&all))?,
+        StatsFormat::Markdown => print_visible(&markdown(&all))?,
+        StatsFormat::Csv => print_result(&csv(&all))?,
         StatsFormat::Json => {
             let value = json!({"schema_version": STATS_SCHEMA, "datasets": all});
-            result(&(serde_json::to_string_pretty(&value)? + "\n"))?;
+            print_result(&(serde_json::to_string_pretty(&value)? + "\n"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
+async fn measure_dataset(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
     let patterns = [pattern.to_owned()];
-    let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files, &assemble::say).await?;
+    let mut loaded = tasks::read_complete_keeping(
+        &patterns,
+        cache,
+        RowRetention::Files,
+        &assemble::print_message,
+    )
+    .await?;
     let files = std::mem::take(&mut loaded.files);
     // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
-        true => tasks::planned(&loaded)?,
+        true => tasks::planned_tasks(&loaded)?,
         false => {
-            let backend = assemble::backend(SandboxKind::Native, cache).await?;
-            tasks::built(loaded, cache, &backend, &assemble::say).await?
+            let backend = assemble::start_backend(SandboxKind::Native, cache).await?;
+            tasks::build_tasks(loaded, cache, &backend, &assemble::print_message).await?
         }
     };
     let sources = Sources::new(cache.join("sources"));
@@ -59,7 +67,7 @@ async fn measure(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandErr
     for task in &planned {
         let state = match files.get(&task.task.id) {
             Some(files) => Some(TaskFiles::Row(files)),
-            None => match state_of(task, &sources).await {
+            None => match open_task_files(task, &sources).await {
                 Ok(state) => state,
                 Err(why) => {
                     unread.push(format!("{}: {why}", task.task.id));
@@ -69,13 +77,13 @@ async fn measure(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandErr
         };
         let read = |path: &str| state.as_ref().and_then(|state| state.read(path));
         let source: ReadSource<'_> = &read;
-        figures.push(TaskStats::of(&task.task, state.as_ref().map(|_| source)));
+        figures.push(TaskStats::from_task(&task.task, state.as_ref().map(|_| source)));
     }
     if let Some(first) = unread.first() {
         let count = plural(unread.len(), "source");
         tell!("warning: {count} of {pattern} could not be read: {first}");
     }
-    Ok(DatasetStats::of(pattern, figures))
+    Ok(DatasetStats::from_tasks(pattern, figures))
 }
 
 /// A task's source, if its files can be read without a sandbox.
@@ -89,14 +97,14 @@ impl TaskFiles<'_> {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         match self {
             Self::Row(files) => files.get(path)?.clone().map(String::into_bytes),
-            Self::Clone(clone, commit) => clone.file(commit, path).map(String::into_bytes),
+            Self::Clone(clone, commit) => clone.read_file(commit, path).map(String::into_bytes),
             Self::Tree(folder) => std::fs::read(folder.join(path)).ok(),
         }
     }
 }
 
 /// Returns `None` for a task whose image contains its source.
-async fn state_of(
+async fn open_task_files(
     planned: &PlannedTask,
     sources: &Sources,
 ) -> Result<Option<TaskFiles<'static>>, String> {

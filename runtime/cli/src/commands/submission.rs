@@ -8,34 +8,36 @@ use std::{
 };
 
 use proctor_interchange::{
-    Fidelity, Submission, Trial, day, harness_report, is_resolved, test_output,
+    Fidelity, Submission, Trial, format_compact_date, harness_report, is_resolved, test_output,
 };
-use proctor_record::find::Found;
+use proctor_record::trial_lookup::PlannedTrial;
 use proctor_types::{RunRecord, Verdict};
 use serde_json::Value;
 
 use crate::{error::CommandError, mask::Mask};
 
 /// The split of tasks whose dataset does not name one.
-const SPLIT: &str = "test";
+const DEFAULT_SPLIT: &str = "test";
 
 /// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
 /// submission has one attempt.
-pub fn submission_folder(record: &RunRecord, found: Found<'_>, arm: &str) -> PathBuf {
+pub fn submission_folder(record: &RunRecord, found: PlannedTrial<'_>, arm: &str) -> PathBuf {
     let benchmark = found.task.task.benchmark.as_ref();
     let split = benchmark.and_then(|benchmark| benchmark.split.as_deref());
     let plain = |split: &&str| split.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-    let split = split.filter(plain).unwrap_or(SPLIT);
+    let split = split.filter(plain).unwrap_or(DEFAULT_SPLIT);
     let attempt = match record.attempts {
         1 => String::new(),
         _ => format!(".{}", found.attempt),
     };
-    Path::new("evaluation").join(split).join(format!("{}_{arm}{attempt}", day(record.created)))
+    Path::new("evaluation")
+        .join(split)
+        .join(format!("{}_{arm}{attempt}", format_compact_date(record.created)))
 }
 
 /// Returns a trial's files, with paths relative to its directory. An empty patch has no logs,
 /// because the benchmark's harness never runs it.
-pub fn files_of_trial(
+pub fn trial_files(
     trial: &Trial<'_>,
     trajectory: &Value,
     log: &[u8],
@@ -52,11 +54,11 @@ pub fn files_of_trial(
         Some(report) => {
             files.push((format!("logs/{task}/report.json"), serde_json::to_vec_pretty(&report)?));
         }
-        None => fidelity.leave_out("trials without a verdict: they have no report.json", 1),
+        None => fidelity.record_omission("trials without a verdict: they have no report.json", 1),
     }
     match trial.verdict.and_then(|verdict| test_output(log, verdict)) {
         Some(output) => files.push((format!("logs/{task}/test_output.txt"), output.to_vec())),
-        None => fidelity.leave_out(
+        None => fidelity.record_omission(
             "trials not graded by the benchmark's own procedure: they have no test_output.txt and do not count there",
             1,
         ),
@@ -69,20 +71,25 @@ pub fn files_of_trial(
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 
 struct Tally<'a> {
-    found: Found<'a>,
+    found: PlannedTrial<'a>,
     trials: usize,
     resolved: usize,
 }
 
 impl<'a> Folders<'a> {
-    pub fn count(&mut self, folder: PathBuf, found: Found<'a>, verdict: Option<&Verdict>) {
+    pub fn count_trial(
+        &mut self,
+        folder: PathBuf,
+        found: PlannedTrial<'a>,
+        verdict: Option<&Verdict>,
+    ) {
         let tally = self.0.entry(folder).or_insert(Tally { found, trials: 0, resolved: 0 });
         tally.trials += 1;
         tally.resolved += usize::from(verdict.is_some_and(is_resolved));
     }
 
     /// Writes the pages that describe each directory.
-    pub fn close(
+    pub fn write_pages(
         &self,
         record: &RunRecord,
         out: &Path,
@@ -103,7 +110,7 @@ impl<'a> Folders<'a> {
             {
                 let file = folder.join(name);
                 let path = out.join(&file);
-                fs::write(&path, mask.bytes(&file, text.as_bytes()))?;
+                fs::write(&path, mask.mask_bytes(&file, text.as_bytes()))?;
                 files.insert(path);
             }
         }

@@ -2,20 +2,22 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use proctor_engines::{Kubernetes, Request, Submissions, duration, engine, table};
+use proctor_engines::{
+    Kubernetes, Request, Submissions, cluster_settings, find_engine, parse_duration,
+};
 use proctor_record::RunDir;
-use proctor_run::longest;
+use proctor_run::max_trial_duration;
 use proctor_types::plural;
 
 use crate::{
     args::{EngineName, SubmitArgs},
     commands::{
-        resume::plan_of,
-        run::{Prepared, default_out, prepare},
+        resume::plan_from_record,
+        run::{PrepareOutcome, default_run_dir, prepare},
     },
     error::{CommandError, INTERRUPTED, UserError},
     print,
-    workers::{expect_this_version, submit_again, user_error},
+    workers::{reject_other_versions, submit_command, user_error},
 };
 
 pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
@@ -29,7 +31,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     let dry_run = args.run.dry_run;
     let out = match is_run {
         true => args.run.config.clone(),
-        false => args.run.out.clone().unwrap_or_else(|| default_out(&args.run.config)),
+        false => args.run.out.clone().unwrap_or_else(|| default_run_dir(&args.run.config)),
     };
     let request = |run: PathBuf| -> Result<Request, CommandError> {
         let version = env!("CARGO_PKG_VERSION").into();
@@ -39,31 +41,31 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     if dry_run && name == EngineName::Kubernetes {
         let manifest =
             Kubernetes.manifest(&request(std::path::absolute(&out)?)?).map_err(user_error)?;
-        print::result(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
+        print::print_result(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let engine = engine(name.name()).map_err(user_error)?;
+    let engine = find_engine(name.name()).map_err(user_error)?;
     if !dry_run {
         engine.check(&settings).map_err(user_error)?;
     }
     if !is_run {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
-            Prepared::Done => return Ok(ExitCode::SUCCESS),
-            Prepared::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+            PrepareOutcome::Done => return Ok(ExitCode::SUCCESS),
+            PrepareOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
             // Dropping it releases the run's lock, which workers do not need.
-            Prepared::Ready(ready) => drop(ready),
+            PrepareOutcome::Ready(ready) => drop(ready),
         }
     }
-    let run = RunDir::view(&out).map_err(CommandError::of_run)?;
-    expect_this_version(&out)?;
+    let run = RunDir::open_read_only(&out).map_err(CommandError::from_record_error)?;
+    reject_other_versions(&out)?;
     // A written plan is kept, and the hint names the command that submits it.
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(
                 "the plan is kept in {}; submit it with `{}`",
                 out.display(),
-                submit_again(&out, name.name())
+                submit_command(&out, name.name())
             );
             error.hint = Some(error.hint.map_or(kept.clone(), |hint| format!("{hint}; {kept}")));
         }
@@ -81,12 +83,12 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     let request = request(absolute)?;
     let submitted = tokio::task::spawn_blocking(move || engine.submit(&request)).await?;
     let submission = submitted.map_err(|error| kept(user_error(error)))?;
-    let mut all = Submissions::of(&out).map_err(user_error)?;
+    let mut all = Submissions::read(&out).map_err(user_error)?;
     let (job, count) = (submission.job.clone(), submission.workers);
     all.all.push(submission);
     all.write().map_err(user_error)?;
     let name = name.name();
-    print::result(&format!("{name} job {job}: {}\n", plural(count as usize, "worker")))?;
+    print::print_result(&format!("{name} job {job}: {}\n", plural(count as usize, "worker")))?;
     tell!("`proctor watch {}` shows progress; `proctor cancel` stops the workers", out.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -94,11 +96,12 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
 /// Returns an error if no trial may start within the time limit.
 fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
     let Some(text) = time else { return Ok(None) };
-    let Some(limit) = duration(text) else { return Ok(None) };
-    let overhead = Duration::from_secs(table().map_err(user_error)?.overhead_seconds);
-    let plan = plan_of(&run.read_run()?);
+    let Some(limit) = parse_duration(text) else { return Ok(None) };
+    let overhead = Duration::from_secs(cluster_settings().map_err(user_error)?.overhead_seconds);
+    let plan = plan_from_record(&run.read_run()?);
     let trials = plan.trials();
-    let needed = trials.iter().map(|(id, planned, arm)| (longest(&planned.task, arm), id)).max();
+    let needed =
+        trials.iter().map(|(id, planned, arm)| (max_trial_duration(&planned.task, arm), id)).max();
     let Some((needed, id)) = needed.map(|(needed, id)| (needed.saturating_add(overhead), id))
     else {
         return Ok(None);

@@ -5,20 +5,20 @@ use std::process::ExitCode;
 use crate::{
     args::TasksAction,
     commands::{
-        impossible::impossible,
-        quality::quality,
+        impossible::write_impossible_variants,
+        quality::check_quality,
         show,
-        stats::stats,
-        validate::{Validation, validate},
+        stats::print_stats,
+        validate::{ValidationOptions, validate},
     },
     error::CommandError,
 };
 
-pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
+pub async fn run_tasks_action(action: TasksAction) -> Result<ExitCode, CommandError> {
     match action {
-        TasksAction::List(dataset) => show::list(&dataset.tasks).await,
+        TasksAction::List(dataset) => show::list_tasks(&dataset.tasks).await,
         TasksAction::Show { id, dataset, gold, json } => {
-            show::show(id, dataset.tasks, gold, json).await
+            show::show_task(id, dataset.tasks, gold, json).await
         }
         TasksAction::Validate {
             dataset,
@@ -33,7 +33,7 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
         } => {
             let kind = sandbox.into();
             let jobs = jobs as usize;
-            let asked = Validation {
+            let asked = ValidationOptions {
                 dataset,
                 repeat,
                 attack,
@@ -47,11 +47,11 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
             validate(asked).await
         }
         TasksAction::Impossible { dataset, sandbox, out } => {
-            impossible(&dataset.tasks, sandbox.into(), &out).await
+            write_impossible_variants(&dataset.tasks, sandbox.into(), &out).await
         }
-        TasksAction::Stats { dataset, format } => stats(&dataset.tasks, format).await,
+        TasksAction::Stats { dataset, format } => print_stats(&dataset.tasks, format).await,
         TasksAction::Quality { dataset, certificate, out } => {
-            quality(&dataset.tasks, certificate.as_deref(), out.as_deref()).await
+            check_quality(&dataset.tasks, certificate.as_deref(), out.as_deref()).await
         }
     }
 }

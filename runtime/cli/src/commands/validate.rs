@@ -7,32 +7,32 @@ use std::{
     sync::Arc,
 };
 
-use proctor_plan::{Planned, Purpose, Read};
+use proctor_plan::{PlannedRun, Purpose, ReadConfig};
 use proctor_record::RunDir;
-use proctor_report::wrapped;
+use proctor_report::wrap_long_lines;
 use proctor_types::{Certificate, SandboxKind, SandboxSpec};
 use proctor_validation::{
-    Exposure, REDUCED, attack_table, certificate_of, exposed_tasks, invalid, lint_notes, never_run,
-    not_for_gold, passes_without_gold, unverified_tasks,
+    Exposure, REDUCED_ARM, attack_table, build_certificate, exposed_tasks, impossible_tasks,
+    invalid_trials, lint_notes, tests_passing_without_gold, unused_entrypoints, unverified_tasks,
 };
 
 use crate::{
-    args::Dataset,
-    assemble::{self, Flakes, Grading},
+    args::DatasetArgs,
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
     commands::{
-        attack,
-        carry_out::{Work, carry_out},
-        certificate, report,
+        attack, certificate,
+        execute::{PreparedRun, execute_and_report},
+        report,
     },
     config::{self, ArmFile, ConfigFile},
     error::{CommandError, INTERRUPTED, UserError},
-    home,
-    print::result,
+    print::print_result,
 };
 
 /// The options of one validation.
-pub struct Validation {
-    pub dataset: Dataset,
+pub struct ValidationOptions {
+    pub dataset: DatasetArgs,
     /// How many times gold and noop run.
     pub repeat: u32,
     /// The value of `--attack`: attacks of the pack to grade as well.
@@ -48,8 +48,8 @@ pub struct Validation {
 }
 
 /// Checks that gold resolves every task and noop none, each time. Otherwise the exit status is 1.
-pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
-    let Validation { repeat, kind, jobs, .. } = asked;
+pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError> {
+    let ValidationOptions { repeat, kind, jobs, .. } = asked;
     if asked.certificate.is_some() && repeat < 2 && asked.attack.is_none() {
         return Err(UserError::new("--certificate needs --repeat of at least 2, or --attack")
             .hint("a single run cannot detect flaky tests")
@@ -58,25 +58,26 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let pack = asked.attack.as_deref().map(attack::select_attacks).transpose()?;
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
-    let cache = home::cache()?;
+    let cache = cache_dir::default_cache_dir()?;
     let catalog = assemble::catalog()?;
     let world = assemble::world(&cache, &catalog);
-    let read = Read::of_arguments(config_of(&asked), assemble::SANDBOX_OPTION);
+    let read = ReadConfig::from_arguments(validation_config(&asked), assemble::SANDBOX_OPTION);
     let resolved = read.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[], asked.limit).await?;
-    let backend = assemble::backend(kind, &cache).await?;
-    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    let backend = assemble::start_backend(kind, &cache).await?;
+    let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
     let config = ready.config().file.clone();
-    let Planned { run, record, plan } = ready.start(out, proctor_embedded_agent::agent_digest())?;
+    let PlannedRun { run, record, plan } =
+        ready.create_run(out, proctor_embedded_agent::agent_digest())?;
     let (planned, sample) = (plan.tasks.clone(), record.selection);
     let images = Arc::clone(&backend);
     // Don't reuse verdicts of equal patches: every repetition must run.
     let backends = BTreeMap::from([(kind, backend)]);
-    let flakes = Flakes::default();
+    let flakes = FlakyTests::default();
     let again = backends.clone();
-    let grading = Grading::Anew;
-    let work = Work { run, plan, jobs, backends, cache: &cache, grading, flakes };
-    let done = carry_out(work).await?;
+    let grading = RegradePolicy::Anew;
+    let work = PreparedRun { run, plan, jobs, backends, cache: &cache, grading, flakes };
+    let done = execute_and_report(work).await?;
     if done == ExitCode::from(INTERRUPTED) {
         if asked.out.is_none() {
             tell!("kept: {}", temporary.keep().display());
@@ -104,35 +105,35 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         }
     }
     if let Some(file) = &asked.certificate {
-        let made = certificate_of(out)?;
+        let made = build_certificate(out)?;
         let made = Certificate { attacks: attacks.clone(), ..made };
-        certificate::tell(&made);
-        certificate::write(file, &made)?;
+        certificate::print_certificate(&made);
+        certificate::write_certificate(file, &made)?;
     }
     let mut failed = Vec::new();
     if let Some(attacks) = &attacks {
-        result(&attack_table::table(attacks))?;
-        for line in attack_table::allowed(attacks) {
-            tell!("{}", wrapped(&format!("note: {line}")));
+        print_result(&attack_table::format_table(attacks))?;
+        for line in attack_table::further_notes(attacks) {
+            tell!("{}", wrap_long_lines(&format!("note: {line}")));
         }
-        failed = attack_table::failed(attacks);
+        failed = attack_table::failures(attacks);
     }
-    let report = report::of_run(out, HashMap::new())?;
-    for line in passes_without_gold(&report, &RunDir::view(out)?) {
+    let report = report::build_report(out, HashMap::new())?;
+    for line in tests_passing_without_gold(&report, &RunDir::open_read_only(out)?) {
         tell!("note: {line}");
     }
-    for line in unverified_tasks(&report, &RunDir::view(out)?, &planned) {
-        tell!("{}", wrapped(&format!("note: {line}")));
+    for line in unverified_tasks(&report, &RunDir::open_read_only(out)?, &planned) {
+        tell!("{}", wrap_long_lines(&format!("note: {line}")));
     }
-    for line in never_run(&planned, images.as_ref()).await {
+    for line in unused_entrypoints(&planned, images.as_ref()).await {
         tell!("note: {line}");
     }
     for line in lint_notes(&planned) {
-        tell!("{}", wrapped(&format!("note: {line}")));
+        tell!("{}", wrap_long_lines(&format!("note: {line}")));
     }
-    let impossible = not_for_gold(&planned);
-    let mut invalid = invalid(&report, &RunDir::view(out)?, &impossible);
-    for (planned, wrong) in exposed_tasks(&report, &RunDir::view(out)?, &planned) {
+    let impossible = impossible_tasks(&planned);
+    let mut invalid = invalid_trials(&report, &RunDir::open_read_only(out)?, &impossible);
+    for (planned, wrong) in exposed_tasks(&report, &RunDir::open_read_only(out)?, &planned) {
         for Exposure { what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);
             // A benchmark defines what its rows show to its agents, so this is only a note.
@@ -169,7 +170,7 @@ fn keep_directory(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
 }
 
-fn config_of(asked: &Validation) -> ConfigFile {
+fn validation_config(asked: &ValidationOptions) -> ConfigFile {
     let sandbox = SandboxSpec { kind: asked.kind, ..SandboxSpec::default() };
     let mut arms = vec![config::plain_arm("gold", &sandbox), config::plain_arm("noop", &sandbox)];
     if asked.certificate.is_some() && asked.repeat > 1 {
@@ -178,7 +179,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
             memory_mb: sandbox.memory_mb / 2,
             ..sandbox.clone()
         };
-        arms.push(ArmFile { name: REDUCED.into(), ..config::plain_arm("gold", &half) });
+        arms.push(ArmFile { name: REDUCED_ARM.into(), ..config::plain_arm("gold", &half) });
     }
     let file = config::plain_config(asked.dataset.tasks.clone(), &sandbox, arms);
     ConfigFile { attempts: asked.repeat, jobs: asked.jobs, ..file }

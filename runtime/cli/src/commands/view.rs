@@ -9,19 +9,19 @@ use proctor_types::plural;
 use proctor_viewer::{Pages, Server, ViewError};
 
 use crate::{
-    commands::export::new_or_empty,
+    commands::export::check_new_or_empty,
     error::{CommandError, UserError},
     mask::Mask,
-    print::result,
+    print::print_result,
 };
 
 /// Writes the pages of the runs to a directory.
 pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
-    new_or_empty(out)?;
-    let count = pages.write(out, &|file, page| mask.bytes(file, page))?;
-    mask.tell();
-    result(&format!("wrote {} to {}\n", plural(count, "file"), out.display()))?;
+    check_new_or_empty(out)?;
+    let count = pages.write_pages(out, &|file, page| mask.mask_bytes(file, page))?;
+    mask.print_summary();
+    print_result(&format!("wrote {} to {}\n", plural(count, "file"), out.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -33,7 +33,7 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
         }
         other => CommandError::from(other),
     })?;
-    result(&format!("{}\n", server.url()))?;
+    print_result(&format!("{}\n", server.url()))?;
     tell!("serving {}; press Ctrl-C to stop", plural(runs.len(), "run"));
     server.serve(tokio::signal::ctrl_c()).await;
     Ok(ExitCode::SUCCESS)

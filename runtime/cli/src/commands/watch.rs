@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use proctor_engines::{Jobs, Submissions, engine, failures, table};
+use proctor_engines::{JobReport, Submissions, cluster_settings, failure_messages, find_engine};
 use proctor_record::{RunDir, now};
-use proctor_run::{Doing, Plan, PlannedTask, longest};
+use proctor_run::{Plan, PlannedTask, TrialActivity, max_trial_duration};
 use proctor_types::{Arm, Envelope, Event, TrialId, plural};
 use serde_json::json;
 use tokio::{
@@ -21,11 +21,12 @@ use tokio::{
     time::{interval, sleep},
 };
 
-use super::{carry_out::board, resume::plan_of};
+use super::{execute::progress_board, resume::plan_from_record};
 use crate::{
     error::CommandError,
     progress::{
-        Board, OpenTrial, ProgressFormat, Running, Screen, chosen, is_screen, name, straggler,
+        Board, OpenTrial, ProgressFormat, RunningTrial, Screen, can_draw, describe_straggler,
+        progress_format, trial_name,
     },
     workers::user_error,
 };
@@ -40,24 +41,25 @@ const TAIL_BYTES: u64 = 64 << 10;
 
 /// Shows progress until every trial has a verdict or the user stops it. The run is not affected.
 pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
-    let run = RunDir::view(run).map_err(CommandError::of_run)?;
+    let run = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let record = run.read_run()?;
-    let plan: Plan = plan_of(&record);
-    let queue = Queue::ask(run.path())?;
+    let plan: Plan = plan_from_record(&record);
+    let queue = QueueMonitor::start(run.path())?;
     let mut told_queue = Vec::new();
-    let mut board = board(&run, &plan).with_jobs(record.jobs);
+    let mut board = progress_board(&run, &plan).with_jobs(record.jobs);
     // Read this once: the plan does not change meanwhile.
-    let trials = plan.chosen();
+    let trials = plan.selected_trials();
     let mut seen = HashMap::new();
-    let overhead = table().map_err(user_error)?.overhead_seconds as f64;
-    let how = chosen();
-    let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
+    let overhead = cluster_settings().map_err(user_error)?.overhead_seconds as f64;
+    let how = progress_format();
+    let mut screen = (how == ProgressFormat::Auto && can_draw()).then(Screen::new);
     let mut looks = interval(POLL_INTERVAL);
     for look in 0_u32.. {
         looks.tick().await;
-        read(&run, &trials, &mut board, &mut seen);
+        update_board(&run, &trials, &mut board, &mut seen);
         let (done, all) = board.counts();
-        let slowest = straggler(open_trials(&trials, &board, &seen, overhead), now() as f64);
+        let slowest =
+            describe_straggler(open_trials(&trials, &board, &seen, overhead), now() as f64);
         let lines = queue.lines();
         if screen.is_none() && how != ProgressFormat::None && lines != told_queue {
             match how {
@@ -93,18 +95,18 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
 
 /// The scheduler's state of a run's workers. It is queried at most every few seconds, and a hanging
 /// controller does not block the rest.
-struct Queue {
+struct QueueMonitor {
     lines: Receiver<Vec<String>>,
     asking: Option<JoinHandle<()>>,
 }
 
-impl Queue {
-    fn ask(run: &Path) -> Result<Self, CommandError> {
+impl QueueMonitor {
+    fn start(run: &Path) -> Result<Self, CommandError> {
         let (sender, lines) = channel(Vec::new());
-        if Submissions::of(run).map_err(user_error)?.open().next().is_none() {
+        if Submissions::read(run).map_err(user_error)?.active().next().is_none() {
             return Ok(Self { lines, asking: None });
         }
-        let every = Duration::from_secs(table().map_err(user_error)?.poll_seconds);
+        let every = Duration::from_secs(cluster_settings().map_err(user_error)?.poll_seconds);
         let run = run.to_owned();
         let asking = tokio::spawn(async move {
             loop {
@@ -123,7 +125,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for QueueMonitor {
     fn drop(&mut self) {
         if let Some(asking) = &self.asking {
             asking.abort();
@@ -134,19 +136,19 @@ impl Drop for Queue {
 /// Returns a line for each submission that was not cancelled, and one for live workers.
 fn queue_lines(run: &Path) -> Vec<String> {
     // Files that are unreadable now are read at the next check.
-    let Ok(submissions) = Submissions::of(run) else { return Vec::new() };
+    let Ok(submissions) = Submissions::read(run) else { return Vec::new() };
     let mut lines = Vec::new();
-    for one in submissions.open() {
-        let jobs = match engine(&one.engine) {
+    for one in submissions.active() {
+        let jobs = match find_engine(&one.engine) {
             Ok(engine) => engine.state(one),
-            Err(error) => Jobs::Unknown(error.to_string()),
+            Err(error) => JobReport::Unknown(error.to_string()),
         };
         lines.push(format!("{} job {}: {}", one.engine, one.job, jobs.summary()));
-        if let Jobs::Known(jobs) = &jobs {
-            lines.extend(failures(run, jobs));
+        if let JobReport::Known(jobs) = &jobs {
+            lines.extend(failure_messages(run, jobs));
         }
     }
-    if let Ok(live) = proctor_cluster::live(run) {
+    if let Ok(live) = proctor_cluster::live_members(run) {
         lines.push(format!("{} running", plural(live.len(), "worker")));
     }
     lines
@@ -170,14 +172,14 @@ fn open_trials<'a>(
     let open = trials.iter().filter(move |(id, ..)| !board.is_done(id));
     open.filter_map(move |(id, planned, arm)| {
         let since = seen.get(id)?.since?;
-        let longest = longest(&planned.task, arm).as_secs_f64() + overhead;
+        let longest = max_trial_duration(&planned.task, arm).as_secs_f64() + overhead;
         let limit = arm.budget.wall_seconds.map(|_| longest);
-        Some(OpenTrial { name: name(id, &arm.name), since, limit })
+        Some(OpenTrial { name: trial_name(id, &arm.name), since, limit })
     })
 }
 
 /// Updates the board from the run directory. Files that cannot be read are tried again at the next check.
-fn read(
+fn update_board(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],
     board: &mut Board,
@@ -187,13 +189,13 @@ fn read(
         if board.is_done(id) {
             continue;
         }
-        let dir = run.trial_path(id);
-        let Ok(journal) = proctor_files::open(&dir.trajectory()) else { continue };
+        let dir = run.trial_dir(id);
+        let Ok(journal) = proctor_files::open(&dir.trajectory_path()) else { continue };
         if let Ok(Some(verdict)) = dir.read_verdict() {
             if let Ok(Some(outcome)) = dir.read_outcome() {
-                board.spent(&outcome);
+                board.add_spending(&outcome);
             }
-            board.graded(id, &arm.name, verdict.resolved);
+            board.count_graded(id, &arm.name, verdict.resolved);
             continue;
         }
         let length = journal.metadata().map_or(0, |meta| meta.len());
@@ -204,7 +206,7 @@ fn read(
         let mut since = before.and_then(|before| before.since);
         if let Some(last) = read_last_events(journal, length) {
             since = Some(last.since);
-            board.set_running(id, Running::new(&arm.name, last.step, &last.doing));
+            board.set_running(id, RunningTrial::new(&arm.name, last.step, &last.doing));
         }
         seen.insert(id.clone(), JournalState { length, since });
     }
@@ -225,14 +227,15 @@ fn read_last_events(mut journal: File, length: u64) -> Option<LastEvents> {
     let whole = bytes.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
     let latest = events.next()?;
-    let doing = activity(&latest.event).or_else(|| events.find_map(|one| activity(&one.event)));
+    let doing = describe_activity(&latest.event)
+        .or_else(|| events.find_map(|one| describe_activity(&one.event)));
     let doing = doing.unwrap_or_else(|| "set up".to_owned());
     Some(LastEvents { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
 }
 
-fn activity(event: &Event) -> Option<String> {
+fn describe_activity(event: &Event) -> Option<String> {
     match event {
         Event::TrialEnded { .. } => Some("grading".to_owned()),
-        _ => Doing::of(event).map(|doing| doing.to_string()),
+        _ => TrialActivity::from_event(event).map(|doing| doing.to_string()),
     }
 }

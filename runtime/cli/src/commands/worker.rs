@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use proctor_engines::duration;
+use proctor_engines::parse_duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
 /// Slurm's values for a job without a time limit, or before it knows one.
 const NO_LIMIT: [&str; 3] = ["UNLIMITED", "NOT_SET", "INVALID"];
 
-pub async fn worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
+pub async fn run_worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
     // Until the run handles the signal, this keeps it from killing the process.
     let _listens = signal(SignalKind::user_defined1());
     let left = match args.time_left.as_deref().map(str::trim) {
         None => None,
         Some(text) if NO_LIMIT.contains(&text) => None,
-        Some(text) => Some(duration(text).ok_or_else(|| {
+        Some(text) => Some(parse_duration(text).ok_or_else(|| {
             UserError::new(format!("--time-left {text}: not a duration"))
                 .hint("use minutes, hours:minutes:seconds, days-hours:minutes:seconds or UNLIMITED")
         })?),

@@ -5,13 +5,13 @@ use std::{
     time::Instant,
 };
 
-use proctor_gateway::Waiting;
-use proctor_report::{percent, short};
-use proctor_run::{Doing, Progress};
-use proctor_statistics::{LEVEL, wilson};
+use proctor_gateway::WaitNotice;
+use proctor_report::{abbreviate_count, percent};
+use proctor_run::{Progress, TrialActivity};
+use proctor_statistics::{CONFIDENCE_LEVEL, wilson};
 use proctor_types::{Outcome, TrialId, plural};
 
-use super::watch::name;
+use super::watch::trial_name;
 
 /// Maximum number of rows of arms and of running trials on a screen.
 const MAX_ROWS: usize = 8;
@@ -29,7 +29,7 @@ pub struct Board {
     trials: usize,
     /// Number of parallel trials.
     jobs: usize,
-    running: BTreeMap<TrialId, Running>,
+    running: BTreeMap<TrialId, RunningTrial>,
     faults: usize,
     tokens: u64,
     cost_usd: f64,
@@ -48,14 +48,14 @@ struct ArmRow {
 
 /// A running trial.
 #[derive(Debug, Clone)]
-pub struct Running {
+pub struct RunningTrial {
     pub arm: String,
     pub step: u64,
     pub doing: String,
     pub since: Instant,
 }
 
-impl Running {
+impl RunningTrial {
     pub fn new(arm: &str, step: u64, doing: &str) -> Self {
         Self { arm: arm.to_owned(), step, doing: doing.to_owned(), since: Instant::now() }
     }
@@ -79,7 +79,7 @@ impl Board {
         };
         for (_, arm, limit) in plan {
             board.trials += 1;
-            let arm = board.arm(arm);
+            let arm = board.arm_row(arm);
             arm.planned += 1;
             arm.limit = limit;
         }
@@ -92,7 +92,7 @@ impl Board {
         Self { jobs: jobs.max(1), ..self }
     }
 
-    fn arm(&mut self, name: &str) -> &mut ArmRow {
+    fn arm_row(&mut self, name: &str) -> &mut ArmRow {
         let at = self.arms.iter().position(|arm| arm.name == name).unwrap_or(self.arms.len());
         if at == self.arms.len() {
             self.arms.push(ArmRow { name: name.to_owned(), ..ArmRow::default() });
@@ -102,15 +102,15 @@ impl Board {
 
     /// Counts a trial that already had a verdict.
     pub fn count_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
-        self.graded(trial, arm, resolved);
+        self.count_graded(trial, arm, resolved);
         self.before = self.done.len();
     }
 
     /// Counts a graded trial. A regraded trial counts once, so no counter exceeds its total.
-    pub fn graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
+    pub fn count_graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.running.remove(trial);
         if self.done.insert(trial.clone()) {
-            let arm = self.arm(arm);
+            let arm = self.arm_row(arm);
             arm.done += 1;
             arm.resolved += usize::from(resolved);
         }
@@ -120,11 +120,11 @@ impl Board {
         self.done.contains(trial)
     }
 
-    pub fn set_running(&mut self, trial: &TrialId, running: Running) {
+    pub fn set_running(&mut self, trial: &TrialId, running: RunningTrial) {
         self.running.insert(trial.clone(), running);
     }
 
-    pub fn spent(&mut self, outcome: &Outcome) {
+    pub fn add_spending(&mut self, outcome: &Outcome) {
         self.tokens += outcome.spent.input_tokens + outcome.spent.output_tokens;
         self.cost_usd += outcome.spent.cost_usd;
         self.unpriced |= outcome.spent.unpriced;
@@ -135,16 +135,16 @@ impl Board {
         (self.done.len(), self.trials)
     }
 
-    pub fn take(&mut self, event: &Progress) {
+    pub fn apply_event(&mut self, event: &Progress) {
         match event {
             Progress::Started { trial, arm } => {
-                self.set_running(trial, Running::new(arm, 0, "set up"))
+                self.set_running(trial, RunningTrial::new(arm, 0, "set up"))
             }
             Progress::Resumed { trial, arm, step } => {
-                self.set_running(trial, Running::new(arm, *step, "set up"));
+                self.set_running(trial, RunningTrial::new(arm, *step, "set up"));
             }
             Progress::GradingRecorded { trial, arm } => {
-                self.set_running(trial, Running::new(arm, 0, "grading"));
+                self.set_running(trial, RunningTrial::new(arm, 0, "grading"));
             }
             Progress::Stepped { trial, step, .. } => {
                 if let Some(running) = self.running.get_mut(trial) {
@@ -152,7 +152,7 @@ impl Board {
                 }
             }
             Progress::Does { trial, doing, .. } => {
-                if let Doing::Answered { tokens, cost_usd } = doing {
+                if let TrialActivity::Answered { tokens, cost_usd } = doing {
                     self.tokens += tokens;
                     self.cost_usd += cost_usd.unwrap_or_default();
                     self.unpriced |= cost_usd.is_none();
@@ -167,7 +167,9 @@ impl Board {
                 true => drop(self.running.remove(trial)),
                 false => self.set_activity(trial, "grading".to_owned()),
             },
-            Progress::Graded { trial, arm, verdict } => self.graded(trial, arm, verdict.resolved),
+            Progress::Graded { trial, arm, verdict } => {
+                self.count_graded(trial, arm, verdict.resolved)
+            }
             Progress::TryFailed { trial, .. } => {
                 self.faults += 1;
                 self.set_activity(trial, "failed (see above)".to_owned());
@@ -191,28 +193,28 @@ impl Board {
 
     /// Returns the progress in one line.
     pub fn summary(&self) -> String {
-        let mut parts = vec![self.so_far(), self.spending()];
+        let mut parts = vec![self.counts_text(), self.spending_text()];
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
     }
 
-    fn so_far(&self) -> String {
+    fn counts_text(&self) -> String {
         let (done, resolved) = (self.done.len(), self.arms.iter().map(|arm| arm.resolved).sum());
-        let mut parts = vec![format!("{done}/{} done", self.trials), rate(resolved, done)];
+        let mut parts = vec![format!("{done}/{} done", self.trials), rate_text(resolved, done)];
         if !self.running.is_empty() {
             parts.push(format!("{} running", self.running.len()));
         }
         if self.faults > 0 {
             parts.push(plural(self.faults, "fault"));
         }
-        if let Some(left) = self.left() {
+        if let Some(left) = self.remaining_seconds() {
             parts.push(format!("about {} left", format_clock(left)));
         }
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
     }
 
-    fn spending(&self) -> String {
+    fn spending_text(&self) -> String {
         if self.tokens == 0 {
             return String::new();
         }
@@ -222,22 +224,22 @@ impl Board {
             (true, false) => "cost unknown".to_owned(),
         };
         let minutes = (self.begun.elapsed().as_secs_f64() / 60.0).max(1.0 / 60.0);
-        format!("{cost}, {} tokens/min", short(self.tokens as f64 / minutes))
+        format!("{cost}, {} tokens/min", abbreviate_count(self.tokens as f64 / minutes))
     }
 
     /// Returns the remaining seconds, extrapolated from this process's trials and capped by the
     /// limits of the open trials. `None` before the first trial ends.
-    fn left(&self) -> Option<f64> {
+    fn remaining_seconds(&self) -> Option<f64> {
         let now = self.done.len() - self.before;
         let open = self.trials.saturating_sub(self.done.len());
         let pace = self.begun.elapsed().as_secs_f64() / now.max(1) as f64;
         let left = (now > 0 && open > 0).then_some(pace * open as f64)?;
-        Some(self.most().map_or(left, |most| left.min(most)))
+        Some(self.max_remaining_seconds().map_or(left, |most| left.min(most)))
     }
 
     /// Returns the maximum remaining seconds of the open trials by their limits. `None` if one of
     /// them has no limit.
-    fn most(&self) -> Option<f64> {
+    fn max_remaining_seconds(&self) -> Option<f64> {
         let (mut sum, mut longest) = (0.0, 0.0_f64);
         for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
             let limit = arm.limit?;
@@ -250,37 +252,37 @@ impl Board {
     /// Returns the whole screen. Lines may be longer than its width; the drawing code cuts them.
     pub fn lines(&self) -> Vec<String> {
         let clock = format_clock(self.begun.elapsed().as_secs_f64());
-        let mut lines = vec![format!("{clock} {}", self.so_far())];
+        let mut lines = vec![format!("{clock} {}", self.counts_text())];
         // On a separate line, because both do not fit in 80 columns.
-        lines.extend(Some(format!("  {}", self.spending())).filter(|_| self.tokens > 0));
+        lines.extend(Some(format!("  {}", self.spending_text())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(MAX_ROWS).map(|arm| {
                 let ArmRow { name, planned, done, resolved, .. } = arm;
                 format!(
                     "  {} {done}/{planned} {}  {name}",
                     bar(*done, *planned),
-                    rate(*resolved, *done)
+                    rate_text(*resolved, *done)
                 )
             }));
-            lines.extend(more(self.arms.len(), "arm"));
+            lines.extend(more_line(self.arms.len(), "arm"));
         }
         lines.extend(self.running.iter().take(MAX_ROWS).map(|(trial, running)| {
-            let Running { arm, step, doing, since } = running;
+            let RunningTrial { arm, step, doing, since } = running;
             let seconds = since.elapsed().as_secs();
-            format!("  {} step {step}, {seconds:3} s {doing}", name(trial, arm))
+            format!("  {} step {step}, {seconds:3} s {doing}", trial_name(trial, arm))
         }));
-        lines.extend(more(self.running.len(), "trial"));
+        lines.extend(more_line(self.running.len(), "trial"));
         lines
     }
 }
 
-fn more(count: usize, what: &str) -> Option<String> {
+fn more_line(count: usize, what: &str) -> Option<String> {
     let more = count.checked_sub(MAX_ROWS).filter(|more| *more > 0)?;
     Some(format!("  and {} more", plural(more, what)))
 }
 
-fn rate(resolved: usize, done: usize) -> String {
-    let Some([low, high]) = wilson(resolved as f64, done as f64, LEVEL) else {
+fn rate_text(resolved: usize, done: usize) -> String {
+    let Some([low, high]) = wilson(resolved as f64, done as f64, CONFIDENCE_LEVEL) else {
         return String::new();
     };
     let share = resolved as f64 / done as f64;
@@ -303,21 +305,21 @@ pub(super) fn format_clock(seconds: f64) -> String {
 }
 
 /// Describes why a request waits.
-pub(super) fn describe_wait(waiting: &Waiting) -> String {
+pub(super) fn describe_wait(waiting: &WaitNotice) -> String {
     match waiting {
-        Waiting::Queued(so_far) => {
+        WaitNotice::Queued(so_far) => {
             format!("waiting {:.0} s for a rate limit or a shared limit", so_far.as_secs_f64())
         }
-        Waiting::Silent { model, so_far } => {
+        WaitNotice::Silent { model, so_far } => {
             format!("no data from {model} for {:.0} s", so_far.as_secs_f64())
         }
-        Waiting::FirstAnswer { model, so_far } => {
+        WaitNotice::FirstAnswer { model, so_far } => {
             let so_far = so_far.as_secs_f64();
             format!(
                 "waiting {so_far:.0} s for the first response from {model} (requested by another trial)"
             )
         }
-        Waiting::BackOff { attempt, attempts, why, pause } => {
+        WaitNotice::BackOff { attempt, attempts, why, pause } => {
             format!("attempt {attempt} of {attempts}: {why}; waiting {:.0} s", pause.as_secs_f64())
         }
     }
@@ -355,7 +357,7 @@ mod tests {
         let mut board = board();
         board.count_done(&trial(1), "noop", false);
         for (attempt, done) in [(1, 1), (2, 2), (2, 2)] {
-            board.take(&graded(attempt));
+            board.apply_event(&graded(attempt));
             assert_eq!(board.counts(), (done, 3));
         }
         assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0 %"), "{}", board.summary());
@@ -364,14 +366,14 @@ mod tests {
 
     /// The first trial took long, because an environment was built before it.
     #[test]
-    fn left_is_capped_by_the_limits() {
+    fn remaining_seconds_are_capped_by_the_limits() {
         let plan: Vec<_> = (1..=5).map(trial).collect();
         let late = |limit: Option<f64>, jobs: usize| {
             let plan = plan.iter().map(|trial| (trial, "noop", limit));
             let mut board = Board::new(plan).with_jobs(jobs);
             board.begun -= std::time::Duration::from_secs(600);
-            board.graded(&trial(1), "noop", true);
-            board.left().unwrap()
+            board.count_graded(&trial(1), "noop", true);
+            board.remaining_seconds().unwrap()
         };
         assert!(late(None, 2) >= 2400.0);
         assert_eq!(late(Some(60.0), 2), 120.0);
@@ -386,16 +388,16 @@ mod tests {
     fn lines_show_the_activity_of_a_trial_until_it_ends() {
         let mut board = board();
         let (id, arm) = (trial(2), "noop".to_owned());
-        board.take(&Progress::Started { trial: id.clone(), arm: arm.clone() });
-        board.take(&Progress::Stepped { trial: id.clone(), arm: arm.clone(), step: 4 });
-        let doing = Doing::Runs { tool: "shell".into(), what: "make".into() };
-        board.take(&Progress::Does { trial: id.clone(), arm, doing });
+        board.apply_event(&Progress::Started { trial: id.clone(), arm: arm.clone() });
+        board.apply_event(&Progress::Stepped { trial: id.clone(), arm: arm.clone(), step: 4 });
+        let doing = TrialActivity::Runs { tool: "shell".into(), what: "make".into() };
+        board.apply_event(&Progress::Does { trial: id.clone(), arm, doing });
         let lines = board.lines();
         assert!(
             lines[1].contains("t noop #2 step 4") && lines[1].ends_with("shell: make"),
             "{lines:?}"
         );
-        board.graded(&id, "noop", true);
+        board.count_graded(&id, "noop", true);
         assert_eq!(board.lines().len(), 1);
     }
 }

@@ -5,65 +5,67 @@ use proctor_types::{Ending, PATCH_REJECTED, plural};
 
 use super::{
     board::{Board, describe_wait},
-    repeats::brief,
-    watch::name,
+    repeats::shorten_repeated,
+    watch::trial_name,
 };
 
 /// Formats the event as text. `board` already includes it.
 pub(super) fn format_event(event: &Progress, board: &Board) -> String {
     match event {
-        Progress::Stepped { trial, arm, step } => format!("{}: step {step}", name(trial, arm)),
-        Progress::Does { trial, arm, doing } => format!("{}: {doing}", name(trial, arm)),
+        Progress::Stepped { trial, arm, step } => {
+            format!("{}: step {step}", trial_name(trial, arm))
+        }
+        Progress::Does { trial, arm, doing } => format!("{}: {doing}", trial_name(trial, arm)),
         Progress::EnvironmentBuilt { task, seconds } => {
             format!("{task}: environment built in {seconds:.1} s")
         }
         Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
-        Progress::Started { trial, arm } => format!("{}: started", name(trial, arm)),
+        Progress::Started { trial, arm } => format!("{}: started", trial_name(trial, arm)),
         Progress::Resumed { trial, arm, step } => {
-            format!("{}: resumed after step {step}", name(trial, arm))
+            format!("{}: resumed after step {step}", trial_name(trial, arm))
         }
         Progress::Elsewhere { trial, arm } => {
-            format!("{}: running on another worker", name(trial, arm))
+            format!("{}: running on another worker", trial_name(trial, arm))
         }
         Progress::EndedElsewhere { trial, arm } => {
-            format!("{}: finished by another worker", name(trial, arm))
+            format!("{}: finished by another worker", trial_name(trial, arm))
         }
         Progress::TakenOver { trial, arm } => {
             format!(
                 "{}: taken over by another worker, which considered this one dead",
-                name(trial, arm)
+                trial_name(trial, arm)
             )
         }
         Progress::WorkerLost { trial, arm, worker } => {
-            format!("{}: taken over from {worker}", name(trial, arm))
+            format!("{}: taken over from {worker}", trial_name(trial, arm))
         }
         Progress::NotResumed { trial, arm, why } => {
-            format!("{}: cannot be resumed, starting over: {why}", name(trial, arm))
+            format!("{}: cannot be resumed, starting over: {why}", trial_name(trial, arm))
         }
         Progress::GradingRecorded { trial, arm } => {
-            format!("{}: grading the recorded patch", name(trial, arm))
+            format!("{}: grading the recorded patch", trial_name(trial, arm))
         }
         Progress::NotStarted { trial, arm, scope, budget } => {
             let hint = format!("raise it with `proctor resume RUN --set budget.{scope}...`");
             format!(
                 "{}: not started: the {scope}'s {budget} limit is used up; {hint}",
-                name(trial, arm)
+                trial_name(trial, arm)
             )
         }
         Progress::Waiting { trial, arm, waiting } => {
-            format!("{}: {}", name(trial, arm), describe_wait(waiting))
+            format!("{}: {}", trial_name(trial, arm), describe_wait(waiting))
         }
         Progress::Waited { trial, arm, seconds } => {
-            format!("{}: waited {seconds:.0} s for the endpoint", name(trial, arm))
+            format!("{}: waited {seconds:.0} s for the endpoint", trial_name(trial, arm))
         }
         Progress::TryFailed { trial, arm, fault, will_retry } => {
             let next = if *will_retry { "retrying" } else { "giving up" };
-            let name = name(trial, arm);
-            format!("{name}: {}; {next}", brief(&name, &fault.to_string()))
+            let name = trial_name(trial, arm);
+            format!("{name}: {}; {next}", shorten_repeated(&name, &fault.to_string()))
         }
         Progress::NotClosed { trial, arm, fault } => {
-            let name = name(trial, arm);
-            let fault = brief(&name, &fault.to_string());
+            let name = trial_name(trial, arm);
+            let fault = shorten_repeated(&name, &fault.to_string());
             format!("{name}: its sandbox could not be closed; the next run removes it: {fault}")
         }
         Progress::Ended { trial, arm, outcome } => {
@@ -78,20 +80,20 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
                 seconds if seconds >= 1.0 => format!(", waited {seconds:.0} s"),
                 _ => String::new(),
             };
-            format!("{}: {ending} after {steps}{waited}{why}", name(trial, arm))
+            format!("{}: {ending} after {steps}{waited}{why}", trial_name(trial, arm))
         }
         Progress::Graded { trial, arm, verdict } => {
             let (done, trials) = board.counts();
             let word = if verdict.resolved { "resolved" } else { "not resolved" };
             let rate = verdict.passed_rate * 100.0;
-            let name = name(trial, arm);
+            let name = trial_name(trial, arm);
             let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED);
             let why = rejected.map_or_else(String::new, |one| format!(": {}", one.what));
             format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
         }
         Progress::GradingFailed { trial, arm, fault } => {
-            let name = name(trial, arm);
-            format!("{name}: no verdict: {}", brief(&name, &fault.to_string()))
+            let name = trial_name(trial, arm);
+            format!("{name}: no verdict: {}", shorten_repeated(&name, &fault.to_string()))
         }
     }
 }

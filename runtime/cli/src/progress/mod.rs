@@ -8,8 +8,8 @@ mod screen;
 mod straggler;
 mod watch;
 
-pub use board::{Board, Running};
-pub use repeats::{brief, refer};
+pub use board::{Board, RunningTrial};
+pub use repeats::{refer_to_printed, shorten_repeated};
 pub use screen::Screen;
-pub use straggler::{OpenTrial, straggler};
-pub use watch::{ProgressFormat, choose, chosen, is_screen, name, watch};
+pub use straggler::{OpenTrial, describe_straggler};
+pub use watch::{ProgressFormat, can_draw, progress_format, set_format, trial_name, watch};

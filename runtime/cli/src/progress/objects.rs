@@ -1,11 +1,11 @@
 //! Progress for programs: one JSON object per line.
 
-use proctor_run::{Doing, Progress};
+use proctor_run::{Progress, TrialActivity};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
 /// Converts an event to an object whose keys depend on `event`. `None` if it is not relevant to programs.
-pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
+pub(super) fn event_object(event: &Progress, seconds: f64) -> Option<Value> {
     let (kind, trial, rest) = match event {
         Progress::Started { trial, arm } => ("started", Some((trial, arm)), json!({})),
         Progress::Resumed { trial, arm, step } => {
@@ -14,7 +14,7 @@ pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
         Progress::Stepped { trial, arm, step } => {
             ("stepped", Some((trial, arm)), json!({ "step": step }))
         }
-        Progress::Does { trial, arm, doing: Doing::Runs { tool, what } } => {
+        Progress::Does { trial, arm, doing: TrialActivity::Runs { tool, what } } => {
             ("tool_called", Some((trial, arm)), json!({ "tool": tool, "what": what }))
         }
         Progress::Does { .. } => return None,

@@ -1,7 +1,7 @@
 //! The redrawn lines at the bottom of a terminal, and the messages that scroll away above them.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use proctor_types::visible;
+use proctor_types::escape_unprintable;
 
 /// A display drawn by indicatif, which cuts each line to the terminal's width on every draw, even after a resize.
 pub struct Screen {
@@ -26,12 +26,12 @@ impl Screen {
             self.rows.push(self.all.add(ProgressBar::new_spinner().with_style(style)));
         }
         for (row, line) in self.rows.iter().zip(lines) {
-            row.set_message(visible(line).into_owned());
+            row.set_message(escape_unprintable(line).into_owned());
         }
     }
 
     /// Prints a permanent message.
-    pub fn say(&self, text: &str) {
+    pub fn print_message(&self, text: &str) {
         // If the terminal is gone, the output is lost and the run continues.
         let _ = self.all.println(text);
     }

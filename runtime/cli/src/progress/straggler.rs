@@ -3,7 +3,7 @@
 use super::board::format_clock;
 
 /// A trial is shown after this many seconds.
-const MIN_SECONDS: f64 = 60.0;
+const MIN_STRAGGLER_SECONDS: f64 = 60.0;
 
 /// A trial that has begun and has no verdict.
 #[derive(Debug)]
@@ -18,10 +18,10 @@ pub struct OpenTrial {
 
 /// Describes the longest-running trial and when its limits end it. `None` if it began less than a
 /// minute ago.
-pub fn straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
+pub fn describe_straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
     let oldest = open.min_by(|one, other| one.since.total_cmp(&other.since))?;
     let ran = now - oldest.since;
-    if ran < MIN_SECONDS {
+    if ran < MIN_STRAGGLER_SECONDS {
         return None;
     }
     let end = match oldest.limit.map(|limit| limit - ran) {
@@ -37,15 +37,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn straggler_names_the_oldest_trial_and_its_deadline() {
+    fn describe_straggler_names_the_oldest_trial_and_its_deadline() {
         let open = |name: &str, since, limit| OpenTrial { name: name.into(), since, limit };
         let said = |limit| {
-            straggler([open("a", 950.0, None), open("b", 400.0, limit)].into_iter(), 1000.0)
+            describe_straggler(
+                [open("a", 950.0, None), open("b", 400.0, limit)].into_iter(),
+                1000.0,
+            )
         };
         assert_eq!(said(Some(1200.0)).unwrap(), "longest: b for 10:00, ends in at most 10:00");
         assert_eq!(said(Some(540.0)).unwrap(), "longest: b for 10:00, 1:00 past its time limit");
         assert!(said(None).unwrap().contains("no wall time limit"));
-        assert!(straggler([open("a", 950.0, None)].into_iter(), 1000.0).is_none());
-        assert!(straggler(std::iter::empty(), 1000.0).is_none());
+        assert!(describe_straggler([open("a", 950.0, None)].into_iter(), 1000.0).is_none());
+        assert!(describe_straggler(std::iter::empty(), 1000.0).is_none());
     }
 }

@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_report::wrapped;
+use proctor_report::wrap_long_lines;
 use proctor_run::Progress;
 use proctor_types::TrialId;
 use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 
-use super::{board::Board, lines::format_event, objects::object, screen::Screen};
+use super::{board::Board, lines::format_event, objects::event_object, screen::Screen};
 
 /// Interval between two redraws.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
@@ -31,29 +31,29 @@ pub enum ProgressFormat {
     None,
 }
 
-static CHOSEN: OnceLock<ProgressFormat> = OnceLock::new();
+static CHOSEN_FORMAT: OnceLock<ProgressFormat> = OnceLock::new();
 
 /// Sets the progress format from the command line, once for the process.
-pub fn choose(how: ProgressFormat) {
-    let _ = CHOSEN.set(how);
+pub fn set_format(how: ProgressFormat) {
+    let _ = CHOSEN_FORMAT.set(how);
 }
 
 /// The chosen format, or the default.
-pub fn chosen() -> ProgressFormat {
-    CHOSEN.get().copied().unwrap_or(ProgressFormat::Auto)
+pub fn progress_format() -> ProgressFormat {
+    CHOSEN_FORMAT.get().copied().unwrap_or(ProgressFormat::Auto)
 }
 
 /// Whether standard error can be drawn on.
-pub fn is_screen() -> bool {
+pub fn can_draw() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     std::io::stderr().is_terminal() && !dumb
 }
 
 /// Shows progress until the run drops its sender. `board` has the plan and what was already done.
 pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
-    let how = chosen();
+    let how = progress_format();
     let begun = Instant::now();
-    let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
+    let mut screen = (how == ProgressFormat::Auto && can_draw()).then(Screen::new);
     let mut frames = interval(if screen.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL });
     // The first tick completes immediately.
     frames.tick().await;
@@ -70,26 +70,28 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             }
         };
         let Some(event) = event else { break };
-        board.take(&event);
+        board.apply_event(&event);
         let seconds = begun.elapsed().as_secs_f64();
         match (&screen, how) {
             (_, ProgressFormat::None) => {}
             (_, ProgressFormat::Json) => {
-                if let Some(object) = object(&event, seconds) {
+                if let Some(object) = event_object(&event, seconds) {
                     // Print it unescaped, because escaping would break the JSON.
                     eprintln!("{object}");
                 }
             }
-            (Some(screen), _) if is_news(&event) => {
-                screen
-                    .say(&wrapped(&format!("[{seconds:7.2} s] {}", format_event(&event, &board))));
+            (Some(screen), _) if stays_above_screen(&event) => {
+                screen.print_message(&wrap_long_lines(&format!(
+                    "[{seconds:7.2} s] {}",
+                    format_event(&event, &board)
+                )));
             }
             (Some(_), _) => {}
             (None, _) if matches!(event, Progress::Stepped { .. } | Progress::Does { .. }) => {}
             (None, _) => {
                 tell!(
                     "{}",
-                    wrapped(&format!("[{seconds:7.2} s] {}", format_event(&event, &board)))
+                    wrap_long_lines(&format!("[{seconds:7.2} s] {}", format_event(&event, &board)))
                 );
             }
         }
@@ -100,7 +102,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
 }
 
 /// Whether an event stays above the screen: endings and problems. The screen shows the rest.
-fn is_news(event: &Progress) -> bool {
+fn stays_above_screen(event: &Progress) -> bool {
     match event {
         Progress::Stepped { .. }
         | Progress::Does { .. }
@@ -115,7 +117,7 @@ fn is_news(event: &Progress) -> bool {
 }
 
 /// Formats a trial's name for people: the task, the arm's name, and the attempt unless it is the first.
-pub fn name(trial: &TrialId, arm: &str) -> String {
+pub fn trial_name(trial: &TrialId, arm: &str) -> String {
     match trial.attempt {
         1 => format!("{} {arm}", trial.task),
         attempt => format!("{} {arm} #{attempt}", trial.task),

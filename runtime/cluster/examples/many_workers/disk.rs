@@ -56,7 +56,7 @@ pub(crate) fn serve(latency: Duration, calls_per_second: f64) {
 }
 
 /// Returns the number of calls by kind and resets the counts.
-pub(crate) fn counted() -> Vec<(&'static str, u64)> {
+pub(crate) fn take_counts() -> Vec<(&'static str, u64)> {
     let Some(server) = SERVER.get() else { return Vec::new() };
     let counts = server.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
     NAMES.into_iter().zip(counts).collect()
@@ -145,7 +145,7 @@ pub(crate) fn discard(file: TempPath) {
     let _ = file.close();
 }
 
-pub(crate) fn written_at(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
+pub(crate) fn probe_server_time(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
     call(Call::Create);
     let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
     call(Call::Write);

@@ -54,14 +54,14 @@ const SHARES: &str = "shares";
 /// Same value as in `configs/cluster.toml`.
 const LEASE: Duration = Duration::from_secs(90);
 /// Same value as in the dispatcher: the interval between two checks of other workers' trials.
-const SHORTEST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(10);
+const MIN_WAIT: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Same values as in the dispatcher: the number of trials per check, and the age of the list of
 /// finished trials.
-const CHECKED: usize = 64;
-const LISTED: Duration = Duration::from_secs(30);
+const TRIALS_PER_CHECK: usize = 64;
+const MAX_LIST_AGE: Duration = Duration::from_secs(30);
 /// How long workers take shares of one limit.
-const LIMITED: Duration = Duration::from_secs(20);
+const SHARE_DURATION: Duration = Duration::from_secs(20);
 
 /// The parameters of the simulation.
 struct Plan {
@@ -92,7 +92,7 @@ fn main() {
     );
     disk::serve(Duration::from_secs_f64(latency_ms / 1e3), rate);
     for order in [Order::Plan, Order::Random] {
-        Simulation::of(&plan).run(order);
+        Simulation::new(&plan).run(order);
     }
     let all = [1, 8, 64, workers];
     for (at, count) in all.into_iter().enumerate() {
@@ -103,7 +103,7 @@ fn main() {
 }
 
 /// Creates a folder in memory, so that the local disk adds no time to the server's.
-fn folder() -> tempfile::TempDir {
+fn memory_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
         true => tempfile::tempdir_in(memory),
@@ -112,7 +112,7 @@ fn folder() -> tempfile::TempDir {
     made.expect("a folder")
 }
 
-fn joined(run: &Path) -> Arc<Membership> {
+fn join_run(run: &Path) -> Arc<Membership> {
     let member = Member::current("node", "0.1.0", None, LEASE);
     Arc::new(Membership::join(run, member).expect("a folder that can be written"))
 }
@@ -130,7 +130,7 @@ struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    fn of(plan: &'a Plan) -> Self {
+    fn new(plan: &'a Plan) -> Self {
         Self {
             plan,
             began: Instant::now(),
@@ -143,15 +143,15 @@ impl<'a> Simulation<'a> {
     }
 
     fn run(&self, order: Order) {
-        let run = folder();
-        disk::counted();
+        let run = memory_folder();
+        disk::take_counts();
         thread::scope(|scope| {
             for _ in 0..self.plan.workers {
                 scope.spawn(|| self.work(run.path(), order));
             }
             scope.spawn(|| {
                 while self.began.elapsed() < self.plan.most && !self.is_done() {
-                    thread::sleep(SHORTEST);
+                    thread::sleep(MIN_WAIT);
                 }
                 self.stop.store(!self.is_done(), Ordering::Relaxed);
             });
@@ -165,7 +165,7 @@ impl<'a> Simulation<'a> {
 
     /// Runs the dispatcher's loop with one trial at a time.
     fn work(&self, run: &Path, order: Order) {
-        let membership = joined(run);
+        let membership = join_run(run);
         let claims = Claims::of(&membership);
         let trials = self.plan.trials;
         let start = match order {
@@ -173,8 +173,8 @@ impl<'a> Simulation<'a> {
             Order::Random => fastrand::usize(..trials),
         };
         let mut left: Vec<usize> = (0..trials).map(|at| (start + at) % trials).collect();
-        let (mut wait, mut is_first) = (SHORTEST, true);
-        let mut ended = Listed { claims: &claims, keys: HashSet::new(), at: None };
+        let (mut wait, mut is_first) = (MIN_WAIT, true);
+        let mut ended = FinishedList { claims: &claims, keys: HashSet::new(), at: None };
         let mut unchecked = Vec::new();
         while !left.is_empty() {
             let mut elsewhere = unchecked;
@@ -206,12 +206,12 @@ impl<'a> Simulation<'a> {
             }
             if !elsewhere.is_empty() {
                 thread::sleep(wait);
-                wait = (wait * 2).min(LONGEST);
+                wait = (wait * 2).min(MAX_WAIT);
             }
             ended.at = None;
             elsewhere.retain(|trial| !ended.contains(*trial));
             fastrand::shuffle(&mut elsewhere);
-            unchecked = elsewhere.split_off(elsewhere.len().min(CHECKED));
+            unchecked = elsewhere.split_off(elsewhere.len().min(TRIALS_PER_CHECK));
             left = elsewhere;
         }
     }
@@ -219,7 +219,7 @@ impl<'a> Simulation<'a> {
     fn print(&self, order: Order) {
         let Plan { workers, trials, .. } = *self.plan;
         let took = self.began.elapsed().as_secs_f64();
-        let calls = disk::counted();
+        let calls = disk::take_counts();
         let all: u64 = calls.iter().map(|(_, count)| count).sum();
         let mut first = std::mem::take(&mut *self.first.lock().expect("the first trials"));
         let ended = self.ended.lock().expect("the ends");
@@ -264,15 +264,15 @@ impl<'a> Simulation<'a> {
 }
 
 /// The dispatcher's list of finished trials.
-struct Listed<'a> {
+struct FinishedList<'a> {
     claims: &'a Claims,
     keys: HashSet<String>,
     at: Option<Instant>,
 }
 
-impl Listed<'_> {
+impl FinishedList<'_> {
     fn contains(&mut self, trial: usize) -> bool {
-        if self.at.is_none_or(|at| at.elapsed() > LISTED) {
+        if self.at.is_none_or(|at| at.elapsed() > MAX_LIST_AGE) {
             self.keys = self.claims.ended().unwrap_or_default();
             self.at = Some(Instant::now());
         }
@@ -291,7 +291,7 @@ fn key(trial: usize) -> String {
 
 /// Makes each worker repeatedly take shares of one limit.
 fn share_one_limit(workers: usize) {
-    let run = folder();
+    let run = memory_folder();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(workers + 8)
@@ -301,7 +301,7 @@ fn share_one_limit(workers: usize) {
     let one = Amounts::from([("requests".to_owned(), 1)]);
     let limits = Limits { most: Amounts::from([("requests".to_owned(), u64::MAX)]), window: None };
     let open = |_: usize| {
-        let membership = joined(run.path());
+        let membership = join_run(run.path());
         let pool = Pool::open(&membership, "limit", limits.clone(), Amounts::new());
         Arc::new(pool.expect("a limit"))
     };
@@ -309,8 +309,8 @@ fn share_one_limit(workers: usize) {
         let opened: Vec<_> = (0..workers).map(|number| scope.spawn(move || open(number))).collect();
         opened.into_iter().map(|one| one.join().expect("a pool")).collect()
     });
-    disk::counted();
-    let until = Instant::now() + LIMITED;
+    disk::take_counts();
+    let until = Instant::now() + SHARE_DURATION;
     let taken: usize = runtime.block_on(async {
         let mut tasks = Vec::new();
         for pool in pools.clone() {
@@ -333,10 +333,10 @@ fn share_one_limit(workers: usize) {
         }
         all
     });
-    let calls: u64 = disk::counted().iter().map(|(_, count)| count).sum();
+    let calls: u64 = disk::take_counts().iter().map(|(_, count)| count).sum();
     println!(
         "\none limit, {workers} workers: {:.1} shares a second, {:.0} calls for each",
-        taken as f64 / LIMITED.as_secs_f64(),
+        taken as f64 / SHARE_DURATION.as_secs_f64(),
         calls as f64 / taken.max(1) as f64
     );
     drop(pools);

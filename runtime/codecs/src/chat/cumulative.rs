@@ -2,7 +2,7 @@
 
 /// Distinguishes such a stream from a plain one by its first three pieces.
 #[derive(Debug, Default)]
-pub(super) enum TextStream {
+pub(super) enum TextDeduplicator {
     /// No piece yet.
     #[default]
     Empty,
@@ -24,7 +24,7 @@ const MIN_REPEATED_TEXT: usize = 16;
 /// coincidence.
 const MIN_FIRST_PIECE: usize = 4;
 
-impl TextStream {
+impl TextDeduplicator {
     /// Adds the next piece and returns its new text.
     pub(super) fn push(&mut self, piece: &str) -> String {
         if piece.is_empty() {
@@ -86,10 +86,10 @@ impl TextStream {
 
 #[cfg(test)]
 mod tests {
-    use super::TextStream;
+    use super::TextDeduplicator;
 
     fn text(pieces: &[&str]) -> String {
-        let mut stream = TextStream::default();
+        let mut stream = TextDeduplicator::default();
         let mut out: String = pieces.iter().map(|piece| stream.push(piece)).collect();
         out += &stream.rest();
         out

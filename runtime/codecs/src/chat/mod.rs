@@ -1,13 +1,15 @@
 //! OpenAI Chat Completions, read leniently: "compatible" endpoints omit and add different fields.
 
-mod answer;
 mod cumulative;
 mod read;
+mod response;
 mod stream;
 mod turn;
 mod write;
 
-pub use answer::{detail, finish_reason, read_whole, usage, whole_turn, write_whole};
-pub use read::{plain, read_request, thoughts};
+pub use read::{join_text, read_reasoning, read_request};
+pub use response::{
+    finish_reason, native_turn, read_response, reasoning_detail, usage, write_response,
+};
 pub use stream::{ChatReader, ChatWriter};
-pub use write::{call, tool, write_request};
+pub use write::{write_call, write_request, write_tool_spec};

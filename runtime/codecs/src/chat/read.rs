@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 use crate::{
     Losses,
     image::Image,
-    neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    neutral::{Part, Reasoning, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
     tool::functions,
 };
 
 /// Fields that are read or need no translation.
-const KNOWN: [&str; 18] = [
+const KNOWN_FIELDS: [&str; 18] = [
     "model",
     "messages",
     "tools",
@@ -32,7 +32,7 @@ const KNOWN: [&str; 18] = [
 
 pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Request, String> {
     let field = |name: &str| body.get(name).unwrap_or(&Value::Null);
-    losses.unknown("", body, &KNOWN);
+    losses.add_unknown_fields("", body, &KNOWN_FIELDS);
     if field("n").as_u64().is_some_and(|n| n > 1) {
         return Err("n: only one choice is supported".into());
     }
@@ -40,12 +40,12 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         return Err("functions: unsupported; use tools".into());
     }
     if !field("reasoning_effort").is_null() {
-        losses.dropped("reasoning_effort");
+        losses.add_dropped("reasoning_effort");
     }
     let messages = field("messages").as_array().ok_or("messages: must be an array")?;
     let mut turns = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
-        turns.push(turn(message, index, losses)?);
+        turns.push(read_turn(message, index, losses)?);
     }
     let stop = match field("stop") {
         Value::String(one) => vec![one.clone()],
@@ -56,20 +56,20 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
     Ok(Request {
         model: field("model").as_str().unwrap_or_default().to_owned(),
         turns,
-        tools: tools(field("tools"), losses)?,
-        choice: choice(field("tool_choice"), losses),
+        tools: read_tools(field("tools"), losses)?,
+        choice: read_tool_choice(field("tool_choice"), losses),
         parallel: field("parallel_tool_calls").as_bool(),
         max_output: max_output.filter_map(|name| field(name).as_u64()).next(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
         stop,
         seed: field("seed").as_i64(),
-        shape: shape(field("response_format")),
+        shape: read_response_format(field("response_format")),
         stream: field("stream") == &Value::Bool(true),
     })
 }
 
-fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, String> {
+fn read_turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, String> {
     let place = format!("messages[{index}]");
     let object = message.as_object().ok_or_else(|| format!("{place}: must be an object"))?;
     let mut parts = Vec::new();
@@ -81,8 +81,8 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
             let id = message["tool_call_id"].as_str();
             let id = id.ok_or_else(|| format!("{place}.tool_call_id: missing"))?.to_owned();
             let mut texts = Vec::new();
-            content(&message["content"], &place, &mut texts, losses)?;
-            let content = plain(&texts);
+            read_content(&message["content"], &place, &mut texts, losses)?;
+            let content = join_text(&texts);
             let result = Part::Result { id, content, failed: false };
             parts.push(result);
             parts.extend(Part::non_text(texts, losses));
@@ -91,9 +91,9 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
         other => return Err(format!("{place}.role: unknown role {other:?}")),
     };
     if role == Role::Assistant {
-        parts.extend(thoughts(message));
+        parts.extend(read_reasoning(message));
     }
-    content(&message["content"], &place, &mut parts, losses)?;
+    read_content(&message["content"], &place, &mut parts, losses)?;
     if let Some(refusal) = message["refusal"].as_str() {
         parts.push(Part::Text(refusal.to_owned()));
     }
@@ -122,15 +122,15 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
         "function_call",
         "provider_specific_fields",
     ];
-    losses.unknown("messages[].", object, &known);
+    losses.add_unknown_fields("messages[].", object, &known);
     if object.contains_key("name") {
-        losses.dropped("messages[].name");
+        losses.add_dropped("messages[].name");
     }
     Ok(Turn::new(role, parts))
 }
 
 /// Returns the encrypted reasoning, or else the plain reasoning.
-pub fn thoughts(message: &Value) -> Vec<Part> {
+pub fn read_reasoning(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();
@@ -148,7 +148,7 @@ pub fn thoughts(message: &Value) -> Vec<Part> {
 }
 
 /// Reads text, null or parts.
-fn content(
+fn read_content(
     content: &Value,
     place: &str,
     parts: &mut Vec<Part>,
@@ -161,7 +161,7 @@ fn content(
         Value::Array(list) => {
             for part in list {
                 if part.get("cache_control").is_some() {
-                    losses.dropped("messages[].content[].cache_control");
+                    losses.add_dropped("messages[].content[].cache_control");
                 }
                 parts.push(match part["type"].as_str().unwrap_or("text") {
                     "text" | "refusal" => {
@@ -170,7 +170,7 @@ fn content(
                     }
                     "image_url" => {
                         let url = part["image_url"]["url"].as_str();
-                        Part::image(url.and_then(Image::of_url), "image_url")
+                        Part::image(url.and_then(Image::from_url), "image_url")
                     }
                     other => Part::Media(other.to_owned()),
                 });
@@ -182,7 +182,7 @@ fn content(
 }
 
 /// Joins the text of the parts.
-pub fn plain(parts: &[Part]) -> String {
+pub fn join_text(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),
         _ => None,
@@ -190,7 +190,7 @@ pub fn plain(parts: &[Part]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
+fn read_tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
     functions(tools, "function", losses)
         .into_iter()
         .map(|(index, tool)| {
@@ -199,18 +199,18 @@ fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
         .collect()
 }
 
-fn choice(choice: &Value, losses: &mut Losses) -> Option<Choice> {
+fn read_tool_choice(choice: &Value, losses: &mut Losses) -> Option<ToolChoice> {
     if choice.is_null() {
         return None;
     }
-    let named = || Some(Choice::Named(choice["function"]["name"].as_str()?.to_owned()));
-    let read = choice.as_str().and_then(Choice::of_word).or_else(named);
+    let named = || Some(ToolChoice::Named(choice["function"]["name"].as_str()?.to_owned()));
+    let read = choice.as_str().and_then(ToolChoice::from_openai).or_else(named);
     if read.is_none() {
-        losses.dropped("tool_choice");
+        losses.add_dropped("tool_choice");
     }
     read
 }
 
-fn shape(format: &Value) -> Option<Shape> {
-    Shape::read(format["type"].as_str()?, &format["json_schema"])
+fn read_response_format(format: &Value) -> Option<ResponseFormat> {
+    ResponseFormat::read(format["type"].as_str()?, &format["json_schema"])
 }

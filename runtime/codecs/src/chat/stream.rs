@@ -4,18 +4,19 @@ use proctor_types::Usage;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{answer, cumulative::TextStream, turn::Turn};
+use super::{cumulative::TextDeduplicator, response, turn::MessageBuilder};
 use crate::{
     ReadError, Reader, Writer,
     fields::Fields,
-    neutral::{Delta, Stop},
-    sse, tolerant,
+    lenient_json,
+    neutral::{Delta, StopReason},
+    sse,
 };
 
 #[derive(Debug, Default)]
 pub struct ChatReader {
     started: bool,
-    text: TextStream,
+    text: TextDeduplicator,
     /// Whether text or a refusal has arrived.
     wrote: bool,
     thought: bool,
@@ -24,16 +25,16 @@ pub struct ChatReader {
     /// Whether a finish reason has arrived.
     stopped: bool,
     done: bool,
-    calls: Vec<CallInStream>,
-    turn: Turn,
-    identity: Identity,
+    calls: Vec<StreamedCall>,
+    turn: MessageBuilder,
+    identity: ResponseIdentity,
 }
 
 /// Identifies the response that chunks belong to. A proxy that retries a broken stream sends part
 /// of one response and then all of another. Other servers send a new id, or a role, with each
 /// chunk.
 #[derive(Debug, Default)]
-struct Identity {
+struct ResponseIdentity {
     id: String,
     /// Number of consecutive chunks with this id.
     chunks: usize,
@@ -41,7 +42,7 @@ struct Identity {
     roles: usize,
 }
 
-impl Identity {
+impl ResponseIdentity {
     /// Adds a chunk. Returns `true` if it starts another response.
     fn starts_new_response(&mut self, id: &str, has_role: bool) -> bool {
         self.roles += usize::from(has_role);
@@ -59,15 +60,15 @@ impl Identity {
 /// Identifies a call. Some endpoints count from 1, some send no ids, and some use the same index
 /// for all calls.
 #[derive(Debug)]
-struct CallInStream {
+struct StreamedCall {
     index: u64,
     id: String,
     arguments: String,
 }
 
-impl CallInStream {
+impl StreamedCall {
     /// Whether the arguments are complete, so that another piece belongs to another call.
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
     }
 }
@@ -80,17 +81,17 @@ impl Reader for ChatReader {
         if event.data.trim() == "[DONE]" {
             self.done = true;
             let mut deltas = Vec::new();
-            self.rest(&mut deltas);
+            self.flush_held_text(&mut deltas);
             deltas.extend(self.implicit_end());
             return Ok(deltas);
         }
         let wrong =
             |error: serde_json::Error| ReadError::Torn(format!("a chunk is not JSON: {error}"));
         let repaired;
-        let parsed = match Fields::of(&event.data).and_then(Chunk::read) {
+        let parsed = match Fields::parse(&event.data).and_then(Chunk::read) {
             Err(_) => {
-                repaired = tolerant::repaired(&event.data);
-                Fields::of(&repaired).and_then(Chunk::read)
+                repaired = lenient_json::repair(&event.data);
+                Fields::parse(&repaired).and_then(Chunk::read)
             }
             parsed => parsed,
         };
@@ -110,7 +111,7 @@ impl Reader for ChatReader {
             deltas.push(Delta::Started { model: chunk.model });
         }
         let choice = &chunk.choices[0];
-        answer::reject_aborted(choice)?;
+        response::reject_aborted(choice)?;
         // Some servers send the complete message in a stream.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
         let starts_new_response =
@@ -123,29 +124,30 @@ impl Reader for ChatReader {
             let why = "another response started within the stream";
             return Err(ReadError::Torn(why.into()));
         }
-        self.delta(delta, &mut deltas)?;
+        self.read_delta(delta, &mut deltas)?;
         // Some servers send an empty finish reason with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             // Some servers send `stop` with the first, empty chunk. The last reason counts.
             if self.wrote || !self.calls.is_empty() || self.thought {
-                self.rest(&mut deltas);
+                self.flush_held_text(&mut deltas);
                 self.stopped = true;
-                deltas.push(Delta::Stopped(answer::read_stop(reason)));
+                deltas.push(Delta::Stopped(response::read_stop_reason(reason)));
             } else {
                 self.early = Some(reason.to_owned());
             }
         }
-        let usage = answer::read_usage(&chunk.usage);
-        deltas
-            .extend(usage.or_else(|| answer::unusual_usage(choice, &chunk.groq)).map(Delta::Usage));
+        let usage = response::read_usage(&chunk.usage);
+        deltas.extend(
+            usage.or_else(|| response::nonstandard_usage(choice, &chunk.groq)).map(Delta::Usage),
+        );
         Ok(deltas)
     }
 
-    fn ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.done
     }
 
-    fn turn(&mut self) -> Vec<Value> {
+    fn take_turn(&mut self) -> Vec<Value> {
         let ids: Vec<_> = self.calls.iter().map(|call| call.id.clone()).collect();
         std::mem::take(&mut self.turn).finish(&ids)
     }
@@ -190,7 +192,7 @@ fn top_level_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
 
 impl ChatReader {
     /// Returns a piece without the text that earlier pieces already contained.
-    fn plain<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
+    fn without_repeated_text<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
         let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
         let new = self.text.push(piece);
         if new == piece {
@@ -202,7 +204,7 @@ impl ChatReader {
     }
 
     /// Emits the text that was held back until the end.
-    fn rest(&mut self, deltas: &mut Vec<Delta>) {
+    fn flush_held_text(&mut self, deltas: &mut Vec<Delta>) {
         let rest = self.text.rest();
         if !rest.is_empty() {
             self.turn.add_text(&rest);
@@ -213,20 +215,21 @@ impl ChatReader {
     /// Returns the end of a stream whose only end marker is `[DONE]`. A stream without content, or
     /// with a partial call, was cut off and has no end.
     fn implicit_end(&mut self) -> Option<Delta> {
-        let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
+        let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_complete());
         let says = self.wrote || !self.calls.is_empty();
-        let early = self.early.take().filter(|_| !says).map(|reason| answer::read_stop(&reason));
-        let unsaid = (!self.stopped && says && whole).then_some(Stop::End);
+        let early =
+            self.early.take().filter(|_| !says).map(|reason| response::read_stop_reason(&reason));
+        let unsaid = (!self.stopped && says && whole).then_some(StopReason::End);
         early.or(unsaid).map(Delta::Stopped)
     }
 
-    fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
-        let delta = &self.plain(delta);
+    fn read_delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
+        let delta = &self.without_repeated_text(delta);
         let thought = ["reasoning_content", "reasoning"];
         let thought = thought.iter().find_map(|name| delta[*name].as_str());
         let full = |text: &&str| !text.is_empty();
         deltas.extend(thought.filter(full).map(|text| Delta::Reasoning(text.to_owned())));
-        answer::content(&delta["content"], deltas);
+        response::read_content(&delta["content"], deltas);
         let refusal = delta["refusal"].as_str().filter(full);
         deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
         for delta in deltas.iter() {
@@ -234,20 +237,20 @@ impl ChatReader {
             self.thought |= matches!(delta, Delta::Reasoning(_));
         }
         if let Some(fields) = delta.as_object() {
-            self.turn.add(fields);
+            self.turn.add_fields(fields);
         }
         // Keep vendor fields and send them back, whatever their names.
         for (field, value) in delta.as_object().into_iter().flatten() {
             let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
-            if !answer::KNOWN.contains(&field.as_str()) && !empty {
+            if !response::NEUTRAL_FIELDS.contains(&field.as_str()) && !empty {
                 deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
             }
         }
-        for (place, call) in answer::list(&delta["tool_calls"]).iter().enumerate() {
+        for (place, call) in response::as_call_slice(&delta["tool_calls"]).iter().enumerate() {
             let key = call["index"].as_u64().unwrap_or(place as u64);
             let name = call["function"]["name"].as_str().filter(full);
             let id = call["id"].as_str().filter(full);
-            let text = answer::arguments(call);
+            let text = response::arguments_text(call);
             let known = self.calls.iter().rposition(|one| one.index == key);
             let known = known.filter(|at| {
                 let before = &self.calls[*at];
@@ -255,12 +258,12 @@ impl ChatReader {
                     (None, _) => true,
                     // A name with a new id starts a call, even at an index that is already used.
                     (Some(_), Some(id)) => before.id == id,
-                    (Some(_), None) => text.is_empty() || !before.is_whole(),
+                    (Some(_), None) => text.is_empty() || !before.is_complete(),
                 }
             });
             // The same call is repeated at another index.
-            let is_repeated = |before: &CallInStream| {
-                Some(before.id.as_str()) == id && before.is_whole() && before.arguments == text
+            let is_repeated = |before: &StreamedCall| {
+                Some(before.id.as_str()) == id && before.is_complete() && before.arguments == text
             };
             if known.is_none() && name.is_some() && self.calls.iter().any(is_repeated) {
                 continue;
@@ -271,7 +274,7 @@ impl ChatReader {
                     let index = self.calls.len();
                     let id = id.map_or_else(super::super::fresh_call_id, ToOwned::to_owned);
                     deltas.push(Delta::Call { index, id: id.clone(), name: name.to_owned() });
-                    self.calls.push(CallInStream { index: key, id, arguments: String::new() });
+                    self.calls.push(StreamedCall { index: key, id, arguments: String::new() });
                     index
                 }
                 // Ignore an empty piece at an index without a call.
@@ -298,7 +301,7 @@ pub struct ChatWriter {
     created: u64,
     with_usage: bool,
     called: bool,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
 impl ChatWriter {
@@ -314,7 +317,7 @@ impl ChatWriter {
         }
     }
 
-    fn chunk(&self, out: &mut String, choices: Value, usage: Option<Value>) {
+    fn write_chunk(&self, out: &mut String, choices: Value, usage: Option<Value>) {
         let mut chunk = json!({
             "id": self.id,
             "object": "chat.completion.chunk",
@@ -328,8 +331,8 @@ impl ChatWriter {
         sse::write(out, None, &chunk);
     }
 
-    fn delta(&self, out: &mut String, delta: Value) {
-        self.chunk(out, json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
+    fn write_delta(&self, out: &mut String, delta: Value) {
+        self.write_chunk(out, json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
     }
 }
 
@@ -339,13 +342,16 @@ impl Writer for ChatWriter {
             Delta::Started { model } => {
                 (self.id, self.model) =
                     (super::super::fresh_response_id("chatcmpl-"), model.clone());
-                self.delta(out, json!({"role": "assistant", "content": ""}));
+                self.write_delta(out, json!({"role": "assistant", "content": ""}));
             }
-            Delta::Text(text) => self.delta(out, json!({"content": text})),
-            Delta::Refusal(text) => self.delta(out, json!({"refusal": text})),
-            Delta::Reasoning(text) => self.delta(out, json!({"reasoning_content": text})),
+            Delta::Text(text) => self.write_delta(out, json!({"content": text})),
+            Delta::Refusal(text) => self.write_delta(out, json!({"refusal": text})),
+            Delta::Reasoning(text) => self.write_delta(out, json!({"reasoning_content": text})),
             Delta::Signature(signature) => {
-                self.delta(out, json!({"reasoning_details": [answer::detail(None, signature)]}));
+                self.write_delta(
+                    out,
+                    json!({"reasoning_details": [response::reasoning_detail(None, signature)]}),
+                );
             }
             Delta::Call { index, id, name } => {
                 self.called = true;
@@ -353,11 +359,11 @@ impl Writer for ChatWriter {
                 let call = json!(
                     {"index": index, "id": id, "type": "function", "function": function}
                 );
-                self.delta(out, json!({"tool_calls": [call]}));
+                self.write_delta(out, json!({"tool_calls": [call]}));
             }
             Delta::Arguments { index, text } => {
                 let call = json!({"index": index, "function": {"arguments": text}});
-                self.delta(out, json!({"tool_calls": [call]}));
+                self.write_delta(out, json!({"tool_calls": [call]}));
             }
             Delta::Stopped(stop) => self.stop = Some(stop.clone()),
             Delta::Extra { .. } | Delta::Usage(_) => {}
@@ -366,13 +372,13 @@ impl Writer for ChatWriter {
 
     fn end(&mut self, usage: &Usage, out: &mut String) {
         let stop = match self.stop.take().unwrap_or_default() {
-            Stop::End if self.called => Stop::Calls,
+            StopReason::End if self.called => StopReason::Calls,
             stop => stop,
         };
-        let reason = answer::finish_reason(&stop);
-        self.chunk(out, json!([{"index": 0, "delta": {}, "finish_reason": reason}]), None);
+        let reason = response::finish_reason(&stop);
+        self.write_chunk(out, json!([{"index": 0, "delta": {}, "finish_reason": reason}]), None);
         if self.with_usage {
-            self.chunk(out, json!([]), Some(answer::write_usage(usage)));
+            self.write_chunk(out, json!([]), Some(response::write_usage(usage)));
         }
         out.push_str("data: [DONE]\n\n");
     }
@@ -386,21 +392,21 @@ mod tests {
     use super::ChatReader;
     use crate::{
         Reader as _,
-        neutral::{Stop, Whole},
+        neutral::{CollectedResponse, StopReason},
         sse,
     };
 
     /// Returns the calls of a stream with these pieces.
     fn calls(chunks: &[Value]) -> Vec<ToolCall> {
         let mut reader = ChatReader::default();
-        let mut whole = Whole::default();
+        let mut whole = CollectedResponse::default();
         for calls in chunks {
             let chunk = json!({"choices": [{"delta": {"tool_calls": calls}}]});
-            let event = sse::event(format!("data: {chunk}\n\n").into());
+            let event = sse::parse_event(format!("data: {chunk}\n\n").into());
             let deltas = reader.read(&event).expect("a chunk");
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }
-        whole.answer().tool_calls
+        whole.to_model_response().tool_calls
     }
 
     #[test]
@@ -410,7 +416,7 @@ mod tests {
             let mut reader = ChatReader::default();
             chunks.iter().all(|(id, delta)| {
                 let chunk = json!({"id": id, "choices": [{"delta": delta}]});
-                reader.read(&sse::event(format!("data: {chunk}\n\n").into())).is_ok()
+                reader.read(&sse::parse_event(format!("data: {chunk}\n\n").into())).is_ok()
             })
         };
         let (role, text) =
@@ -429,19 +435,19 @@ mod tests {
     fn complete_stream_may_end_without_a_finish_reason() {
         let stop = |deltas: &[Value]| {
             let mut reader = ChatReader::default();
-            let mut whole = Whole::default();
+            let mut whole = CollectedResponse::default();
             let chunks =
                 deltas.iter().map(|delta| json!({"choices": [{"delta": delta}]}).to_string());
             for data in chunks.chain(["[DONE]".to_owned()]) {
-                let event = sse::event(format!("data: {data}\n\n").into());
+                let event = sse::parse_event(format!("data: {data}\n\n").into());
                 let deltas = reader.read(&event).expect("a chunk");
                 deltas.into_iter().for_each(|delta| whole.push(delta));
             }
             whole.stop
         };
         let call = |text: &str| json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}]});
-        assert_eq!(stop(&[json!({"content": "x"})]), Some(Stop::End));
-        assert_eq!(stop(&[call("{}")]), Some(Stop::End));
+        assert_eq!(stop(&[json!({"content": "x"})]), Some(StopReason::End));
+        assert_eq!(stop(&[call("{}")]), Some(StopReason::End));
         assert_eq!(stop(&[call("{\"x\": ")]), None, "a partial call was cut off");
         assert_eq!(stop(&[json!({"role": "assistant"})]), None, "nothing was written");
     }

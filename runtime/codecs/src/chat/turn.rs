@@ -6,14 +6,14 @@ use crate::native;
 
 /// A message that is assembled from the pieces of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct MessageBuilder {
     fields: Map<String, Value>,
     calls: Vec<Map<String, Value>>,
 }
 
-impl Turn {
+impl MessageBuilder {
     /// Adds the fields of a piece, except for its calls.
-    pub(super) fn add(&mut self, delta: &Map<String, Value>) {
+    pub(super) fn add_fields(&mut self, delta: &Map<String, Value>) {
         for (name, value) in delta {
             match name.as_str() {
                 "tool_calls" => {}
@@ -68,11 +68,11 @@ impl Turn {
     /// Returns the message. `ids` are the ids that the results of its calls will use.
     pub(super) fn finish(mut self, ids: &[String]) -> Vec<Value> {
         for (call, id) in self.calls.iter_mut().zip(ids) {
-            native::without_nulls(call);
+            native::remove_nulls(call);
             call.insert("id".into(), id.as_str().into());
             call.entry("type").or_insert_with(|| "function".into());
         }
-        native::without_nulls(&mut self.fields);
+        native::remove_nulls(&mut self.fields);
         self.fields.insert("role".into(), "assistant".into());
         let content = self.fields.get("content").filter(|content| **content != json!(""));
         let content = match (content, self.calls.is_empty()) {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Losses,
-    neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
+    neutral::{Part, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
 };
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
@@ -19,9 +19,9 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     }
     body.insert("messages".into(), messages.into());
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.iter().map(neutral_tool).collect());
+        body.insert("tools".into(), request.tools.iter().map(write_tool).collect());
         if let Some(choice) = &request.choice {
-            body.insert("tool_choice".into(), write_choice(choice));
+            body.insert("tool_choice".into(), write_tool_choice(choice));
         }
         if let Some(parallel) = request.parallel {
             body.insert("parallel_tool_calls".into(), parallel.into());
@@ -29,8 +29,8 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     }
     let stop = (!request.stop.is_empty()).then_some(&request.stop);
     let shape = request.shape.as_ref().map(|shape| match shape {
-        Shape::Json => json!({"type": "json_object"}),
-        Shape::Schema { name, schema, strict } => {
+        ResponseFormat::Json => json!({"type": "json_object"}),
+        ResponseFormat::Schema { name, schema, strict } => {
             let mut given = json!({"name": name, "schema": schema});
             if let Some(strict) = strict {
                 given["strict"] = (*strict).into();
@@ -74,17 +74,17 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             Part::Image(image) if turn.role == Role::User => {
                 shown.push(json!({"type": "image_url", "image_url": {"url": image.url()}}));
             }
-            Part::Image(_) => return Err(super::super::media("image_url")),
+            Part::Image(_) => return Err(super::super::unsupported_media("image_url")),
             Part::Reasoning(reasoning) => {
                 thought.push_str(&reasoning.text);
                 if reasoning.signature.is_some() {
-                    losses.dropped("the signature of a reasoning block");
+                    losses.add_dropped("the signature of a reasoning block");
                 }
             }
-            Part::Call(one) => calls.push(call(one)),
+            Part::Call(one) => calls.push(write_call(one)),
             Part::Result { id, content, failed } => {
                 if *failed {
-                    losses.approximated("is_error of a tool result");
+                    losses.add_approximated("is_error of a tool result");
                 }
                 let content = if *failed { format!("Error: {content}") } else { content.clone() };
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
@@ -94,7 +94,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
                 messages.insert(at, message);
             }
-            Part::Media(kind) => return Err(super::super::media(kind)),
+            Part::Media(kind) => return Err(super::super::unsupported_media(kind)),
         }
     }
     let content = text.join("\n\n");
@@ -120,7 +120,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             }
             // Consecutive assistant turns are parts of one response, as the Responses format splits it.
             match messages.last_mut().filter(|last| last["role"] == "assistant") {
-                Some(last) => join(last, message),
+                Some(last) => append_message(last, message),
                 None => messages.push(message),
             }
         }
@@ -129,7 +129,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
 }
 
 /// Appends an assistant message to the previous one.
-fn join(last: &mut Value, mut next: Value) {
+fn append_message(last: &mut Value, mut next: Value) {
     for field in ["content", "reasoning_content"] {
         let Some(more) = next[field].as_str().filter(|more| !more.is_empty()) else { continue };
         let before = last[field].as_str().unwrap_or_default();
@@ -149,7 +149,7 @@ fn join(last: &mut Value, mut next: Value) {
     }
 }
 
-fn neutral_tool(tool: &Tool) -> Value {
+fn write_tool(tool: &Tool) -> Value {
     function(&tool.name, &tool.description, &tool.parameters, tool.strict)
 }
 
@@ -164,23 +164,23 @@ fn function(name: &str, description: &str, parameters: &Value, strict: Option<bo
     json!(ChatCompletionTools::Function(ChatCompletionTool { function }))
 }
 
-pub fn tool(tool: &ToolSpec) -> Value {
+pub fn write_tool_spec(tool: &ToolSpec) -> Value {
     function(&tool.name, &tool.description, &tool.parameters, None)
 }
 
 /// Converts a call. Its arguments stay as the model wrote them.
-pub fn call(call: &ToolCall) -> Value {
+pub fn write_call(call: &ToolCall) -> Value {
     let (name, arguments) = (call.name.clone(), call.arguments.clone());
     let function = FunctionCall { name, arguments };
     let call = ChatCompletionMessageToolCall { id: call.id.clone(), function };
     json!(ChatCompletionMessageToolCalls::Function(call))
 }
 
-fn write_choice(choice: &Choice) -> Value {
+fn write_tool_choice(choice: &ToolChoice) -> Value {
     match choice {
-        Choice::Auto => "auto".into(),
-        Choice::Never => "none".into(),
-        Choice::Any => "required".into(),
-        Choice::Named(name) => json!({"type": "function", "function": {"name": name}}),
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::Never => "none".into(),
+        ToolChoice::Any => "required".into(),
+        ToolChoice::Named(name) => json!({"type": "function", "function": {"name": name}}),
     }
 }

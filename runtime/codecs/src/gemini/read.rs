@@ -5,10 +5,10 @@ use super::schema::to_json_schema;
 use crate::{
     Losses,
     image::Image,
-    neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    neutral::{Part, Reasoning, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
 };
 
-const KNOWN: [&str; 9] = [
+const KNOWN_FIELDS: [&str; 9] = [
     "model",
     "contents",
     "systemInstruction",
@@ -20,7 +20,7 @@ const KNOWN: [&str; 9] = [
     "generation_config",
 ];
 
-const KNOWN_CONFIG: [&str; 9] = [
+const KNOWN_CONFIG_FIELDS: [&str; 9] = [
     "temperature",
     "topP",
     "maxOutputTokens",
@@ -33,22 +33,22 @@ const KNOWN_CONFIG: [&str; 9] = [
 ];
 
 /// Returns a field by either of the two spellings that the API accepts.
-fn either<'a>(body: &'a Map<String, Value>, camel: &str, snake: &str) -> &'a Value {
+fn get_either<'a>(body: &'a Map<String, Value>, camel: &str, snake: &str) -> &'a Value {
     body.get(camel).or_else(|| body.get(snake)).unwrap_or(&Value::Null)
 }
 
 pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Request, String> {
-    losses.unknown("", body, &KNOWN);
-    let config = either(body, "generationConfig", "generation_config");
+    losses.add_unknown_fields("", body, &KNOWN_FIELDS);
+    let config = get_either(body, "generationConfig", "generation_config");
     if let Some(config) = config.as_object() {
-        losses.unknown("generationConfig.", config, &KNOWN_CONFIG);
+        losses.add_unknown_fields("generationConfig.", config, &KNOWN_CONFIG_FIELDS);
     }
     if config["candidateCount"].as_u64().is_some_and(|count| count > 1) {
         return Err("generationConfig.candidateCount: only one candidate is supported".into());
     }
-    let mut reader = Parts::default();
+    let mut reader = PartReader::default();
     let mut turns = Vec::new();
-    let system = either(body, "systemInstruction", "system_instruction");
+    let system = get_either(body, "systemInstruction", "system_instruction");
     let parts = match system {
         Value::String(text) => vec![Part::Text(text.clone())],
         _ => reader.read(&system["parts"], losses),
@@ -74,33 +74,33 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
     Ok(Request {
         model: String::new(),
         turns,
-        tools: tools(body.get("tools").unwrap_or(&Value::Null))?,
-        choice: choice(either(body, "toolConfig", "tool_config"), losses),
+        tools: read_tools(body.get("tools").unwrap_or(&Value::Null))?,
+        choice: read_tool_choice(get_either(body, "toolConfig", "tool_config"), losses),
         parallel: None,
         max_output: config["maxOutputTokens"].as_u64(),
         temperature: config["temperature"].as_f64(),
         top_p: config["topP"].as_f64(),
         stop: stop.filter_map(Value::as_str).map(Into::into).collect(),
         seed: config["seed"].as_i64(),
-        shape: shape(config),
+        shape: read_response_format(config),
         stream: false,
     })
 }
 
 /// Reads parts. Calls and results are matched by id, or by name and order if there is no id.
 #[derive(Default)]
-struct Parts {
+struct PartReader {
     calls: usize,
     /// Id and name of each call that has no result yet.
     open: Vec<(String, String)>,
 }
 
-impl Parts {
+impl PartReader {
     fn read(&mut self, parts: &Value, losses: &mut Losses) -> Vec<Part> {
         let mut out = Vec::new();
         for part in parts.as_array().into_iter().flatten() {
             if part.get("thoughtSignature").is_some() {
-                losses.dropped("thoughtSignature");
+                losses.add_dropped("thoughtSignature");
             }
             let call = part.get("functionCall").or_else(|| part.get("function_call"));
             let result = part.get("functionResponse").or_else(|| part.get("function_response"));
@@ -117,7 +117,7 @@ impl Parts {
                 });
             } else if let Some(data) = part.get("inlineData").or_else(|| part.get("inline_data")) {
                 let kind = data.get("mimeType").or_else(|| data.get("mime_type"));
-                let image = Image::of_data(kind.unwrap_or(&Value::Null), &data["data"]);
+                let image = Image::from_data(kind.unwrap_or(&Value::Null), &data["data"]);
                 out.push(Part::image(image, "inlineData"));
             } else if let Some(kind) = part.as_object().and_then(|part| part.keys().next()) {
                 out.push(Part::Media(kind.clone()));
@@ -162,7 +162,7 @@ impl Parts {
     }
 }
 
-fn tools(tools: &Value) -> Result<Vec<Tool>, String> {
+fn read_tools(tools: &Value) -> Result<Vec<Tool>, String> {
     let mut out = Vec::new();
     for tool in tools.as_array().into_iter().flatten() {
         let declared = ["functionDeclarations", "function_declarations"];
@@ -184,33 +184,33 @@ fn tools(tools: &Value) -> Result<Vec<Tool>, String> {
     Ok(out)
 }
 
-fn choice(config: &Value, losses: &mut Losses) -> Option<Choice> {
+fn read_tool_choice(config: &Value, losses: &mut Losses) -> Option<ToolChoice> {
     let calling = &config["functionCallingConfig"];
     let allowed = calling["allowedFunctionNames"].as_array();
     let allowed: Vec<_> = allowed.into_iter().flatten().filter_map(Value::as_str).collect();
     match (calling["mode"].as_str()?, allowed.as_slice()) {
-        ("AUTO", _) => Some(Choice::Auto),
-        ("NONE", _) => Some(Choice::Never),
-        ("ANY", []) => Some(Choice::Any),
-        ("ANY", [one]) => Some(Choice::Named((*one).to_owned())),
+        ("AUTO", _) => Some(ToolChoice::Auto),
+        ("NONE", _) => Some(ToolChoice::Never),
+        ("ANY", []) => Some(ToolChoice::Any),
+        ("ANY", [one]) => Some(ToolChoice::Named((*one).to_owned())),
         ("ANY", _) => {
-            losses.approximated("allowedFunctionNames");
-            Some(Choice::Any)
+            losses.add_approximated("allowedFunctionNames");
+            Some(ToolChoice::Any)
         }
         _ => {
-            losses.dropped("toolConfig");
+            losses.add_dropped("toolConfig");
             None
         }
     }
 }
 
-fn shape(config: &Value) -> Option<Shape> {
+fn read_response_format(config: &Value) -> Option<ResponseFormat> {
     if config["responseMimeType"] != "application/json" {
         return None;
     }
     let schema = [&config["responseJsonSchema"], &config["responseSchema"]];
     let schema = schema.into_iter().find(|schema| !schema.is_null());
-    Some(schema.map_or(Shape::Json, |schema| Shape::Schema {
+    Some(schema.map_or(ResponseFormat::Json, |schema| ResponseFormat::Schema {
         name: "answer".into(),
         schema: to_json_schema(schema),
         strict: None,

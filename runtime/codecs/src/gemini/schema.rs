@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 /// Converts types to lower case, and `nullable` to a type.
 pub(super) fn to_json_schema(schema: &Value) -> Value {
     match schema {
-        Value::Object(fields) => Value::Object(object(fields)),
+        Value::Object(fields) => Value::Object(object_to_json_schema(fields)),
         Value::Array(items) => items.iter().map(to_json_schema).collect(),
         other => other.clone(),
     }
 }
 
-fn object(fields: &Map<String, Value>) -> Map<String, Value> {
+fn object_to_json_schema(fields: &Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     for (key, value) in fields {
         match (key.as_str(), value) {

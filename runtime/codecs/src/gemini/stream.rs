@@ -1,18 +1,18 @@
 use proctor_types::{ToolCall, Usage};
 use serde_json::{Value, json};
 
-use super::answer;
+use super::response;
 use crate::{
-    ReadError, Reader, Writer,
-    neutral::{Delta, Item, Stop},
-    sse, tolerant,
+    ReadError, Reader, Writer, lenient_json,
+    neutral::{Delta, Item, StopReason},
+    sse,
 };
 
 /// Reads a stream. It has no last event and ends with the connection.
 #[derive(Debug, Default)]
 pub struct GeminiReader {
     started: bool,
-    calls: answer::Calls,
+    calls: response::CallTracker,
     parts: Vec<Value>,
 }
 
@@ -24,32 +24,32 @@ impl Reader for GeminiReader {
         if event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
         }
-        let data: Value = tolerant::value(event.data.as_bytes())
+        let data: Value = lenient_json::parse(event.data.as_bytes())
             .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
             return Err(format!("error in the stream: {error}").into());
         }
-        answer::reject_aborted(&data)?;
+        response::reject_aborted(&data)?;
         let mut deltas = Vec::new();
         if !std::mem::replace(&mut self.started, true) {
-            deltas.push(answer::started(&data));
+            deltas.push(response::started(&data));
         }
-        answer::read_parts(&data, &mut self.calls, &mut deltas);
-        answer::add_parts(&mut self.parts, &data);
-        let stop = answer::read_stop(&data);
+        response::read_parts(&data, &mut self.calls, &mut deltas);
+        response::add_parts(&mut self.parts, &data);
+        let stop = response::read_stop_reason(&data);
         if stop.is_some() {
-            self.calls.end(&mut deltas);
+            self.calls.finish_call(&mut deltas);
         }
         deltas.extend(stop.map(Delta::Stopped));
-        deltas.extend(answer::usage(&data).map(Delta::Usage));
+        deltas.extend(response::usage(&data).map(Delta::Usage));
         Ok(deltas)
     }
 
-    fn ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         false
     }
 
-    fn turn(&mut self) -> Vec<Value> {
+    fn take_turn(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.parts)
     }
 }
@@ -60,20 +60,20 @@ pub struct GeminiWriter {
     id: String,
     model: String,
     calls: Vec<ToolCall>,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
 impl GeminiWriter {
-    fn event(&self, parts: Vec<Value>, end: Option<(&Stop, &Usage)>, out: &mut String) {
+    fn event(&self, parts: Vec<Value>, end: Option<(&StopReason, &Usage)>, out: &mut String) {
         let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
         if let Some((stop, _)) = end {
-            candidate["finishReason"] = answer::finish_reason(stop).into();
+            candidate["finishReason"] = response::finish_reason(stop).into();
         }
         let mut data = json!({
             "candidates": [candidate], "modelVersion": self.model, "responseId": self.id,
         });
         if let Some((_, usage)) = end {
-            data["usageMetadata"] = answer::write_usage(usage);
+            data["usageMetadata"] = response::write_usage(usage);
         }
         sse::write(out, None, &data);
     }
@@ -108,7 +108,7 @@ impl Writer for GeminiWriter {
     fn end(&mut self, usage: &Usage, out: &mut String) {
         let calls = std::mem::take(&mut self.calls);
         let mut parts: Vec<_> =
-            calls.into_iter().map(|call| answer::part(&Item::Call(call))).collect();
+            calls.into_iter().map(|call| response::write_part(&Item::Call(call))).collect();
         if parts.is_empty() {
             parts.push(json!({"text": ""}));
         }

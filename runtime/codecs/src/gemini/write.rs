@@ -4,18 +4,18 @@ use serde_json::{Map, Value, json};
 use crate::{
     Losses,
     image::Image,
-    neutral::{Choice, Part, Request, Role, Shape, Turn},
+    neutral::{Part, Request, ResponseFormat, Role, ToolChoice, Turn},
 };
 
 /// Replaces the signature of a call that another API's client sends back. Newer models reject calls
 /// without a signature, but accept this value for conversations from elsewhere.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
     let mut body = Map::new();
     let head = request.turns.iter().take_while(|turn| turn.role == Role::System).count();
     let (head, rest) = request.turns.split_at(head);
-    let mut writer = Parts::default();
+    let mut writer = PartWriter::default();
     let mut system = Vec::new();
     for turn in head {
         writer.write(turn, &mut system, losses)?;
@@ -29,7 +29,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             Role::Assistant => "model",
             Role::User => "user",
             Role::System => {
-                losses.approximated("a system message within the conversation");
+                losses.add_approximated("a system message within the conversation");
                 "user"
             }
         };
@@ -52,29 +52,29 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
         body.insert("tools".into(), json!([{"functionDeclarations": declared}]));
         if let Some(choice) = &request.choice {
             let config = match choice {
-                Choice::Auto => json!({"mode": "AUTO"}),
-                Choice::Never => json!({"mode": "NONE"}),
-                Choice::Any => json!({"mode": "ANY"}),
-                Choice::Named(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+                ToolChoice::Auto => json!({"mode": "AUTO"}),
+                ToolChoice::Never => json!({"mode": "NONE"}),
+                ToolChoice::Any => json!({"mode": "ANY"}),
+                ToolChoice::Named(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
             };
             body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
         }
         if request.parallel == Some(false) {
-            losses.dropped("one call at a time");
+            losses.add_dropped("one call at a time");
         }
     }
-    let config = config(request);
+    let config = generation_config(request);
     if !config.is_empty() {
         body.insert("generationConfig".into(), config.into());
     }
     Ok(body)
 }
 
-fn config(request: &Request) -> Map<String, Value> {
+fn generation_config(request: &Request) -> Map<String, Value> {
     let (mime, schema) = match &request.shape {
         None => (Value::Null, Value::Null),
-        Some(Shape::Json) => ("application/json".into(), Value::Null),
-        Some(Shape::Schema { schema, .. }) => ("application/json".into(), schema.clone()),
+        Some(ResponseFormat::Json) => ("application/json".into(), Value::Null),
+        Some(ResponseFormat::Schema { schema, .. }) => ("application/json".into(), schema.clone()),
     };
     let stop = (!request.stop.is_empty()).then_some(&request.stop);
     let fields = [
@@ -92,7 +92,7 @@ fn config(request: &Request) -> Map<String, Value> {
 
 /// Writes parts. A result must have its function's name, which other formats have only in the call.
 #[derive(Default)]
-struct Parts {
+struct PartWriter {
     calls: Vec<CallInfo>,
 }
 
@@ -103,7 +103,7 @@ struct CallInfo {
     nameless: bool,
 }
 
-impl Parts {
+impl PartWriter {
     fn write(
         &mut self,
         turn: &Turn,
@@ -127,16 +127,16 @@ impl Parts {
         for part in &turn.parts {
             match part {
                 Part::Text(text) => parts.push(json!({ "text": text })),
-                Part::Reasoning(_) => losses.dropped("reasoning"),
+                Part::Reasoning(_) => losses.add_dropped("reasoning"),
                 Part::Call(call) => {
                     let (id, name) = (call.id.clone(), call.name.clone());
                     self.calls.push(CallInfo { id, name, nameless: false });
-                    let args = super::answer::object(&call.arguments);
+                    let args = super::response::arguments_object(&call.arguments);
                     parts.push(json!({
                         "functionCall": {"id": call.id, "name": call.name, "args": args},
-                        "thoughtSignature": NO_SIGNATURE,
+                        "thoughtSignature": PLACEHOLDER_SIGNATURE,
                     }));
-                    losses.approximated("the signature of a call");
+                    losses.add_approximated("the signature of a call");
                 }
                 Part::Result { id, content, failed } => {
                     let called = self.calls.iter().rev().find(|called| called.id == *id);
@@ -157,7 +157,7 @@ impl Parts {
                     let what = "image URLs are not supported for Gemini: send the image data";
                     return Err(what.to_owned());
                 }
-                Part::Media(kind) => return Err(crate::media(kind)),
+                Part::Media(kind) => return Err(crate::unsupported_media(kind)),
             }
         }
         Ok(())

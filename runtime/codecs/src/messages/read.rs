@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 use crate::{
     Losses,
     image::Image,
-    neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    neutral::{Part, Reasoning, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
     tool::functions,
 };
 
 /// Fields that are read or need no translation.
-const KNOWN: [&str; 11] = [
+const KNOWN_FIELDS: [&str; 11] = [
     "model",
     "messages",
     "system",
@@ -25,10 +25,10 @@ const KNOWN: [&str; 11] = [
 
 pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Request, String> {
     let field = |name: &str| body.get(name).unwrap_or(&Value::Null);
-    losses.unknown("", body, &KNOWN);
+    losses.add_unknown_fields("", body, &KNOWN_FIELDS);
     let mut turns = Vec::new();
     let mut system = Vec::new();
-    blocks(field("system"), "system", &mut system, losses)?;
+    read_blocks(field("system"), "system", &mut system, losses)?;
     if !system.is_empty() {
         turns.push(Turn::new(Role::System, system));
     }
@@ -42,18 +42,18 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
             other => return Err(format!("{place}.role: unknown role {other:?}")),
         };
         if let Some(message) = message.as_object() {
-            losses.unknown("messages[].", message, &["role", "content"]);
+            losses.add_unknown_fields("messages[].", message, &["role", "content"]);
         }
         let mut parts = Vec::new();
-        blocks(&message["content"], &place, &mut parts, losses)?;
+        read_blocks(&message["content"], &place, &mut parts, losses)?;
         turns.push(Turn::new(role, parts));
     }
-    let (choice, parallel) = choice(field("tool_choice"), losses);
+    let (choice, parallel) = read_tool_choice(field("tool_choice"), losses);
     let stop = field("stop_sequences").as_array().into_iter().flatten();
     Ok(Request {
         model: field("model").as_str().unwrap_or_default().to_owned(),
         turns,
-        tools: tools(field("tools"), losses)?,
+        tools: read_tools(field("tools"), losses)?,
         choice,
         parallel,
         max_output: field("max_tokens").as_u64(),
@@ -61,13 +61,13 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         top_p: field("top_p").as_f64(),
         stop: stop.filter_map(Value::as_str).map(Into::into).collect(),
         seed: None,
-        shape: shape(field("output_config"), losses),
+        shape: read_response_format(field("output_config"), losses),
         stream: field("stream") == &Value::Bool(true),
     })
 }
 
 /// Reads text or content blocks.
-fn blocks(
+fn read_blocks(
     content: &Value,
     place: &str,
     parts: &mut Vec<Part>,
@@ -86,7 +86,7 @@ fn blocks(
     for (at, block) in list.iter().enumerate() {
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         if block.get("cache_control").is_some_and(|mark| !mark.is_null()) {
-            losses.dropped("cache_control");
+            losses.add_dropped("cache_control");
         }
         match block["type"].as_str().unwrap_or_default() {
             "text" => parts.push(Part::Text(text("text"))),
@@ -94,7 +94,7 @@ fn blocks(
                 let signature = Some(text("signature")).filter(|signature| !signature.is_empty());
                 parts.push(Part::Reasoning(Reasoning { text: text("thinking"), signature }));
             }
-            "redacted_thinking" => losses.dropped("redacted_thinking"),
+            "redacted_thinking" => losses.add_dropped("redacted_thinking"),
             "tool_use" => parts.push(Part::Call(ToolCall {
                 id: text("id"),
                 name: text("name"),
@@ -102,34 +102,39 @@ fn blocks(
             })),
             "tool_result" => {
                 let mut inner = Vec::new();
-                blocks(&block["content"], &format!("{place}.content[{at}]"), &mut inner, losses)?;
+                read_blocks(
+                    &block["content"],
+                    &format!("{place}.content[{at}]"),
+                    &mut inner,
+                    losses,
+                )?;
                 parts.push(Part::Result {
                     id: text("tool_use_id"),
-                    content: crate::chat::plain(&inner),
+                    content: crate::chat::join_text(&inner),
                     failed: block["is_error"] == true,
                 });
                 parts.extend(Part::non_text(inner, losses));
             }
-            "image" => parts.push(Part::image(Image::of_source(&block["source"]), "image")),
+            "image" => parts.push(Part::image(Image::from_source(&block["source"]), "image")),
             kind @ ("document" | "container_upload") => {
                 parts.push(Part::Media(kind.to_owned()));
             }
             // Names of deferred tools, and the provider's own tool activity, have no counterpart in
             // other formats.
-            other => losses.dropped(format!("a block of type {other}")),
+            other => losses.add_dropped(format!("a block of type {other}")),
         }
     }
     Ok(())
 }
 
-fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
+fn read_tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
     let mut read = Vec::new();
     for (index, tool) in functions(tools, "custom", losses) {
         if let Some(tool) = tool.as_object() {
             let known = ["type", "name", "description", "input_schema", "strict", "cache_control"];
-            losses.unknown("tools[].", tool, &known);
+            losses.add_unknown_fields("tools[].", tool, &known);
             if tool.contains_key("cache_control") {
-                losses.dropped("cache_control");
+                losses.add_dropped("cache_control");
             }
         }
         read.push(Tool::read(tool, "input_schema", &format!("tools[{index}]"))?);
@@ -137,29 +142,31 @@ fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
     Ok(read)
 }
 
-fn choice(choice: &Value, losses: &mut Losses) -> (Option<Choice>, Option<bool>) {
+fn read_tool_choice(choice: &Value, losses: &mut Losses) -> (Option<ToolChoice>, Option<bool>) {
     let parallel = choice["disable_parallel_tool_use"].as_bool().map(|off| !off);
     let choice = match choice["type"].as_str() {
         None => None,
-        Some("auto") => Some(Choice::Auto),
-        Some("any") => Some(Choice::Any),
-        Some("none") => Some(Choice::Never),
-        Some("tool") => Some(Choice::Named(choice["name"].as_str().unwrap_or_default().to_owned())),
+        Some("auto") => Some(ToolChoice::Auto),
+        Some("any") => Some(ToolChoice::Any),
+        Some("none") => Some(ToolChoice::Never),
+        Some("tool") => {
+            Some(ToolChoice::Named(choice["name"].as_str().unwrap_or_default().to_owned()))
+        }
         Some(_) => {
-            losses.dropped("tool_choice");
+            losses.add_dropped("tool_choice");
             None
         }
     };
     (choice, parallel)
 }
 
-fn shape(config: &Value, losses: &mut Losses) -> Option<Shape> {
+fn read_response_format(config: &Value, losses: &mut Losses) -> Option<ResponseFormat> {
     if let Some(config) = config.as_object() {
         // The arm sets the effort.
-        losses.unknown("output_config.", config, &["format"]);
+        losses.add_unknown_fields("output_config.", config, &["format"]);
     }
     let format = &config["format"];
-    (format["type"] == "json_schema").then(|| Shape::Schema {
+    (format["type"] == "json_schema").then(|| ResponseFormat::Schema {
         name: "answer".into(),
         schema: format["schema"].clone(),
         strict: Some(true),

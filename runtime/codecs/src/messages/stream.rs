@@ -1,11 +1,11 @@
 use proctor_types::Usage;
 use serde_json::{Map, Value, json};
 
-use super::answer;
+use super::response;
 use crate::{
-    ReadError, Reader, Writer, native,
-    neutral::{Delta, Stop},
-    sse, tolerant,
+    ReadError, Reader, Writer, lenient_json, native,
+    neutral::{Delta, StopReason},
+    sse,
 };
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Reader for MessagesReader {
             self.done = true;
             return Ok(Vec::new());
         }
-        let data: Value = tolerant::value(event.data.as_bytes())
+        let data: Value = lenient_json::parse(event.data.as_bytes())
             .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
@@ -37,16 +37,16 @@ impl Reader for MessagesReader {
             "message_start" => {
                 let message = &data["message"];
                 deltas.push(Delta::Started { model: text(&message["model"]) });
-                self.count(&message["usage"]);
+                self.merge_usage(&message["usage"]);
             }
             "content_block_start" => {
                 let number = data["index"].as_u64().unwrap_or_default();
                 self.blocks.push((number, data["content_block"].clone(), String::new()));
-                self.begin(&data, &mut deltas);
+                self.start_block(&data, &mut deltas);
             }
             "content_block_delta" => {
-                self.collect(&data);
-                self.more(&data, &mut deltas)?;
+                self.add_to_block(&data);
+                self.read_block_delta(&data, &mut deltas)?;
             }
             "content_block_stop" => {
                 let block = data["index"].as_u64().unwrap_or_default();
@@ -56,13 +56,13 @@ impl Reader for MessagesReader {
                 deltas.extend(call.map(none));
             }
             "message_delta" => {
-                self.count(&data["usage"]);
-                answer::reject_aborted(&data["delta"])?;
+                self.merge_usage(&data["usage"]);
+                response::reject_aborted(&data["delta"])?;
                 if data["delta"]["stop_reason"].is_string() {
-                    deltas.push(Delta::Stopped(answer::read_stop(&data["delta"])));
+                    deltas.push(Delta::Stopped(response::read_stop_reason(&data["delta"])));
                 }
                 let usage = json!({"usage": self.usage});
-                deltas.extend(answer::usage(&usage).map(Delta::Usage));
+                deltas.extend(response::usage(&usage).map(Delta::Usage));
             }
             "message_stop" => self.done = true,
             "error" => return Err(format!("error in the stream: {}", data["error"]).into()),
@@ -71,17 +71,17 @@ impl Reader for MessagesReader {
         Ok(deltas)
     }
 
-    fn ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.done
     }
 
-    fn turn(&mut self) -> Vec<Value> {
+    fn take_turn(&mut self) -> Vec<Value> {
         let blocks = std::mem::take(&mut self.blocks).into_iter();
         let whole = blocks.map(|(_, mut block, input)| {
             if !input.is_empty() {
                 block["input"] = input.into();
             }
-            answer::repair_input(&mut block);
+            response::repair_input(&mut block);
             block
         });
         whole.collect()
@@ -89,7 +89,7 @@ impl Reader for MessagesReader {
 }
 
 impl MessagesReader {
-    fn count(&mut self, usage: &Value) {
+    fn merge_usage(&mut self, usage: &Value) {
         let given = usage.as_object().into_iter().flatten();
         // `cache_creation` has the cache lifetime of the written tokens.
         for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
@@ -98,7 +98,7 @@ impl MessagesReader {
     }
 
     /// Adds a piece to its block.
-    fn collect(&mut self, data: &Value) {
+    fn add_to_block(&mut self, data: &Value) {
         let number = data["index"].as_u64().unwrap_or_default();
         let Some((_, block, input)) = self.blocks.iter_mut().rfind(|(one, ..)| *one == number)
         else {
@@ -123,7 +123,7 @@ impl MessagesReader {
         }
     }
 
-    fn begin(&mut self, data: &Value, deltas: &mut Vec<Delta>) {
+    fn start_block(&mut self, data: &Value, deltas: &mut Vec<Delta>) {
         let block = &data["content_block"];
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str().unwrap_or_default() {
@@ -134,7 +134,7 @@ impl MessagesReader {
             "tool_use" => {
                 let index = self.calls.len();
                 deltas.push(Delta::Call { index, id: text("id"), name: text("name") });
-                let text = answer::arguments(&block["input"]);
+                let text = response::arguments_text(&block["input"]);
                 let whole = text.trim() != "{}";
                 if whole {
                     deltas.push(Delta::Arguments { index, text });
@@ -145,7 +145,7 @@ impl MessagesReader {
         }
     }
 
-    fn more(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
+    fn read_block_delta(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
         let delta = &data["delta"];
         let text = |name: &str| delta[name].as_str().unwrap_or_default().to_owned();
         match delta["type"].as_str().unwrap_or_default() {
@@ -178,7 +178,7 @@ impl MessagesReader {
 
 /// The content of the open block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum OpenBlock {
     Text,
     Thinking,
     Call(usize),
@@ -188,10 +188,10 @@ enum Open {
 pub struct MessagesWriter {
     /// The number of the next block.
     next: usize,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
     /// Block numbers of the calls.
     calls: Vec<usize>,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
 impl MessagesWriter {
@@ -203,7 +203,7 @@ impl MessagesWriter {
     fn close(&mut self, out: &mut String) {
         if let Some(open) = self.open.take() {
             let index = match open {
-                Open::Call(call) => self.calls.get(call).copied().unwrap_or_default(),
+                OpenBlock::Call(call) => self.calls.get(call).copied().unwrap_or_default(),
                 _ => self.next.saturating_sub(1),
             };
             Self::event(out, "content_block_stop", json!({"index": index}));
@@ -211,7 +211,7 @@ impl MessagesWriter {
     }
 
     /// Opens a block, unless one of the same kind is already open.
-    fn enter(&mut self, open: Open, block: Value, out: &mut String) {
+    fn open_block(&mut self, open: OpenBlock, block: Value, out: &mut String) {
         if self.open == Some(open) {
             return;
         }
@@ -222,7 +222,7 @@ impl MessagesWriter {
         self.next += 1;
     }
 
-    fn piece(&self, delta: Value, out: &mut String) {
+    fn write_block_delta(&self, delta: Value, out: &mut String) {
         let data = json!({"index": self.next.saturating_sub(1), "delta": delta});
         Self::event(out, "content_block_delta", data);
     }
@@ -241,27 +241,30 @@ impl Writer for MessagesWriter {
                 let message = json!({
                     "id": id, "type": "message", "role": "assistant", "model": model,
                     "content": [], "stop_reason": null, "stop_sequence": null,
-                    "usage": answer::write_usage(&Usage::default()),
+                    "usage": response::write_usage(&Usage::default()),
                 });
                 Self::event(out, "message_start", json!({"message": message}));
             }
             Delta::Text(text) | Delta::Refusal(text) => {
-                self.enter(Open::Text, json!({"type": "text", "text": ""}), out);
-                self.piece(json!({"type": "text_delta", "text": text}), out);
+                self.open_block(OpenBlock::Text, json!({"type": "text", "text": ""}), out);
+                self.write_block_delta(json!({"type": "text_delta", "text": text}), out);
             }
             Delta::Reasoning(text) => {
-                self.enter(Open::Thinking, Self::thinking(), out);
-                self.piece(json!({"type": "thinking_delta", "thinking": text}), out);
+                self.open_block(OpenBlock::Thinking, Self::thinking(), out);
+                self.write_block_delta(json!({"type": "thinking_delta", "thinking": text}), out);
             }
             Delta::Signature(signature) => {
-                self.enter(Open::Thinking, Self::thinking(), out);
-                self.piece(json!({"type": "signature_delta", "signature": signature}), out);
+                self.open_block(OpenBlock::Thinking, Self::thinking(), out);
+                self.write_block_delta(
+                    json!({"type": "signature_delta", "signature": signature}),
+                    out,
+                );
                 self.close(out);
             }
             Delta::Call { index, id, name } => {
                 self.calls.push(self.next);
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-                self.enter(Open::Call(*index), block, out);
+                self.open_block(OpenBlock::Call(*index), block, out);
             }
             Delta::Arguments { index, text } => {
                 let block = self.calls.get(*index).copied().unwrap_or_default();
@@ -277,13 +280,13 @@ impl Writer for MessagesWriter {
     fn end(&mut self, usage: &Usage, out: &mut String) {
         self.close(out);
         let stop = match self.stop.take().unwrap_or_default() {
-            Stop::End if !self.calls.is_empty() => Stop::Calls,
+            StopReason::End if !self.calls.is_empty() => StopReason::Calls,
             stop => stop,
         };
-        let (reason, sequence) = answer::write_stop(&stop);
+        let (reason, sequence) = response::write_stop_reason(&stop);
         let data = json!({
             "delta": {"stop_reason": reason, "stop_sequence": sequence},
-            "usage": answer::write_usage(usage),
+            "usage": response::write_usage(usage),
         });
         Self::event(out, "message_delta", data);
         Self::event(out, "message_stop", json!({}));

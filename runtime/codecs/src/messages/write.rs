@@ -5,20 +5,20 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Losses,
-    neutral::{Choice, Part, Request, Role, Shape, Turn},
+    neutral::{Part, Request, ResponseFormat, Role, ToolChoice, Turn},
 };
 
 /// The output limit if neither the client nor the arm sets one, because the format requires one.
 /// All of the vendor's models since 2025 support it.
-const MAX_TOKENS: u64 = 32_000;
+const DEFAULT_MAX_TOKENS: u64 = 32_000;
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     if request.max_output.is_none() {
-        losses.approximated("no output limit");
+        losses.add_approximated("no output limit");
     }
-    body.insert("max_tokens".into(), request.max_output.unwrap_or(MAX_TOKENS).into());
+    body.insert("max_tokens".into(), request.max_output.unwrap_or(DEFAULT_MAX_TOKENS).into());
     let head = request.turns.iter().take_while(|turn| turn.role == Role::System).count();
     let (head, rest) = request.turns.split_at(head);
     let mut system = Vec::new();
@@ -28,7 +28,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     if !system.is_empty() {
         body.insert("system".into(), system.into());
     }
-    body.insert("messages".into(), messages(rest, losses)?.into());
+    body.insert("messages".into(), write_messages(rest, losses)?.into());
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             let mut out = json!({"name": tool.name, "description": tool.description,
@@ -39,26 +39,26 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             out
         });
         body.insert("tools".into(), tools.collect());
-        if let Some(choice) = choice(request) {
+        if let Some(choice) = write_tool_choice(request) {
             body.insert("tool_choice".into(), choice);
         }
     }
     let temperature = request.temperature.map(|given| {
         if given > 1.0 {
-            losses.approximated("temperature above 1");
+            losses.add_approximated("temperature above 1");
         }
         given.min(1.0)
     });
     if request.seed.is_some() {
-        losses.dropped("seed");
+        losses.add_dropped("seed");
     }
     let stop = (!request.stop.is_empty()).then_some(&request.stop);
     let shape = match &request.shape {
-        Some(Shape::Schema { schema, .. }) => {
+        Some(ResponseFormat::Schema { schema, .. }) => {
             json!({"format": {"type": "json_schema", "schema": schema}})
         }
-        Some(Shape::Json) => {
-            losses.dropped("response_format");
+        Some(ResponseFormat::Json) => {
+            losses.add_dropped("response_format");
             Value::Null
         }
         None => Value::Null,
@@ -81,7 +81,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
 
 /// Writes turns by role. Consecutive turns with the same role are joined, because the format
 /// requires roles to alternate, and all results of a response's calls in one turn.
-fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
+fn write_messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
     let own = native_call_ids(turns);
     for turn in turns {
@@ -89,7 +89,7 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
             Role::Assistant => "assistant",
             Role::User => "user",
             Role::System => {
-                losses.approximated("a system message within the conversation");
+                losses.add_approximated("a system message within the conversation");
                 "user"
             }
         };
@@ -143,14 +143,14 @@ fn write_parts(
                 Some(signature) => blocks.push(json!(
                     {"type": "thinking", "thinking": thought.text, "signature": signature}
                 )),
-                None => losses.dropped("reasoning without a signature"),
+                None => losses.add_dropped("reasoning without a signature"),
             },
             Part::Call(call) => blocks.push(json!({
-                "type": "tool_use", "id": id(&call.id), "name": call.name,
-                "input": input(call, losses),
+                "type": "tool_use", "id": sanitize_id(&call.id), "name": call.name,
+                "input": arguments_object(call, losses),
             })),
             Part::Result { id: of, content, failed } => {
-                let of = if own.contains(of.as_str()) { of.clone() } else { id(of) };
+                let of = if own.contains(of.as_str()) { of.clone() } else { sanitize_id(of) };
                 let mut block =
                     json!({"type": "tool_result", "tool_use_id": of, "content": content});
                 if *failed {
@@ -161,8 +161,8 @@ fn write_parts(
             Part::Image(image) if turn.role == Role::User => {
                 blocks.push(json!({"type": "image", "source": image.source()}));
             }
-            Part::Image(_) => return Err(crate::media("image")),
-            Part::Media(kind) => return Err(crate::media(kind)),
+            Part::Image(_) => return Err(crate::unsupported_media("image")),
+            Part::Media(kind) => return Err(crate::unsupported_media(kind)),
         }
     }
     Ok(())
@@ -170,34 +170,34 @@ fn write_parts(
 
 /// Replaces invalid characters in an id. The format accepts letters, digits, `_` and `-`, but some
 /// models' ids contain other characters.
-fn id(id: &str) -> String {
+fn sanitize_id(id: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     id.chars().map(fit).collect()
 }
 
 /// Returns the arguments as an object. If the model wrote anything else, it is wrapped in a field.
-fn input(call: &ToolCall, losses: &mut Losses) -> Value {
+fn arguments_object(call: &ToolCall, losses: &mut Losses) -> Value {
     if call.arguments.trim().is_empty() {
         return json!({});
     }
     match serde_json::from_str::<Value>(&call.arguments) {
         Ok(object @ Value::Object(_)) => object,
         _ => {
-            losses.approximated("arguments of a call that are not an object");
+            losses.add_approximated("arguments of a call that are not an object");
             json!({"arguments": call.arguments})
         }
     }
 }
 
-fn choice(request: &Request) -> Option<Value> {
+fn write_tool_choice(request: &Request) -> Option<Value> {
     let off = request.parallel == Some(false);
     let mut choice = match &request.choice {
         None if off => json!({"type": "auto"}),
         None => return None,
-        Some(Choice::Auto) => json!({"type": "auto"}),
-        Some(Choice::Any) => json!({"type": "any"}),
-        Some(Choice::Never) => return Some(json!({"type": "none"})),
-        Some(Choice::Named(name)) => json!({"type": "tool", "name": name}),
+        Some(ToolChoice::Auto) => json!({"type": "auto"}),
+        Some(ToolChoice::Any) => json!({"type": "any"}),
+        Some(ToolChoice::Never) => return Some(json!({"type": "none"})),
+        Some(ToolChoice::Named(name)) => json!({"type": "tool", "name": name}),
     };
     if off {
         choice["disable_parallel_tool_use"] = true.into();

@@ -3,7 +3,7 @@
 use proctor_types::Usage;
 use serde_json::{Map, Value, json};
 
-use crate::neutral::{Item, Stop};
+use crate::neutral::{Item, StopReason};
 
 /// Request fields that the response repeats.
 const ECHOED_FIELDS: [&str; 9] = [
@@ -64,13 +64,15 @@ pub(super) fn response(
     id: &str,
     model: &str,
     output: Vec<Value>,
-    stop: Option<&Stop>,
+    stop: Option<&StopReason>,
     usage: Option<&Usage>,
 ) -> Value {
     let (status, incomplete) = match stop {
         None => ("in_progress", Value::Null),
-        Some(Stop::Length | Stop::Window) => ("incomplete", json!({"reason": "max_output_tokens"})),
-        Some(Stop::Filter) => ("incomplete", json!({"reason": "content_filter"})),
+        Some(StopReason::Length | StopReason::Window) => {
+            ("incomplete", json!({"reason": "max_output_tokens"}))
+        }
+        Some(StopReason::Filter) => ("incomplete", json!({"reason": "content_filter"})),
         Some(_) => ("completed", Value::Null),
     };
     let usage = usage.map(|usage| {

@@ -1,14 +1,14 @@
 //! OpenAI Responses.
 
-mod answer;
 mod items;
 mod read;
+mod response;
 mod stream;
 mod write;
 mod writer;
 
-pub use answer::{read_whole, usage, whole_turn, write_whole};
 pub use read::read_request;
+pub use response::{native_turn, read_response, usage, write_response};
 pub use stream::ResponsesReader;
 pub use write::write_request;
 pub use writer::ResponsesWriter;

@@ -3,15 +3,15 @@ use serde_json::{Map, Value};
 
 use crate::{
     Losses,
-    chat::plain,
+    chat::join_text,
     image::Image,
-    neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    neutral::{Part, Reasoning, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
     tool::functions,
 };
 
 /// Fields that are read or need no translation. Nothing is stored here, so `store` has no effect.
 /// Content that `include` requests is sent if available.
-const KNOWN: [&str; 13] = [
+const KNOWN_FIELDS: [&str; 13] = [
     "model",
     "input",
     "instructions",
@@ -29,7 +29,7 @@ const KNOWN: [&str; 13] = [
 
 pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Request, String> {
     let field = |name: &str| body.get(name).unwrap_or(&Value::Null);
-    losses.unknown("", body, &KNOWN);
+    losses.add_unknown_fields("", body, &KNOWN_FIELDS);
     let mut turns = Vec::new();
     if let Some(text) = field("instructions").as_str().filter(|text| !text.is_empty()) {
         let parts = vec![Part::Text(text.to_owned())];
@@ -41,7 +41,7 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         }
         Value::Array(items) => {
             for (index, one) in items.iter().enumerate() {
-                turns.extend(item(one, index, losses)?);
+                turns.extend(read_input_item(one, index, losses)?);
             }
         }
         _ => return Err("input: must be text or an array of items".into()),
@@ -49,20 +49,24 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
     Ok(Request {
         model: field("model").as_str().unwrap_or_default().to_owned(),
         turns,
-        tools: tools(field("tools"), losses)?,
-        choice: choice(field("tool_choice"), losses),
+        tools: read_tools(field("tools"), losses)?,
+        choice: read_tool_choice(field("tool_choice"), losses),
         parallel: field("parallel_tool_calls").as_bool(),
         max_output: field("max_output_tokens").as_u64(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
         stop: Vec::new(),
         seed: None,
-        shape: shape(field("text"), losses),
+        shape: read_response_format(field("text"), losses),
         stream: field("stream") == &Value::Bool(true),
     })
 }
 
-fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>, String> {
+fn read_input_item(
+    item: &Value,
+    index: usize,
+    losses: &mut Losses,
+) -> Result<Option<Turn>, String> {
     let place = format!("input[{index}]");
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
     let one = |role: Role, part: Part| Ok(Some(Turn::new(role, vec![part])));
@@ -74,7 +78,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
                 "system" | "developer" => Role::System,
                 other => return Err(format!("{place}.role: unknown role {other:?}")),
             };
-            let parts = content(&item["content"], &place)?;
+            let parts = read_content(&item["content"], &place)?;
             Ok(Some(Turn::new(role, parts)))
         }
         "function_call" => {
@@ -83,8 +87,8 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
             one(Role::Assistant, Part::Call(call))
         }
         "function_call_output" => {
-            let output = content(&item["output"], &place)?;
-            let content = plain(&output);
+            let output = read_content(&item["output"], &place)?;
+            let content = join_text(&output);
             let mut parts = vec![Part::Result { id: text("call_id"), content, failed: false }];
             parts.extend(Part::non_text(output, losses));
             Ok(Some(Turn::new(Role::User, parts)))
@@ -105,14 +109,14 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
         }
         // Free-form calls and the provider's own tool activity have no counterpart in other formats.
         other => {
-            losses.dropped(format!("an item of type {other}"));
+            losses.add_dropped(format!("an item of type {other}"));
             Ok(None)
         }
     }
 }
 
 /// Reads text or parts.
-fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
+fn read_content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
     match content {
         Value::Null => Ok(Vec::new()),
         Value::String(text) => Ok(vec![Part::Text(text.clone())]),
@@ -125,7 +129,7 @@ fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
                 }
                 "input_image" => {
                     let url = part["image_url"].as_str();
-                    Part::image(url.and_then(Image::of_url), "input_image")
+                    Part::image(url.and_then(Image::from_url), "input_image")
                 }
                 other => Part::Media(other.to_owned()),
             })
@@ -134,30 +138,30 @@ fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
     }
 }
 
-fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
+fn read_tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
     functions(tools, "function", losses)
         .into_iter()
         .map(|(index, tool)| Tool::read(tool, "parameters", &format!("tools[{index}]")))
         .collect()
 }
 
-fn choice(choice: &Value, losses: &mut Losses) -> Option<Choice> {
+fn read_tool_choice(choice: &Value, losses: &mut Losses) -> Option<ToolChoice> {
     if choice.is_null() {
         return None;
     }
     let named = (choice["type"] == "function")
-        .then(|| Choice::Named(choice["name"].as_str().unwrap_or_default().to_owned()));
-    let read = choice.as_str().and_then(Choice::of_word).or(named);
+        .then(|| ToolChoice::Named(choice["name"].as_str().unwrap_or_default().to_owned()));
+    let read = choice.as_str().and_then(ToolChoice::from_openai).or(named);
     if read.is_none() {
-        losses.dropped("tool_choice");
+        losses.add_dropped("tool_choice");
     }
     read
 }
 
-fn shape(text: &Value, losses: &mut Losses) -> Option<Shape> {
+fn read_response_format(text: &Value, losses: &mut Losses) -> Option<ResponseFormat> {
     if let Some(text) = text.as_object() {
-        losses.unknown("text.", text, &["format"]);
+        losses.add_unknown_fields("text.", text, &["format"]);
     }
     let format = &text["format"];
-    Shape::read(format["type"].as_str()?, format)
+    ResponseFormat::read(format["type"].as_str()?, format)
 }

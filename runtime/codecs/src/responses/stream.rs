@@ -5,8 +5,8 @@ use std::{
 
 use serde_json::Value;
 
-use super::answer;
-use crate::{ReadError, Reader, neutral::Delta, sse, tolerant};
+use super::response;
+use crate::{ReadError, Reader, lenient_json, neutral::Delta, sse};
 
 /// The state of an item, by its position in the output.
 #[derive(Debug, Default, Clone, Copy)]
@@ -35,10 +35,10 @@ impl Reader for ResponsesReader {
         if event.data.is_empty() || event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
         }
-        let data: Value = tolerant::value(event.data.as_bytes())
+        let data: Value = lenient_json::parse(event.data.as_bytes())
             .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let place = self.place(&data);
+        let place = self.item_position(&data);
         let mut deltas = Vec::new();
         match data["type"].as_str().unwrap_or(&event.name) {
             "response.created" => {
@@ -94,8 +94,8 @@ impl Reader for ResponsesReader {
             }
             "response.output_item.done" => {
                 let item = self.with_arguments(place, &data["item"]);
-                self.turn.extend(answer::to_request_item(&item).map(|item| (place, item)));
-                self.item(place, &item, &mut deltas);
+                self.turn.extend(response::to_request_item(&item).map(|item| (place, item)));
+                self.finish_item(place, &item, &mut deltas);
             }
             // Some routers send `response.done` as the last event.
             "response.completed" | "response.incomplete" | "response.done" => {
@@ -108,12 +108,13 @@ impl Reader for ResponsesReader {
                     let place = known.copied().unwrap_or(index);
                     if !self.turn.contains_key(&place) && !self.has_call(item, output) {
                         let item = self.with_arguments(place, item);
-                        self.turn.extend(answer::to_request_item(&item).map(|item| (place, item)));
-                        self.item(place, &item, &mut deltas);
+                        self.turn
+                            .extend(response::to_request_item(&item).map(|item| (place, item)));
+                        self.finish_item(place, &item, &mut deltas);
                     }
                 }
-                deltas.push(Delta::Stopped(answer::read_stop(response)?));
-                deltas.extend(answer::usage(response).map(Delta::Usage));
+                deltas.push(Delta::Stopped(response::read_stop_reason(response)?));
+                deltas.extend(response::usage(response).map(Delta::Usage));
             }
             "response.failed" => {
                 return Err(format!("the response failed: {}", data["response"]["error"]).into());
@@ -124,11 +125,11 @@ impl Reader for ResponsesReader {
         Ok(deltas)
     }
 
-    fn ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.done
     }
 
-    fn turn(&mut self) -> Vec<Value> {
+    fn take_turn(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.turn).into_values().collect()
     }
 }
@@ -137,7 +138,7 @@ impl ResponsesReader {
     /// Returns the position of the item that an event belongs to. A known id takes precedence: some
     /// servers renumber `output_index`, or send 0 for all items. Others give an item a new id in
     /// each event, so an unknown id proves nothing.
-    fn place(&mut self, data: &Value) -> u64 {
+    fn item_position(&mut self, data: &Value) -> u64 {
         let index = data["output_index"].as_u64().unwrap_or_default();
         let ids = [&data["item_id"], &data["item"]["id"]];
         let Some(id) = ids.into_iter().find_map(Value::as_str).filter(|id| !id.is_empty()) else {
@@ -190,10 +191,10 @@ impl ResponsesReader {
     }
 
     /// Handles the complete item at its end. Some servers send nothing of it before.
-    fn item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
+    fn finish_item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         match self.items.get(&place).copied() {
             None | Some(ItemState { call: None, pieces: false }) => {
-                answer::read_item(item, &mut self.calls, deltas);
+                response::read_item(item, &mut self.calls, deltas);
             }
             Some(ItemState { call: Some(index), pieces: false }) => {
                 let text = item["arguments"].as_str().unwrap_or_default().to_owned();
@@ -213,7 +214,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::ResponsesReader;
-    use crate::{Reader, neutral::Whole, sse};
+    use crate::{Reader, neutral::CollectedResponse, sse};
 
     /// Reads a stream with two calls. `places` has the index and id of each of their events.
     fn calls(places: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
@@ -236,11 +237,13 @@ mod tests {
                 "item": item(done.1, whole)}));
         }
         let read = |event: &Value, reader: &mut ResponsesReader| {
-            reader.read(&sse::event(format!("data: {event}\n\n").into())).expect("a sound event")
+            reader
+                .read(&sse::parse_event(format!("data: {event}\n\n").into()))
+                .expect("a sound event")
         };
         let deltas = events.iter().flat_map(|event| read(event, &mut reader)).collect();
-        let whole = Whole::of(deltas);
-        assert_eq!(reader.turn().len(), 2);
+        let whole = CollectedResponse::from_deltas(deltas);
+        assert_eq!(reader.take_turn().len(), 2);
         whole.calls().map(|call| (call.id.clone(), call.arguments.clone())).collect()
     }
 
@@ -284,13 +287,13 @@ mod tests {
             let mut reader = ResponsesReader::default();
             let mut deltas = Vec::new();
             for event in events {
-                let event = sse::event(format!("data: {event}\n\n").into());
+                let event = sse::parse_event(format!("data: {event}\n\n").into());
                 deltas.extend(reader.read(&event).expect("a sound event"));
             }
-            let read = Whole::of(deltas);
+            let read = CollectedResponse::from_deltas(deltas);
             let arguments: Vec<_> = read.calls().map(|call| call.arguments.as_str()).collect();
             assert_eq!(arguments, [whole], "{end}");
-            assert_eq!(reader.turn()[0]["arguments"], whole, "{end}");
+            assert_eq!(reader.take_turn()[0]["arguments"], whole, "{end}");
         }
     }
 
@@ -310,11 +313,11 @@ mod tests {
             let mut reader = ResponsesReader::default();
             let mut deltas = Vec::new();
             for event in [&added, &done, &end] {
-                let event = sse::event(format!("data: {event}\n\n").into());
+                let event = sse::parse_event(format!("data: {event}\n\n").into());
                 deltas.extend(reader.read(&event).expect("a sound event"));
             }
-            assert!(reader.ended());
-            let whole = Whole::of(deltas);
+            assert!(reader.has_ended());
+            let whole = CollectedResponse::from_deltas(deltas);
             let ids: Vec<_> = whole.calls().map(|call| call.id.as_str()).collect();
             assert_eq!(ids, wanted, "{end}");
         }

@@ -3,11 +3,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Losses,
-    neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
+    neutral::{Part, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
 };
 
 /// The `include` value that keeps the reasoning in a stateless conversation.
-const ENCRYPTED: &str = "reasoning.encrypted_content";
+const INCLUDE_ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
     let mut body = Map::new();
@@ -18,13 +18,13 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     }
     body.insert("input".into(), input.into());
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.iter().map(tool).collect());
+        body.insert("tools".into(), request.tools.iter().map(write_tool).collect());
         if let Some(choice) = &request.choice {
             let choice = match choice {
-                Choice::Auto => "auto".into(),
-                Choice::Never => "none".into(),
-                Choice::Any => "required".into(),
-                Choice::Named(name) => json!({"type": "function", "name": name}),
+                ToolChoice::Auto => "auto".into(),
+                ToolChoice::Never => "none".into(),
+                ToolChoice::Any => "required".into(),
+                ToolChoice::Named(name) => json!({"type": "function", "name": name}),
             };
             body.insert("tool_choice".into(), choice);
         }
@@ -33,14 +33,14 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
         }
     }
     if !request.stop.is_empty() {
-        losses.dropped("stop sequences");
+        losses.add_dropped("stop sequences");
     }
     if request.seed.is_some() {
-        losses.dropped("seed");
+        losses.add_dropped("seed");
     }
     let shape = request.shape.as_ref().map(|shape| match shape {
-        Shape::Json => json!({"format": {"type": "json_object"}}),
-        Shape::Schema { name, schema, strict } => {
+        ResponseFormat::Json => json!({"format": {"type": "json_object"}}),
+        ResponseFormat::Schema { name, schema, strict } => {
             let mut format = json!({"type": "json_schema", "name": name, "schema": schema});
             if let Some(strict) = strict {
                 format["strict"] = (*strict).into();
@@ -61,7 +61,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     // Nothing is stored at the provider. Each request contains the whole conversation, including
     // the signed reasoning that the client sends back.
     body.insert("store".into(), false.into());
-    body.insert("include".into(), json!([ENCRYPTED]));
+    body.insert("include".into(), json!([INCLUDE_ENCRYPTED_REASONING]));
     if request.stream {
         body.insert("stream".into(), true.into());
     }
@@ -98,7 +98,7 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
         flush(&mut texts, input);
         match part {
             Part::Text(_) => {}
-            Part::Image(_) => return Err(crate::media("input_image")),
+            Part::Image(_) => return Err(crate::unsupported_media("input_image")),
             Part::Reasoning(thought) => match &thought.signature {
                 Some(signature) => {
                     let summary = match thought.text.as_str() {
@@ -109,7 +109,7 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
                         {"type": "reasoning", "summary": summary, "encrypted_content": signature}
                     ));
                 }
-                None => losses.dropped("reasoning without a signature"),
+                None => losses.add_dropped("reasoning without a signature"),
             },
             Part::Call(call) => input.push(json!({
                 "type": "function_call", "call_id": call.id, "name": call.name,
@@ -117,14 +117,14 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
             })),
             Part::Result { id, content, failed } => {
                 if *failed {
-                    losses.approximated("is_error of a tool result");
+                    losses.add_approximated("is_error of a tool result");
                 }
                 let output = if *failed { format!("Error: {content}") } else { content.clone() };
                 input.push(json!(
                     {"type": "function_call_output", "call_id": id, "output": output}
                 ));
             }
-            Part::Media(kind) => return Err(crate::media(kind)),
+            Part::Media(kind) => return Err(crate::unsupported_media(kind)),
         }
     }
     flush(&mut texts, input);
@@ -133,7 +133,7 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
 
 /// Converts a tool. Always writes `strict`, because this format's default is true and the other
 /// formats' is false.
-fn tool(tool: &Tool) -> Value {
+fn write_tool(tool: &Tool) -> Value {
     json!({
         "type": "function",
         "name": tool.name,

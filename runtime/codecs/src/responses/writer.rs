@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::items;
 use crate::{
     Writer,
-    neutral::{Delta, Item, Reasoning, Stop},
+    neutral::{Delta, Item, Reasoning, StopReason},
     sse,
 };
 
@@ -21,7 +21,7 @@ pub struct ResponsesWriter {
     open: bool,
     /// Positions of the calls among the items.
     calls: Vec<usize>,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
 impl ResponsesWriter {
@@ -45,12 +45,12 @@ impl ResponsesWriter {
         sse::write(out, Some(name), &data);
     }
 
-    fn place(&self) -> usize {
+    fn last_index(&self) -> usize {
         self.items.len().saturating_sub(1)
     }
 
     /// Opens an item and its part.
-    fn enter(&mut self, item: Item, out: &mut String) {
+    fn open_item(&mut self, item: Item, out: &mut String) {
         self.close(out);
         let number = self.items.len();
         let mut shown = items::item(&item, number, "in_progress");
@@ -73,7 +73,7 @@ impl ResponsesWriter {
         };
         if let Some((name, part)) = part {
             let mut data = json!({"item_id": id, "output_index": number, "part": part});
-            data[Self::inner(&item)] = 0.into();
+            data[Self::part_index_field(&item)] = 0.into();
             self.event(out, name, data);
         }
         self.items.push(item);
@@ -81,19 +81,19 @@ impl ResponsesWriter {
     }
 
     /// Returns the field name of a part's index.
-    fn inner(item: &Item) -> &'static str {
+    fn part_index_field(item: &Item) -> &'static str {
         match item {
             Item::Reasoning(_) => "summary_index",
             _ => "content_index",
         }
     }
 
-    fn piece(&mut self, name: &str, delta: &str, out: &mut String) {
-        let number = self.place();
+    fn write_delta(&mut self, name: &str, delta: &str, out: &mut String) {
+        let number = self.last_index();
         let Some(item) = self.items.get(number) else { return };
         let id = items::id(item, number);
         let mut data = json!({"item_id": id, "output_index": number, "delta": delta});
-        data[Self::inner(item)] = 0.into();
+        data[Self::part_index_field(item)] = 0.into();
         if matches!(item, Item::Text(_)) {
             data["logprobs"] = json!([]);
         }
@@ -105,12 +105,12 @@ impl ResponsesWriter {
         if !std::mem::take(&mut self.open) {
             return;
         }
-        let number = self.place();
+        let number = self.last_index();
         let Some(item) = self.items.get(number).cloned() else { return };
         let base = || {
             let mut data = json!({"item_id": items::id(&item, number), "output_index": number});
             if !matches!(item, Item::Call(_)) {
-                data[Self::inner(&item)] = 0.into();
+                data[Self::part_index_field(&item)] = 0.into();
             }
             data
         };
@@ -142,17 +142,17 @@ impl ResponsesWriter {
             // The arguments of a call may continue until the end.
             Item::Call(_) => return,
         }
-        self.done(number, out);
+        self.write_item_done(number, out);
     }
 
-    fn done(&mut self, number: usize, out: &mut String) {
+    fn write_item_done(&mut self, number: usize, out: &mut String) {
         let Some(item) = self.items.get(number) else { return };
         let item = items::item(item, number, "completed");
         let data = json!({"output_index": number, "item": item});
         self.event(out, "response.output_item.done", data);
     }
 
-    fn response(&self, stop: Option<&Stop>, usage: Option<&Usage>) -> Value {
+    fn response(&self, stop: Option<&StopReason>, usage: Option<&Usage>) -> Value {
         let output = match stop {
             None => Vec::new(),
             Some(_) => {
@@ -176,34 +176,34 @@ impl Writer for ResponsesWriter {
             }
             Delta::Text(text) => {
                 if !self.open || !matches!(self.items.last(), Some(Item::Text(_))) {
-                    self.enter(Item::Text(String::new()), out);
+                    self.open_item(Item::Text(String::new()), out);
                 }
                 if let Some(Item::Text(all)) = self.items.last_mut() {
                     all.push_str(text);
                 }
-                self.piece("response.output_text.delta", text, out);
+                self.write_delta("response.output_text.delta", text, out);
             }
             Delta::Refusal(text) => {
                 if !self.open || !matches!(self.items.last(), Some(Item::Refusal(_))) {
-                    self.enter(Item::Refusal(String::new()), out);
+                    self.open_item(Item::Refusal(String::new()), out);
                 }
                 if let Some(Item::Refusal(all)) = self.items.last_mut() {
                     all.push_str(text);
                 }
-                self.piece("response.refusal.delta", text, out);
+                self.write_delta("response.refusal.delta", text, out);
             }
             Delta::Reasoning(text) => {
                 if !self.open || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
-                    self.enter(Item::Reasoning(Reasoning::default()), out);
+                    self.open_item(Item::Reasoning(Reasoning::default()), out);
                 }
                 if let Some(Item::Reasoning(thought)) = self.items.last_mut() {
                     thought.text.push_str(text);
                 }
-                self.piece("response.reasoning_summary_text.delta", text, out);
+                self.write_delta("response.reasoning_summary_text.delta", text, out);
             }
             Delta::Signature(signature) => {
                 if !self.open || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
-                    self.enter(Item::Reasoning(Reasoning::default()), out);
+                    self.open_item(Item::Reasoning(Reasoning::default()), out);
                 }
                 if let Some(Item::Reasoning(thought)) = self.items.last_mut() {
                     thought.signature = Some(signature.clone());
@@ -213,7 +213,7 @@ impl Writer for ResponsesWriter {
             Delta::Call { id, name, .. } => {
                 let (id, name) = (id.clone(), name.clone());
                 self.calls.push(self.items.len());
-                self.enter(Item::Call(ToolCall { id, name, arguments: String::new() }), out);
+                self.open_item(Item::Call(ToolCall { id, name, arguments: String::new() }), out);
             }
             Delta::Arguments { index, text } => {
                 let Some(number) = self.calls.get(*index).copied() else { return };
@@ -240,7 +240,7 @@ impl Writer for ResponsesWriter {
                 });
                 self.event(out, "response.function_call_arguments.done", data);
             }
-            self.done(number, out);
+            self.write_item_done(number, out);
         }
         let stop = self.stop.take().unwrap_or_default();
         let response = self.response(Some(&stop), Some(usage));

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use proctor_types::{Fault, Layer};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{kept::StageCache, pipeline::keep, settings::Settings};
+use super::{pipeline::cache_result, settings::Settings, stage_cache::StageCache};
 
 /// A model that answers single prompts. The implementation tracks the cost.
 #[async_trait]
@@ -15,23 +15,23 @@ pub trait Model: Send + Sync {
     fn name(&self) -> &str;
 
     /// Identifies the model and its parameters. Responses are cached under this key.
-    fn key(&self) -> &str;
+    fn cache_key(&self) -> &str;
 
     /// Sends one prompt and returns the response text.
     ///
     /// # Errors
     /// The endpoint did not respond.
-    async fn answer(&self, question: &str) -> Result<String, Fault>;
+    async fn complete(&self, question: &str) -> Result<String, Fault>;
 }
 
 /// A model and its cached responses.
-pub struct Answers<'a> {
+pub struct CachedModel<'a> {
     model: &'a dyn Model,
     kept: StageCache,
     attempts: usize,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> CachedModel<'a> {
     /// Opens the cache of responses for a model.
     ///
     /// # Errors
@@ -58,13 +58,13 @@ impl<'a> Answers<'a> {
         read: impl Fn(&str) -> Option<T>,
         (of, what): (&str, &str),
     ) -> Result<T, Fault> {
-        let named = format!("{}\0{question}", self.model.key());
+        let named = format!("{}\0{question}", self.model.cache_key());
         if let Some(known) = self.kept.get(stage, &named) {
             return Ok(known);
         }
         for _ in 0..self.attempts {
-            if let Some(found) = read(&self.model.answer(question).await?) {
-                keep(&self.kept, stage, &named, &found);
+            if let Some(found) = read(&self.model.complete(question).await?) {
+                cache_result(&self.kept, stage, &named, &found);
                 return Ok(found);
             }
         }

@@ -8,7 +8,7 @@ use super::observe::Record;
 
 /// A Python code object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Code {
+pub(super) struct CodeObject {
     /// Relative to the work directory.
     pub(super) file: String,
     pub(super) line: usize,
@@ -30,20 +30,20 @@ pub(super) struct FileCalls {
 /// The calls in a test suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Calls {
-    pub(super) code: Vec<Code>,
+    pub(super) code: Vec<CodeObject>,
     pub(super) files: BTreeMap<String, FileCalls>,
     /// Observed types by code object number. The empty parameter name stands for the return value.
     #[serde(default)]
-    pub(super) types: BTreeMap<usize, Types>,
+    pub(super) types: BTreeMap<usize, ObservedTypes>,
 }
 
 /// Observed types by parameter.
-pub(super) type Types = BTreeMap<String, BTreeSet<String>>;
+pub(super) type ObservedTypes = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
     /// Adds the calls in the records of one run. Each process numbers its code objects separately.
     pub(super) fn add_records(&mut self, records: &[Record]) {
-        let mut known: BTreeMap<Code, usize> =
+        let mut known: BTreeMap<CodeObject, usize> =
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();
         let mut processes: BTreeMap<(&str, u64), BTreeMap<i64, usize>> = BTreeMap::new();
         for record in records {
@@ -53,7 +53,7 @@ impl Calls {
             };
             let numbers = processes.entry((file, *process)).or_default();
             for (number, file, line, name) in code {
-                let code = Code { file: file.clone(), line: *line, name: name.clone() };
+                let code = CodeObject { file: file.clone(), line: *line, name: name.clone() };
                 let next = self.code.len();
                 let place = *known.entry(code.clone()).or_insert(next);
                 if place == next {

@@ -7,46 +7,46 @@ use std::{
 };
 
 use proctor_grade::TestPlan;
-use proctor_sandbox_api::{Backend, Prepared, SourceTree};
+use proctor_sandbox_api::{Backend, PreparedEnvironment, SourceTree};
 use proctor_setup::{LayerFindings, Sources};
-use proctor_types::{Fault, Integrity, Source, Task, TestStatus, file_of};
+use proctor_types::{Fault, Integrity, Source, Task, TestStatus, file_from_test_id};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answers::Answers,
+    answers::CachedModel,
+    copied_code::find_copied_objects,
     environment::Environment,
     graph::FileGraph,
-    mask::{mask, objects_named_in, removed_lines},
+    mask::{carve_importable, objects_named_in, removed_lines},
     notes::Notes,
     objects::Objects,
-    others::{self, OtherFiles},
+    other_files::{self, OtherFiles},
     project::Project,
-    prose::{Feature, prose},
-    seeded::SeededRng,
+    prose::{Feature, describe_feature},
+    seeded_rng::SeededRng,
     settings::Settings,
     solvability::{Solvability, SolvabilityCounts},
     statement, stubs,
     suite::Suite,
     tops,
     traverse::{Bounds, ExtractedObjects, extract},
-    twins::twins,
-    verify::{self, Judge},
+    verify::{self, VerifyContext},
 };
 use crate::{
     Carving, Draft, Object, RecipeError,
-    carve::{View, interface_of},
-    freeze::{freeze_in, run_once},
+    carve::{StubOptions, stub_and_code},
+    freeze::{freeze_in, run_masked_tests},
 };
 
 /// Shared state for all candidates of a collection.
-pub(super) struct Shared<'a> {
+pub(super) struct CandidateContext<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) sources: &'a Sources,
     pub(super) source: Source,
     pub(super) tree: SourceTree,
     pub(super) project: Project,
     pub(super) environment: Environment,
-    pub(super) prepared: Prepared,
+    pub(super) prepared: PreparedEnvironment,
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
@@ -57,7 +57,7 @@ pub(super) struct Shared<'a> {
     /// Notes on functions, from traced runs.
     pub(super) notes: Notes,
     /// The model that chooses tops and writes descriptions, if any.
-    pub(super) answers: Option<Answers<'a>>,
+    pub(super) answers: Option<CachedModel<'a>>,
     /// The candidates that the model chose for each test file. Empty if there is no model.
     pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
 }
@@ -78,14 +78,14 @@ pub(super) struct VerifiedTask {
     pub(super) task: Task,
     /// The row in FeatureBench's format.
     pub(super) row: serde_json::Value,
-    pub(super) facts: Facts,
+    pub(super) facts: TaskMetrics,
     #[serde(default)]
     pub(super) solvability: Solvability,
 }
 
 /// The values of a task for the complexity table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct TaskMetrics {
     pub task: String,
     /// The task's test file.
     pub file: String,
@@ -136,33 +136,36 @@ pub(super) struct Removal {
     watched: Vec<String>,
 }
 
-impl Shared<'_> {
+impl CandidateContext<'_> {
     /// Creates a level-1 task from a test file, or returns the reason for rejecting it.
     ///
     /// # Errors
     /// A fault that is unrelated to the test file. A retry may help.
-    pub(super) async fn candidate(&self, file: &str) -> Result<Outcome, Fault> {
-        match self.make(file).await {
+    pub(super) async fn build_level_one(&self, file: &str) -> Result<Outcome, Fault> {
+        match self.try_build_level_one(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
-            Err(Stop::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
+            Err(StopReason::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
                 file: file.to_owned(),
                 stage: stage.to_owned(),
                 reason,
             })),
-            Err(Stop::Fault(fault)) => Err(fault),
+            Err(StopReason::Fault(fault)) => Err(fault),
         }
     }
 
-    async fn make(&self, file: &str) -> Result<VerifiedTask, Stop> {
+    async fn try_build_level_one(&self, file: &str) -> Result<VerifiedTask, StopReason> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
-            return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
+            return Err(StopReason::Reject("tops", "none of its tests passes every time".into()));
         };
         let tops = self.tops(file, graph);
         if tops.is_empty() {
-            return Err(Stop::Reject("tops", "it calls no Python function of the package".into()));
+            return Err(StopReason::Reject(
+                "tops",
+                "it calls no Python function of the package".into(),
+            ));
         }
-        let mut removal = self.choose(file, graph, &tops)?;
+        let mut removal = self.choose_removal(file, graph, &tops)?;
         for round in 0.. {
             match self.run_other_tests(file, &removal).await? {
                 Ok(()) => break,
@@ -173,32 +176,33 @@ impl Shared<'_> {
                         removal = self.find_working_part(file, &removal, &failed).await?;
                         break;
                     }
-                    removal.extracted.put_back(&back);
-                    self.carve(file, &mut removal).map_err(|why| Stop::Reject("mask", why))?;
+                    removal.extracted.restore(&back);
+                    self.carve(file, &mut removal)
+                        .map_err(|why| StopReason::Reject("mask", why))?;
                 }
             }
         }
         self.verify_task(file, removal).await
     }
 
-    pub(super) fn judge(&self) -> Judge<'_> {
-        Judge { backend: self.backend, sources: self.sources }
+    pub(super) fn verify_context(&self) -> VerifyContext<'_> {
+        VerifyContext { backend: self.backend, sources: self.sources }
     }
 
     /// Returns the removal of the first policy that yields a task of FeatureBench's size. If none does, returns the
     /// largest removal.
-    fn choose(
+    fn choose_removal(
         &self,
         file: &str,
         graph: &FileGraph,
         tops: &BTreeSet<usize>,
-    ) -> Result<Removal, Stop> {
+    ) -> Result<Removal, StopReason> {
         let mut best: Option<Removal> = None;
         let mut refused = Vec::new();
         for &policy in &self.settings.pass_to_pass.policies {
             let name = serde_json::to_string(&policy).unwrap_or_default();
-            let mut seeded = SeededRng::of(&[&self.seed, file, &name]);
-            let chosen = others::choose(
+            let mut seeded = SeededRng::from_parts(&[&self.seed, file, &name]);
+            let chosen = other_files::choose(
                 policy,
                 file,
                 tops,
@@ -259,11 +263,11 @@ impl Shared<'_> {
                 break;
             }
         }
-        best.ok_or_else(|| Stop::Reject("pass_to_pass", join_reasons(&refused)))
+        best.ok_or_else(|| StopReason::Reject("pass_to_pass", join_reasons(&refused)))
     }
 
     pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
-        let carving = mask(
+        let carving = carve_importable(
             &self.tree.folder,
             &self.objects,
             &mut removal.extracted,
@@ -290,15 +294,19 @@ impl Shared<'_> {
         &self,
         file: &str,
         removal: &Removal,
-    ) -> Result<Result<(), (String, String)>, Stop> {
+    ) -> Result<Result<(), (String, String)>, StopReason> {
         let files: Vec<&String> =
             removal.others.files.iter().filter(|other| *other != file).collect();
         let ids = |file: &String| self.suite.steady.get(file).cloned().unwrap_or_default();
         let other: Vec<String> = files.iter().flat_map(|file| ids(file)).collect();
-        let task = self.task(file, removal, String::new());
-        let run =
-            run_once(self.backend, &self.prepared, &task, &self.test_plan(&task, other.clone()))
-                .await?;
+        let task = self.task_from_removal(file, removal, String::new());
+        let run = run_masked_tests(
+            self.backend,
+            &self.prepared,
+            &task,
+            &self.test_plan(&task, other.clone()),
+        )
+        .await?;
         let failed: Vec<&String> =
             other.iter().filter(|id| run.status(id) != TestStatus::Passed).collect();
         if failed.is_empty() {
@@ -315,7 +323,8 @@ impl Shared<'_> {
     }
 
     pub(super) fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
-        let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
+        let files: BTreeSet<String> =
+            ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
         TestPlan {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
@@ -329,45 +338,63 @@ impl Shared<'_> {
 
     /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
     /// everything.
-    async fn restore_twins(
+    async fn restore_copied_code(
         &self,
         file: &str,
         removal: &mut Removal,
-    ) -> Result<(Prepared, LayerFindings), Stop> {
+    ) -> Result<(PreparedEnvironment, LayerFindings), StopReason> {
         loop {
-            let task = self.task(file, removal, String::new());
-            let (environment, findings) = verify::find(self.judge(), &task).await?;
+            let task = self.task_from_removal(file, removal, String::new());
+            let (environment, findings) =
+                verify::prepare_and_scan(self.verify_context(), &task).await?;
             let leaks = &findings.workdir.leaks;
             let gone = removal.extracted.all();
-            let back = twins(leaks, &gone, &self.objects, &removal.carving, &self.tree.folder);
+            let back = find_copied_objects(
+                leaks,
+                &gone,
+                &self.objects,
+                &removal.carving,
+                &self.tree.folder,
+            );
             if back.is_empty() {
                 return Ok((environment, findings));
             }
             if back == gone {
                 let what = leaks.first().map(ToString::to_string).unwrap_or_default();
                 let why = format!("the remaining code contains a copy of all of it; {what}");
-                return Err(Stop::Reject("leak_check", why));
+                return Err(StopReason::Reject("leak_check", why));
             }
-            removal.extracted.put_back(&back);
-            self.carve(file, removal).map_err(|why| Stop::Reject("mask", why))?;
+            removal.extracted.restore(&back);
+            self.carve(file, removal).map_err(|why| StopReason::Reject("mask", why))?;
         }
     }
 
     /// Renders the statement, freezes the test ids, and grades gold and noop.
-    async fn verify_task(&self, file: &str, mut removal: Removal) -> Result<VerifiedTask, Stop> {
-        let (environment, mut findings) = self.restore_twins(file, &mut removal).await?;
+    async fn verify_task(
+        &self,
+        file: &str,
+        mut removal: Removal,
+    ) -> Result<VerifiedTask, StopReason> {
+        let (environment, mut findings) = self.restore_copied_code(file, &mut removal).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
-        let mut task = self.task(file, &removal, String::new());
+        let mut task = self.task_from_removal(file, &removal, String::new());
         let test_command = task.test_command.join(" ");
         let carving = self.with_notes(file, &removal);
-        let overview = self.overview(file, &removal, &carving).await?;
+        let overview = self.describe_removed_code(file, &removal, &carving).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
-            statement::write(about, &carving, &removal.extracted, &self.objects, &test_command)
+            statement::render_statements(
+                about,
+                &carving,
+                &removal.extracted,
+                &self.objects,
+                &test_command,
+            )
         };
         let mut statements = write(&[])?;
         task.statement.clone_from(&statements.own);
-        let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
+        let files: BTreeSet<String> =
+            ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
         let draft = Draft {
             task,
             carving: removal.carving.clone(),
@@ -378,17 +405,18 @@ impl Shared<'_> {
         };
         // Check for leaks before running tests: an environment that contains the solution rules the task out
         // anyway.
-        verify::check_no_copies(self.judge(), &draft.task, &environment, &findings).await?;
+        verify::check_no_copies(self.verify_context(), &draft.task, &environment, &findings)
+            .await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
         let frozen = freeze_in(place, draft, &|_| {}).await;
         let frozen = frozen.map_err(|error| match error {
-            RecipeError::Fault(fault) => Stop::Fault(fault),
-            other => Stop::Reject("verify", other.to_string()),
+            RecipeError::Fault(fault) => StopReason::Fault(fault),
+            other => StopReason::Reject("verify", other.to_string()),
         })?;
         let mut task = frozen.task;
         let solvability = self.solvability(file, &task, &removal, &statements.own);
-        let required = solvability.lines();
+        let required = solvability.statement_sentences();
         if !required.is_empty() {
             statements = write(&required)?;
             task.statement.clone_from(&statements.own);
@@ -398,10 +426,14 @@ impl Shared<'_> {
         let fail_to_pass = task.fail_to_pass.len();
         // Removed tests also fail without the feature.
         let failing = fail_to_pass + solvability.left_out.len();
-        let other_files: BTreeSet<&str> =
-            task.pass_to_pass.iter().map(|id| file_of(id)).filter(|other| *other != file).collect();
+        let other_files: BTreeSet<&str> = task
+            .pass_to_pass
+            .iter()
+            .map(|id| file_from_test_id(id))
+            .filter(|other| *other != file)
+            .collect();
         let pass_rate = 1.0 - failing as f64 / steady.max(1) as f64;
-        task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
+        task.cheats = vec![stubs::empty_stub_cheat(stubs::empty_stub_patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
         let idle = self.count_passing_stub(&task, &environment, &findings, idle).await?;
         self.reject_constant_stubs(&task, &environment, &findings, &removal.carving).await?;
@@ -413,7 +445,7 @@ impl Shared<'_> {
             && fail_to_pass >= minima.points
             && other_files.len() >= minima.files
             && idle_rate <= minima.pass_rate;
-        let mut facts = Facts {
+        let mut facts = TaskMetrics {
             task: task.id.to_string(),
             file: file.to_owned(),
             policy: serde_json::to_value(removal.others.policy)
@@ -424,13 +456,13 @@ impl Shared<'_> {
             lines,
             files: removal.carving.files.len(),
             functions: all.len(),
-            tops: self.ids_of(&removal.extracted.shown),
+            tops: self.object_ids(&removal.extracted.shown),
             fail_to_pass,
             pass_to_pass: task.pass_to_pass.len(),
             pass_to_pass_files: other_files.len(),
-            pass_rate: rounded(pass_rate),
-            idle_rate: rounded(idle_rate),
-            leak_score: rounded(statements.leak_score),
+            pass_rate: round_share(pass_rate),
+            idle_rate: round_share(idle_rate),
+            leak_score: round_share(statements.leak_score),
             meets_minima,
             lite: false,
             solvability: solvability.counts(),
@@ -438,22 +470,24 @@ impl Shared<'_> {
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
-            (_, findings) = verify::find(self.judge(), &task).await?;
-            verify::check_no_copies(self.judge(), &task, &environment, &findings).await?;
+            (_, findings) = verify::prepare_and_scan(self.verify_context(), &task).await?;
+            verify::check_no_copies(self.verify_context(), &task, &environment, &findings).await?;
         }
-        let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
+        let integrity =
+            verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
+                .await?;
         facts.gold_integrity = Some(integrity);
-        let row = self.row(&task, file, &removal, &facts, statements.featurebench);
+        let row = self.level_one_row(&task, file, &removal, &facts, statements.featurebench);
         Ok(VerifiedTask { task, row, facts, solvability })
     }
 
     /// Returns the model's description of the removed code, if there is a model.
-    async fn overview(
+    async fn describe_removed_code(
         &self,
         file: &str,
         removal: &Removal,
         carving: &Carving,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<String>, StopReason> {
         if self.answers.is_none() {
             return Ok(None);
         }
@@ -467,11 +501,11 @@ impl Shared<'_> {
                 stubs.extend(carving.objects.iter().filter(is_it).map(|it| it.stub.as_str()));
             }
         }
-        Ok(self.prose(file, &code, &stubs).await?)
+        Ok(self.describe_code(file, &code, &stubs).await?)
     }
 
     /// Asks the model to describe some code, if there is a model.
-    pub(super) async fn prose(
+    pub(super) async fn describe_code(
         &self,
         file: &str,
         code: &str,
@@ -479,7 +513,7 @@ impl Shared<'_> {
     ) -> Result<Option<String>, Fault> {
         let Some(answers) = &self.answers else { return Ok(None) };
         let (package, summary) = (&*self.project.name, self.project.summary.trim());
-        prose(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
+        describe_feature(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
     /// Returns the carving with notes in the stubs.
@@ -488,21 +522,21 @@ impl Shared<'_> {
         let Some(graph) = self.graphs.get(file) else { return carving };
         let is_helper = |number| removal.extracted.helpers.contains(&number);
         for object in &mut carving.objects {
-            let number = self.objects.number(&object.file, &object.path);
+            let number = self.objects.find_by_path(&object.file, &object.path);
             let Some((before, _)) = carving.files.get(&object.file) else { continue };
             let notes = |_: &str| match number {
-                Some(number) => self.notes.lines(number, &self.objects, graph, &is_helper),
+                Some(number) => self.notes.for_object(number, &self.objects, graph, &is_helper),
                 None => Vec::new(),
             };
-            let view = View { notes: &notes, ..View::PLAIN };
-            if let Some((stub, _)) = interface_of(before, &object.path, view) {
+            let view = StubOptions { notes: &notes, ..StubOptions::PLAIN };
+            if let Some((stub, _)) = stub_and_code(before, &object.path, view) {
                 object.stub = stub;
             }
         }
         carving
     }
 
-    pub(super) fn ids_of(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
+    pub(super) fn object_ids(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
         numbers
             .iter()
             .filter_map(|&number| self.objects.list.get(number))
@@ -523,23 +557,23 @@ fn join_reasons(refused: &[(String, String)]) -> String {
 }
 
 /// Rounds a share for reports.
-pub(super) fn rounded(share: f64) -> f64 {
+pub(super) fn round_share(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
 /// Why a candidate was abandoned.
-pub(crate) enum Stop {
+pub(crate) enum StopReason {
     Reject(&'static str, String),
     Fault(Fault),
 }
 
-impl From<Fault> for Stop {
+impl From<Fault> for StopReason {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<RecipeError> for Stop {
+impl From<RecipeError> for StopReason {
     fn from(error: RecipeError) -> Self {
         match error {
             RecipeError::Fault(fault) => Self::Fault(fault),

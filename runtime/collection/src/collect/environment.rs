@@ -7,7 +7,7 @@ use proctor_types::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    observe::{Bench, Mode, Order, Record},
+    observe::{Mode, ObserveRequest, Record, TestRunner},
     project::{Project, python_condition, requirement_name},
     settings::Settings,
 };
@@ -17,7 +17,7 @@ pub(crate) const PYTHON: &str = "/venv/bin/python";
 const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
 /// Removes the description from the metadata of the installed project. It contains the README, which often
 /// repeats an example from a removed docstring, so the leak check would reject the task.
-const WITHOUT_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
+const STRIP_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
 /// Temporary directory in which pip leaves the packages that it built the project with.
 const BUILD: &str = "/venv/build";
@@ -25,10 +25,10 @@ const BUILD: &str = "/venv/build";
 /// `PIP_BUILD_CONSTRAINT`, so both are set.
 const BUILD_PINS: &str = "/venv/build-pins.txt";
 /// Python code that prints the project's requirements, from its metadata after installation.
-const NEEDED: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
+const PRINT_REQUIREMENTS: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
      it.read_text(\"direct_url.json\") or str(it.locate_file(\"\")).startswith(\"/testbed\") for line in it.requires or ()}), \
      sep=\"\\n\")";
-const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// The environment of every task of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub(crate) struct InstalledPackages {
 }
 
 /// Returns the environment variables of a task's sandboxes. `PYTHONPATH` points to the source tree.
-pub(crate) fn variables(project: &Project) -> Vec<(String, String)> {
+pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
     let path = match project.root.as_str() {
         "." => WORKDIR.to_owned(),
         below => format!("{WORKDIR}/{below}"),
@@ -71,8 +71,8 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
         source: Some(SourceTree { at: RawPath::from(WORKDIR), ..source.clone() }),
         setup,
         workdir: RawPath::from(WORKDIR),
-        env: variables(project),
-        time_limit: BUILD_LIMIT,
+        env: env_vars(project),
+        time_limit: BUILD_TIMEOUT,
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
 ///
 /// # Errors
 /// An environment fault, such as no suitable interpreter or no package index.
-pub(crate) async fn find(
+pub(crate) async fn resolve(
     backend: &dyn Backend,
     source: &SourceTree,
     project: &Project,
@@ -100,10 +100,10 @@ pub(crate) async fn find(
             false => format!(", with {}", more.join(", ")),
         };
         tell(&format!("building the environment{more_said}"));
-        let setup = lines(project, settings, &more);
+        let setup = setup_commands(project, settings, &more);
         let prepared = backend.prepare(&layer(source, project, setup)).await?;
-        let bench = Bench::new(backend, &prepared, project, settings);
-        let order = Order::new(Mode::Collect, settings, project.tests.clone());
+        let bench = TestRunner::new(backend, &prepared, project, settings);
+        let order = ObserveRequest::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "searching for tests").await;
         // The pytest version that the project pins may be too old for the interpreter.
         let finds =
@@ -126,13 +126,14 @@ pub(crate) async fn find(
             .collect();
         let of_modules = missing
             .iter()
-            .filter(|module| !is_own(project, &source.folder, module))
-            .map(|module| package_of(settings, module));
-        let wanted = of_modules.chain(records.iter().flat_map(|record| plugins(settings, record)));
+            .filter(|module| !is_project_module(project, &source.folder, module))
+            .map(|module| package_for_module(settings, module));
+        let wanted =
+            of_modules.chain(records.iter().flat_map(|record| missing_plugins(settings, record)));
         let fresh: Vec<String> =
             wanted.filter(|package| requested.insert(package.clone())).collect();
         if fresh.is_empty() || round > settings.environment.rounds {
-            let installed = bench.freeze().await?;
+            let installed = bench.list_packages().await?;
             return Ok(Environment {
                 setup: pinned_setup(project, settings, &installed),
                 missing: missing.into_iter().collect(),
@@ -145,11 +146,11 @@ pub(crate) async fn find(
 }
 
 fn is_pytest(requirement: &str) -> bool {
-    proctor_types::package_name(requirement_name(requirement)) == "pytest"
+    proctor_types::normalize_package_name(requirement_name(requirement)) == "pytest"
 }
 
 /// Whether a module belongs to the project. A package of that name on the index would be a different project.
-fn is_own(project: &Project, tree: &Path, module: &str) -> bool {
+fn is_project_module(project: &Project, tree: &Path, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let of_package = project.modules.iter().any(|file| {
         file.split('/').any(|part| part == top || part.strip_suffix(".py") == Some(top))
@@ -159,14 +160,14 @@ fn is_own(project: &Project, tree: &Path, module: &str) -> bool {
     of_package || beside.iter().any(|path| tree.join(path).exists())
 }
 
-fn package_of(settings: &Settings, module: &str) -> String {
+fn package_for_module(settings: &Settings, module: &str) -> String {
     let modules = &settings.environment.modules;
     let top = module.split('.').next().unwrap_or(module);
     modules.get(module).or_else(|| modules.get(top)).cloned().unwrap_or_else(|| top.to_owned())
 }
 
 /// Returns the packages of missing pytest plug-ins, which pytest names directly or by one of their options.
-fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
+fn missing_plugins(settings: &Settings, record: &Record) -> Vec<String> {
     let Record::Error { options, packages, .. } = record else { return Vec::new() };
     let known = &settings.environment.options;
     let package = |option: &String| {
@@ -182,11 +183,14 @@ fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
 /// Returns the test command. Like the collector's own runs, it disables plug-ins that start additional
 /// processes or measure coverage.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
-    let names: BTreeSet<String> =
-        pins.iter().map(|pin| proctor_types::package_name(requirement_name(pin))).collect();
+    let names: BTreeSet<String> = pins
+        .iter()
+        .map(|pin| proctor_types::normalize_package_name(requirement_name(pin)))
+        .collect();
     let has = |module: &str| {
-        names
-            .contains(&proctor_types::package_name(requirement_name(&package_of(settings, module))))
+        names.contains(&proctor_types::normalize_package_name(requirement_name(
+            &package_for_module(settings, module),
+        )))
     };
     let more = settings.runs.plugin_arguments.iter().filter(|(module, _)| has(module));
     let more = more.flat_map(|(_, arguments)| arguments).map(String::as_str);
@@ -195,12 +199,12 @@ fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
 
 /// Returns the set-up commands before pinning. They skip packages that cannot be installed; failed imports then
 /// show what is missing.
-fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String> {
-    let mut out = vec![interpreter(project, settings)];
-    out.push(format!("{PIP} {}", quoted(&settings.environment.pytest)));
+fn setup_commands(project: &Project, settings: &Settings, more: &[String]) -> Vec<String> {
+    let mut out = vec![create_venv_command(project, settings)];
+    out.push(format!("{PIP} {}", quote_all(&settings.environment.pytest)));
     let wanted: Vec<String> = project.requirements.iter().chain(more).cloned().collect();
     if !wanted.is_empty() {
-        let all = quoted(&wanted);
+        let all = quote_all(&wanted);
         out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
     }
     if project.installable {
@@ -210,7 +214,7 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
             "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
         ));
         out.push(format!(
-            "{PYTHON} -I -c '{NEEDED}' >/venv/needed.txt; {PIP} -r /venv/needed.txt || while read -r name; do {PIP} \
+            "{PYTHON} -I -c '{PRINT_REQUIREMENTS}' >/venv/needed.txt; {PIP} -r /venv/needed.txt || while read -r name; do {PIP} \
              \"$name\" || true; done </venv/needed.txt"
         ));
     }
@@ -220,7 +224,7 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
 /// Returns a command that lists the packages that the project was built with, including their versions: its
 /// static build requirements and those that the build back end requested. It prints nothing if the project was
 /// built with the packages in `/venv`.
-pub(crate) fn built_with() -> String {
+pub(crate) fn list_build_packages_command() -> String {
     format!(
         "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
          \"$@\" --path \"$folder\"; done; [ $# -eq 0 ] || {PYTHON} -I -m pip --disable-pip-version-check freeze --all \"$@\""
@@ -232,8 +236,8 @@ fn pinned_setup(
     settings: &Settings,
     installed: &InstalledPackages,
 ) -> Vec<String> {
-    let mut out = vec![interpreter(project, settings)];
-    out.push(format!("{PIP} --no-deps {}", quoted(&installed.pins)));
+    let mut out = vec![create_venv_command(project, settings)];
+    out.push(format!("{PIP} --no-deps {}", quote_all(&installed.pins)));
     if installed.editable {
         // Install the project for its metadata and entry points. Its code is imported from the tree.
         let install = format!("{PIP} --no-deps --editable .");
@@ -242,16 +246,16 @@ fn pinned_setup(
             pins => format!(
                 "printf '%s\\n' {} >{BUILD_PINS} && PIP_CONSTRAINT={BUILD_PINS} PIP_BUILD_CONSTRAINT={BUILD_PINS} \
                  {install} && rm {BUILD_PINS}",
-                quoted(pins)
+                quote_all(pins)
             ),
         });
-        out.push(WITHOUT_DESCRIPTION.to_owned());
+        out.push(STRIP_DESCRIPTION.to_owned());
     }
     out
 }
 
 /// Returns a command that creates `/venv` with the first interpreter that the project supports.
-fn interpreter(project: &Project, settings: &Settings) -> String {
+fn create_venv_command(project: &Project, settings: &Settings) -> String {
     let condition = python_condition(&project.requires_python);
     let names = settings.environment.pythons.join(" ");
     let wanted = match project.requires_python.as_str() {
@@ -266,21 +270,21 @@ fn interpreter(project: &Project, settings: &Settings) -> String {
     )
 }
 
-fn quoted(names: &[String]) -> String {
+fn quote_all(names: &[String]) -> String {
     let quoted: Vec<String> =
         names.iter().map(|name| format!("'{}'", name.replace('\'', "\""))).collect();
     quoted.join(" ")
 }
 
 /// Returns the pins in the output of `pip freeze`, without the project and pip.
-pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
-    let own = proctor_types::package_name(&project.name);
+pub(crate) fn parse_pins(frozen: &str, project: &Project) -> Vec<String> {
+    let own = proctor_types::normalize_package_name(&project.name);
     let mut out: Vec<String> = frozen
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with(['#', '-']))
         .filter(|line| {
-            let name = proctor_types::package_name(requirement_name(line));
+            let name = proctor_types::normalize_package_name(requirement_name(line));
             name != own && name != "pip"
         })
         .map(str::to_owned)
@@ -291,9 +295,9 @@ pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
 }
 
 /// Returns the pins of the packages that a project was built with. A package with two versions cannot be pinned.
-pub(crate) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
-    let all = pins(frozen, project);
-    let name = |pin: &String| proctor_types::package_name(requirement_name(pin));
+pub(crate) fn parse_build_pins(frozen: &str, project: &Project) -> Vec<String> {
+    let all = parse_pins(frozen, project);
+    let name = |pin: &String| proctor_types::normalize_package_name(requirement_name(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
     // Skip files and URLs, which not every pip version accepts as constraints.
     all.iter().filter(once).filter(|pin| pin.contains("==")).cloned().collect()
@@ -304,10 +308,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pins_excludes_the_project_and_pip() {
+    fn parse_pins_excludes_the_project_and_pip() {
         let project = Project { name: "My_Pkg".into(), ..Project::default() };
         let frozen = "pytest==8.4.2\n-e /testbed\n# x\nmy-pkg==1\npip==23.0\nattrs==24.1\n";
-        assert_eq!(pins(frozen, &project), ["attrs==24.1", "pytest==8.4.2"]);
+        assert_eq!(parse_pins(frozen, &project), ["attrs==24.1", "pytest==8.4.2"]);
     }
 
     #[test]
@@ -315,7 +319,7 @@ mod tests {
         let settings = Settings::get().unwrap();
         let project = Project { name: "pkg".into(), installable: true, ..Project::default() };
         let frozen = "hatchling==1.33.0\npkg==1\neditables==0.6\na==1\nA==2\nhatchling==1.33.0\nb @ file:///b\n";
-        let built_with = build_pins(frozen, &project);
+        let built_with = parse_build_pins(frozen, &project);
         assert_eq!(built_with, ["editables==0.6", "hatchling==1.33.0"]);
         let mut installed = InstalledPackages {
             pins: vec!["six==1.17.0".into()],
@@ -337,20 +341,20 @@ mod tests {
     }
 
     #[test]
-    fn package_of_maps_modules_to_packages() {
+    fn package_for_module_maps_modules_to_packages() {
         let settings = Settings::get().unwrap();
-        assert_eq!(package_of(settings, "yaml.nodes"), "PyYAML");
-        assert_eq!(package_of(settings, "hypothesis.strategies"), "hypothesis");
+        assert_eq!(package_for_module(settings, "yaml.nodes"), "PyYAML");
+        assert_eq!(package_for_module(settings, "hypothesis.strategies"), "hypothesis");
         let project = Project { modules: vec!["src/pkg/a.py".into()], ..Project::default() };
         let tree = tempfile::tempdir().unwrap();
         std::fs::write(tree.path().join("helpers.py"), "").unwrap();
-        assert!(is_own(&project, tree.path(), "pkg.b"));
-        assert!(is_own(&project, tree.path(), "helpers"));
-        assert!(!is_own(&project, tree.path(), "trio"));
+        assert!(is_project_module(&project, tree.path(), "pkg.b"));
+        assert!(is_project_module(&project, tree.path(), "helpers"));
+        assert!(!is_project_module(&project, tree.path(), "trio"));
     }
 
     #[test]
-    fn plugins_finds_packages_by_option() {
+    fn missing_plugins_finds_packages_by_option() {
         let settings = Settings::get().unwrap();
         let record = |text: &str| serde_json::from_str::<Record>(text).unwrap();
         let error = record(
@@ -358,8 +362,8 @@ mod tests {
                 "options": ["--cov-report", "-n", "asyncio_mode", "--covered", "--no-such"]}"#,
         );
         let wanted = ["pytest-x>1", "pytest-cov", "pytest-xdist", "pytest-asyncio"];
-        assert_eq!(plugins(settings, &error), wanted);
-        assert!(plugins(settings, &record(r#"{"t": "start", "id": ""}"#)).is_empty());
+        assert_eq!(missing_plugins(settings, &error), wanted);
+        assert!(missing_plugins(settings, &record(r#"{"t": "start", "id": ""}"#)).is_empty());
         let pins = |list: &[&str]| list.iter().map(|&pin| pin.to_owned()).collect::<Vec<_>>();
         let command = test_command(settings, &pins(&["pytest==8.4.2", "pytest_cov==7.0.0"]));
         assert_eq!(command, [PYTHON, "-m", "pytest", "-q", "--no-cov"]);
@@ -371,7 +375,7 @@ mod tests {
     fn interpreter_search_follows_requires_python() {
         let settings = Settings::get().unwrap();
         let project = Project { requires_python: ">=3.12".into(), ..Project::default() };
-        let line = interpreter(&project, settings);
+        let line = create_venv_command(&project, settings);
         assert!(line.contains("not (v>=(3,12,))") && line.contains("python3.13"), "{line}");
     }
 }

@@ -150,7 +150,7 @@ if __name__ == "__main__":
 "#;
 
 /// A module that is first imported during a test.
-const LATE: &str = r#"
+const LATE_MODULE: &str = r#"
 def used(): return 6
 def made(): return below()
 def below(): return 7
@@ -197,7 +197,7 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     fs::write(dir.path().join("site/third.py"), "def apply(f):\n    return [f() for _ in [1]]\n")
         .unwrap();
     fs::write(root.join("m.py"), MODULE).unwrap();
-    fs::write(root.join("late.py"), LATE).unwrap();
+    fs::write(root.join("late.py"), LATE_MODULE).unwrap();
     fs::write(dir.path().join("driver.py"), DRIVER).unwrap();
     let output = Command::new(python)
         .arg(dir.path().join("driver.py"))
@@ -213,8 +213,8 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     let mut calls = Calls::default();
     calls.add_records(&records);
     let objects = Objects::scan(&root, &["late.py".to_owned(), "m.py".to_owned()]);
-    let graph = FileGraph::all(&calls, &objects).remove("t.py").unwrap();
-    let notes = Notes::of(&calls, &objects);
+    let graph = FileGraph::build_all(&calls, &objects).remove("t.py").unwrap();
+    let notes = Notes::from_calls(&calls, &objects);
     (objects, graph, notes)
 }
 
@@ -226,8 +226,8 @@ fn number(objects: &Objects, path: &str) -> usize {
     objects.list.iter().position(|object| object.path == path).unwrap()
 }
 
-fn called(objects: &Objects, graph: &FileGraph, path: &str) -> Vec<String> {
-    paths(objects, &graph.called_by(number(objects, path)))
+fn callee_paths(objects: &Objects, graph: &FileGraph, path: &str) -> Vec<String> {
+    paths(objects, &graph.callees_of(number(objects, path)))
 }
 
 /// Returns the Python interpreters installed on this machine.
@@ -262,7 +262,7 @@ fn trace_records_an_edge_for_every_kind_of_call() {
             "by_data",
         ];
         let (objects, graph) = trace(python, &functions);
-        let of = |path: &str| called(&objects, &graph, path);
+        let of = |path: &str| callee_paths(&objects, &graph, path);
         for (path, expected) in [
             // Methods with the same name are distinguished, even when called through `super()`.
             ("use_b", &["B.__init__", "B.x"][..]),
@@ -315,7 +315,7 @@ fn notes_contain_observed_types_and_raised_exceptions() {
         let checked = number(&objects, "checked");
         let of = |path: &str, helper: bool| {
             let helpers = |number: usize| helper && number == checked;
-            notes.lines(number(&objects, path), &objects, &graph, &helpers)
+            notes.for_object(number(&objects, path), &objects, &graph, &helpers)
         };
         // Annotated parameters are omitted. A class defined in a test is reported as its base class.
         assert_eq!(of("typed", true), ["Seen in tests: a: int or str; kind: m.Kind or None."]);
@@ -340,7 +340,7 @@ fn calls_during_imports_are_not_attributed_to_tests() {
         // The first test starts an interpreter that imports the module. The second runs the module as a
         // program.
         let (objects, graph) = trace(python, &["in_child", "in_program", "in_import"]);
-        let called = paths(&objects, &graph.called_by_tests());
+        let called = paths(&objects, &graph.callees_of_tests());
         let reached = paths(&objects, &graph.reached);
         for name in ["made", "below", "deco", "register"] {
             let imported = paths(&objects, &graph.imported);
@@ -357,7 +357,7 @@ fn calls_during_imports_are_not_attributed_to_tests() {
         // Imports in the interpreter that the first test starts are not calls of the test.
         let (objects, graph) = trace(python, &["in_child"]);
         let mut all = graph.reached.clone();
-        all.extend(graph.called_by_tests());
+        all.extend(graph.callees_of_tests());
         assert_eq!(paths(&objects, &all), ["apart", "in_child"], "{python}");
     }
 }

@@ -23,13 +23,13 @@ pub(super) struct FileGraph {
 }
 
 impl FileGraph {
-    pub(super) fn all(calls: &Calls, objects: &Objects) -> BTreeMap<String, Self> {
-        let nodes: Vec<Node> = calls.code.iter().map(|code| objects.node(code)).collect();
-        let of = |file: &FileCalls| Self::of(file, &nodes);
+    pub(super) fn build_all(calls: &Calls, objects: &Objects) -> BTreeMap<String, Self> {
+        let nodes: Vec<Node> = calls.code.iter().map(|code| objects.node_for_code(code)).collect();
+        let of = |file: &FileCalls| Self::from_calls(file, &nodes);
         calls.files.iter().map(|(name, file)| (name.clone(), of(file))).collect()
     }
 
-    fn of(calls: &FileCalls, nodes: &[Node]) -> Self {
+    fn from_calls(calls: &FileCalls, nodes: &[Node]) -> Self {
         let mut out = Self::default();
         let ends = |(caller, called): &Edge| {
             Some((caller.and_then(|caller| nodes.get(caller)), nodes.get(*called)?))
@@ -61,23 +61,23 @@ impl FileGraph {
                 imports.entry(caller).or_default().insert(called);
             }
         }
-        out.imported.extend(run_by(&imports, |node| matches!(node, Node::Module(_))));
-        out.collected = run_by(&imports, |node| matches!(node, Node::Outside(_)));
+        out.imported.extend(transitive_callees(&imports, |node| matches!(node, Node::Module(_))));
+        out.collected = transitive_callees(&imports, |node| matches!(node, Node::Outside(_)));
         out
     }
 
     /// Returns the objects that an object calls, directly or through nodes that are not objects, such as lambdas and
     /// imports.
-    pub(super) fn called_by(&self, number: usize) -> BTreeSet<usize> {
-        self.objects_after(self.next.get(&Node::Object(number)).into_iter().flatten())
+    pub(super) fn callees_of(&self, number: usize) -> BTreeSet<usize> {
+        self.reachable_objects(self.next.get(&Node::Object(number)).into_iter().flatten())
     }
 
     /// Returns the objects that the tests call directly.
-    pub(super) fn called_by_tests(&self) -> BTreeSet<usize> {
-        self.objects_after(self.roots.iter())
+    pub(super) fn callees_of_tests(&self) -> BTreeSet<usize> {
+        self.reachable_objects(self.roots.iter())
     }
 
-    fn objects_after<'a>(&'a self, start: impl Iterator<Item = &'a Node>) -> BTreeSet<usize> {
+    fn reachable_objects<'a>(&'a self, start: impl Iterator<Item = &'a Node>) -> BTreeSet<usize> {
         let mut open: Vec<&Node> = start.collect();
         let (mut seen, mut out) = (BTreeSet::new(), BTreeSet::new());
         while let Some(node) = open.pop() {
@@ -94,7 +94,7 @@ impl FileGraph {
 }
 
 /// Returns the objects that the start nodes call, directly or indirectly.
-fn run_by(
+fn transitive_callees(
     next: &BTreeMap<&Node, BTreeSet<&Node>>,
     starts: impl Fn(&Node) -> bool,
 ) -> BTreeSet<usize> {

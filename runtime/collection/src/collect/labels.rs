@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-use super::{candidate::rounded, found::FoundTops};
+use super::{candidate::round_share, found_tops::FoundTops};
 
-const TEXT: &str = include_str!("../../tests/tops.toml");
+const LABELS_TOML: &str = include_str!("../../tests/tops.toml");
 
 /// Labelled tops by origin and test file. `Class.*` stands for all methods of a class except those that start with a
 /// single underscore.
@@ -28,14 +28,14 @@ pub struct TopsScore {
 ///
 /// # Errors
 /// The built-in file of labels is invalid.
-pub(super) fn score(origin: &str, found: &[FoundTops]) -> Result<Option<TopsScore>, Fault> {
-    static READ: ShippedTable<Labels> = ShippedTable::new("tops.toml", TEXT);
-    let labels = READ.get().map_err(|error| Fault::new(Layer::Environment, error))?;
+pub(super) fn score_tops(origin: &str, found: &[FoundTops]) -> Result<Option<TopsScore>, Fault> {
+    static LABELS: ShippedTable<Labels> = ShippedTable::new("tops.toml", LABELS_TOML);
+    let labels = LABELS.get().map_err(|error| Fault::new(Layer::Environment, error))?;
     let Some(labels) = labels.get(origin) else { return Ok(None) };
     let mut tally = Tally::default();
     for one in found {
         if let Some(labels) = labels.get(one.file()) {
-            tally.count(labels, one.chosen());
+            tally.count(labels, one.reached_functions());
         }
     }
     Ok((tally.files > 0).then(|| tally.score()))
@@ -54,7 +54,7 @@ impl Tally {
     fn count<'a>(&mut self, labels: &[String], chosen: impl Iterator<Item = (&'a str, bool)>) {
         self.files += 1;
         for (object, is_chosen) in chosen {
-            let is_labelled = labels.iter().any(|label| means(label, object));
+            let is_labelled = labels.iter().any(|label| label_matches(label, object));
             let counter = match (is_chosen, is_labelled) {
                 (true, true) => &mut self.right,
                 (true, false) => &mut self.wrong,
@@ -66,7 +66,7 @@ impl Tally {
     }
 
     fn score(&self) -> TopsScore {
-        let share = |of: usize, all: usize| rounded(of as f64 / all.max(1) as f64);
+        let share = |of: usize, all: usize| round_share(of as f64 / all.max(1) as f64);
         let (chosen, labelled) = (self.right + self.wrong, self.right + self.missed);
         TopsScore {
             files: self.files,
@@ -78,7 +78,7 @@ impl Tally {
     }
 }
 
-fn means(label: &str, object: &str) -> bool {
+fn label_matches(label: &str, object: &str) -> bool {
     let Some(class) = label.strip_suffix('*') else { return label == object };
     object.strip_prefix(class).is_some_and(|method| {
         !method.contains('.') && (!method.starts_with('_') || method.starts_with("__"))
@@ -87,7 +87,7 @@ fn means(label: &str, object: &str) -> bool {
 
 impl TopsScore {
     /// Formats the score as a sentence for the summary.
-    pub(super) fn sentence(&self) -> String {
+    pub(super) fn summary_sentence(&self) -> String {
         format!(
             "\nTops against labels: {} test files, precision {:.2}, recall {:.2}, F1 {:.2}, accuracy {:.2}. FeatureBench's \
              paper gives F1 84.94 and accuracy 91.74 for its model and its own labels.\n",
@@ -121,12 +121,16 @@ mod tests {
         let score = tally.score();
         assert_eq!((score.files, score.precision, score.recall), (1, 0.6667, 0.6667));
         assert_eq!((score.f1, score.accuracy), (0.6667, 0.6667));
-        assert!(score.sentence().contains("F1 66.67, accuracy 66.67."), "{}", score.sentence());
+        assert!(
+            score.summary_sentence().contains("F1 66.67, accuracy 66.67."),
+            "{}",
+            score.summary_sentence()
+        );
     }
 
     #[test]
     fn built_in_labels_are_valid() {
-        assert_eq!(score("no-such==1", &[]).unwrap(), None);
-        assert_eq!(score("boltons==25.0.0", &[]).unwrap(), None);
+        assert_eq!(score_tops("no-such==1", &[]).unwrap(), None);
+        assert_eq!(score_tops("boltons==25.0.0", &[]).unwrap(), None);
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{candidate::VerifiedTask, seeded::SeededRng, settings::LiteSettings};
+use super::{candidate::VerifiedTask, seeded_rng::SeededRng, settings::LiteSettings};
 
 /// The category that marks a lite task.
 pub(super) const CATEGORY: &str = "lite";
 
 /// Marks a random sample of the tasks of both levels as lite. Each level contributes proportionally. Within a level,
 /// tasks of FeatureBench's size are preferred.
-pub(super) fn mark(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
-    let of_each = shares([levels[0].len(), levels[1].len()], settings);
+pub(super) fn mark_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
+    let of_each = sample_sizes([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
-        let mut seeded = SeededRng::of(&[seed, CATEGORY, &(index + 1).to_string()]);
+        let mut seeded = SeededRng::from_parts(&[seed, CATEGORY, &(index + 1).to_string()]);
         let ids = |meets: bool| {
             let some = level.iter().filter(|made| made.facts.meets_minima == meets);
             some.map(|made| made.facts.task.clone()).collect::<BTreeSet<_>>().into_iter().collect()
@@ -28,7 +28,7 @@ pub(super) fn mark(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &Lite
 
 /// Returns the sample size of each level. It is proportional to the number of tasks, and at least one if the level
 /// has tasks.
-fn shares(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
+fn sample_sizes(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
     let all = counts[0] + counts[1];
     let wanted = (settings.share * all as f64).ceil() as usize;
     let wanted = wanted.max(settings.fewest).min(settings.most).min(all);
@@ -44,7 +44,7 @@ mod tests {
 
     const SETTINGS: LiteSettings = LiteSettings { share: 0.15, fewest: 5, most: 30 };
 
-    fn made(id: usize, meets_minima: bool) -> VerifiedTask {
+    fn verified_task(id: usize, meets_minima: bool) -> VerifiedTask {
         let task = serde_json::json!({"schema_version": 1, "id": format!("t{id:02}"), "statement": "",
             "environment": {"base": "host"}, "fail_to_pass": [], "test_command": ["pytest"]});
         let facts = serde_json::json!({"task": format!("t{id:02}"), "file": "", "policy": "", "words": 0, "lines": 0,
@@ -59,8 +59,8 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_proportional_to_levels() {
-        let of = |counts| shares(counts, &SETTINGS);
+    fn sample_sizes_are_proportional_to_levels() {
+        let of = |counts| sample_sizes(counts, &SETTINGS);
         // Same as FeatureBench's lite set: 30 of 200 tasks.
         assert_eq!(of([170, 30]), [26, 4]);
         assert_eq!(of([1000, 1000]), [15, 15]);
@@ -72,11 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn mark_is_reproducible_and_prefers_larger_tasks() {
+    fn marked_tasks_are_reproducible_and_larger_tasks_come_first() {
         let draw = |seed: &str| {
-            let mut first: Vec<VerifiedTask> = (0..20).map(|id| made(id, id % 8 == 0)).collect();
-            let mut second: Vec<VerifiedTask> = (20..30).map(|id| made(id, true)).collect();
-            mark([&mut first, &mut second], seed, &SETTINGS);
+            let mut first: Vec<VerifiedTask> =
+                (0..20).map(|id| verified_task(id, id % 8 == 0)).collect();
+            let mut second: Vec<VerifiedTask> =
+                (20..30).map(|id| verified_task(id, true)).collect();
+            mark_tasks([&mut first, &mut second], seed, &SETTINGS);
             let lite = |made: &&VerifiedTask| made.facts.lite && made.task.categories == [CATEGORY];
             let names = |level: &[VerifiedTask]| {
                 level.iter().filter(lite).map(|made| made.facts.task.clone()).collect::<Vec<_>>()

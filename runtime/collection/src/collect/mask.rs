@@ -15,7 +15,7 @@ use crate::{CarveError, CarveOptions, Carving, carve_with};
 ///
 /// # Errors
 /// The reason as a sentence, if nothing can be removed.
-pub(super) fn mask(
+pub(super) fn carve_importable(
     tree: &Path,
     objects: &Objects,
     extracted: &mut ExtractedObjects,
@@ -44,7 +44,7 @@ pub(super) fn mask(
                 if back.is_empty() {
                     return Err(last);
                 }
-                extracted.put_back(&back);
+                extracted.restore(&back);
             }
         }
     }
@@ -109,5 +109,5 @@ pub(super) fn objects_named_in(
 
 /// Returns the number of lines that a mask removes.
 pub(super) fn removed_lines(mask: &str) -> usize {
-    Patch::read(mask.as_bytes()).added_and_removed().1
+    Patch::parse(mask.as_bytes()).added_and_removed_lines().1
 }

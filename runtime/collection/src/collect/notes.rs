@@ -4,27 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    calls::{Calls, Types},
+    calls::{Calls, ObservedTypes},
     graph::FileGraph,
     objects::Objects,
 };
 
 /// Maximum number of types listed per parameter.
-const TYPES: usize = 6;
+const MAX_LISTED_TYPES: usize = 6;
 
 /// The notes on a project's functions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
     /// Observed types by object number.
-    seen: BTreeMap<usize, Types>,
+    seen: BTreeMap<usize, ObservedTypes>,
 }
 
 impl Notes {
-    pub(super) fn of(calls: &Calls, objects: &Objects) -> Self {
-        let mut seen: BTreeMap<usize, Types> = BTreeMap::new();
+    pub(super) fn from_calls(calls: &Calls, objects: &Objects) -> Self {
+        let mut seen: BTreeMap<usize, ObservedTypes> = BTreeMap::new();
         for (code, types) in &calls.types {
             let code = calls.code.get(*code);
-            let Some(number) = code.and_then(|code| objects.function(code)) else { continue };
+            let Some(number) = code.and_then(|code| objects.find_by_code(code)) else { continue };
             let all = seen.entry(number).or_default();
             for (parameter, kinds) in types {
                 all.entry(parameter.clone()).or_default().extend(kinds.iter().cloned());
@@ -35,7 +35,7 @@ impl Notes {
 
     /// Returns the notes on a function, one per line. `helpers` tells whether the statement does not show a
     /// function. Exceptions of such a helper are attributed to its callers.
-    pub(super) fn lines(
+    pub(super) fn for_object(
         &self,
         number: usize,
         objects: &Objects,
@@ -54,7 +54,7 @@ impl Notes {
         if yields {
             out.push("A generator.".to_owned());
         }
-        let raised = raised(number, objects, graph, helpers);
+        let raised = raised_exceptions(number, objects, graph, helpers);
         if !raised.is_empty() {
             out.push(format!("Raises {}.", raised.into_iter().collect::<Vec<_>>().join(", ")));
         }
@@ -63,12 +63,12 @@ impl Notes {
 }
 
 /// Formats the observed types of parameters and return values without annotations: `a: int or None; returns str`.
-fn format_types(untyped: &[String], seen: &Types, returns: bool) -> String {
+fn format_types(untyped: &[String], seen: &ObservedTypes, returns: bool) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
             seen.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");
-        let more = if kinds.len() > TYPES { " or others" } else { "" };
-        kinds.truncate(TYPES);
+        let more = if kinds.len() > MAX_LISTED_TYPES { " or others" } else { "" };
+        kinds.truncate(MAX_LISTED_TYPES);
         kinds.extend(none);
         (!kinds.is_empty()).then(|| kinds.join(" or ") + more)
     };
@@ -80,7 +80,7 @@ fn format_types(untyped: &[String], seen: &Types, returns: bool) -> String {
     untyped.iter().filter_map(part).collect::<Vec<_>>().join("; ")
 }
 
-fn raised(
+fn raised_exceptions(
     number: usize,
     objects: &Objects,
     graph: &FileGraph,
@@ -91,7 +91,7 @@ fn raised(
     while let Some(number) = open.pop() {
         let Some(object) = objects.list.get(number) else { continue };
         out.extend(object.traits().flat_map(|it| it.raises.iter().cloned()));
-        let called = graph.called_by(number);
+        let called = graph.callees_of(number);
         open.extend(called.into_iter().filter(|&it| helpers(it) && known.insert(it)));
     }
     out

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::calls::Code;
+use super::calls::CodeObject;
 use crate::{
     Kind,
     carve::{Definition, Traits, definitions},
@@ -62,7 +62,7 @@ pub(super) enum Node {
     /// A lambda or generator at module level: file and line.
     Loose(String, usize),
     /// Code outside the package, such as tests, fixtures and helpers.
-    Outside(Code),
+    Outside(CodeObject),
 }
 
 /// The objects of a package, sorted by file and path.
@@ -106,13 +106,13 @@ impl Objects {
     }
 
     /// Returns the number of the object at a dotted path in a file.
-    pub(super) fn number(&self, file: &str, path: &str) -> Option<usize> {
+    pub(super) fn find_by_path(&self, file: &str, path: &str) -> Option<usize> {
         let is_it = |it: &usize| self.list.get(*it).is_some_and(|object| object.path == path);
         self.files.get(file)?.iter().copied().find(is_it)
     }
 
     /// Returns the function whose own code object this is, as opposed to one nested in it.
-    pub(super) fn function(&self, code: &Code) -> Option<usize> {
+    pub(super) fn find_by_code(&self, code: &CodeObject) -> Option<usize> {
         let is_it = |number: &usize| {
             self.list.get(*number).is_some_and(|object| {
                 let begins = |it: &Definition| it.first == code.line || it.line == code.line;
@@ -125,7 +125,7 @@ impl Objects {
     }
 
     /// Returns the node for a code object. Code nested in a function belongs to the function.
-    pub(super) fn node(&self, code: &Code) -> Node {
+    pub(super) fn node_for_code(&self, code: &CodeObject) -> Node {
         let Some(of_file) = self.files.get(&code.file) else { return Node::Outside(code.clone()) };
         if code.name == "<module>" {
             return Node::Module(code.file.clone());

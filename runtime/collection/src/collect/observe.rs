@@ -5,16 +5,21 @@ use std::{
     time::Duration,
 };
 
-use proctor_sandbox_api::{Backend, Command, Prepared, SandboxHandle, SandboxRequest, ending_of};
+use proctor_sandbox_api::{
+    Backend, Command, PreparedEnvironment, SandboxHandle, SandboxRequest, describe_exit,
+};
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    environment::{InstalledPackages, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
-    lasting::stable_message,
+    environment::{
+        InstalledPackages, PYTHON, WORKDIR, env_vars, list_build_packages_command,
+        parse_build_pins, parse_pins,
+    },
     project::Project,
     settings::Settings,
+    stable_message::stable_message,
 };
 
 const FOLDER: &str = "/tmp/collector";
@@ -34,7 +39,7 @@ pub(super) enum Mode {
 
 /// The input of `observe.py`.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Order<'a> {
+pub(super) struct ObserveRequest<'a> {
     mode: Mode,
     arguments: &'a [String],
     plugin_arguments: &'a BTreeMap<String, Vec<String>>,
@@ -47,7 +52,7 @@ pub(super) struct Order<'a> {
     pub(super) warm: Vec<String>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> ObserveRequest<'a> {
     pub(super) fn new(mode: Mode, settings: &'a Settings, files: Vec<String>) -> Self {
         let runs = &settings.runs;
         Self {
@@ -151,17 +156,17 @@ pub(super) struct RunResult {
 }
 
 /// Runs tests in sandboxes of one environment.
-pub(super) struct Bench<'a> {
+pub(super) struct TestRunner<'a> {
     backend: &'a dyn Backend,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedEnvironment,
     project: &'a Project,
     settings: &'a Settings,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> TestRunner<'a> {
     pub(super) fn new(
         backend: &'a dyn Backend,
-        prepared: &'a Prepared,
+        prepared: &'a PreparedEnvironment,
         project: &'a Project,
         settings: &'a Settings,
     ) -> Self {
@@ -171,7 +176,7 @@ impl<'a> Bench<'a> {
     /// Runs `observe.py` in a fresh sandbox without network access.
     pub(super) async fn observe(
         &self,
-        order: &Order<'_>,
+        order: &ObserveRequest<'_>,
         what: &str,
     ) -> Result<Vec<Record>, Fault> {
         let mut line = serde_json::to_vec(order)
@@ -203,12 +208,12 @@ impl<'a> Bench<'a> {
         let said = [done.stdout.text(), done.stderr.text()].concat();
         let tail: Vec<&str> = said.lines().rev().take(12).collect();
         let tail: Vec<&str> = tail.into_iter().rev().collect();
-        let what = format!("{what}: {}:\n{}", ending_of(&done.exited), tail.join("\n"));
+        let what = format!("{what}: {}:\n{}", describe_exit(&done.exited), tail.join("\n"));
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
     /// Lists the packages installed in the environment.
-    pub(super) async fn freeze(&self) -> Result<InstalledPackages, Fault> {
+    pub(super) async fn list_packages(&self) -> Result<InstalledPackages, Fault> {
         let what = "listing installed packages";
         // Use -I, because metadata in the source tree, which is on PYTHONPATH, would hide installed packages.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
@@ -228,12 +233,12 @@ impl<'a> Bench<'a> {
                 ask(&[&pip[..], &["freeze", "--all", "--exclude-editable"]].concat()).await?;
             let editable =
                 ask(&[&pip[..], &["list", "--editable", "--format=json"]].concat()).await?;
-            let built = ask(&["/bin/sh", "-c", &built_with()]).await?;
+            let built = ask(&["/bin/sh", "-c", &list_build_packages_command()]).await?;
             let python = ask(&[PYTHON, "--version"]).await?;
             Ok(InstalledPackages {
-                pins: pins(&frozen, self.project),
+                pins: parse_pins(&frozen, self.project),
                 editable: editable.contains("\"name\""),
-                built_with: build_pins(&built, self.project),
+                built_with: parse_build_pins(&built, self.project),
                 python: python.trim().to_owned(),
             })
         })
@@ -248,7 +253,7 @@ impl<'a> Bench<'a> {
         seed: Option<u64>,
         what: &str,
     ) -> Result<(RunResult, Calls), Fault> {
-        let mut order = Order::new(mode, self.settings, selection.files.clone());
+        let mut order = ObserveRequest::new(mode, self.settings, selection.files.clone());
         (order.deselect, order.seed) = (selection.deselect.clone(), seed);
         order.warm.clone_from(&selection.warm);
         let (mut ran, mut calls) = (RunResult::default(), Calls::default());
@@ -283,7 +288,7 @@ impl<'a> Bench<'a> {
         I::Item: Into<proctor_sandbox_api::wire::RawPath>,
     {
         let mut command = Command::new(argv).cwd(WORKDIR);
-        for (key, value) in variables(self.project) {
+        for (key, value) in env_vars(self.project) {
             command = command.env(&key, value.as_str());
         }
         for (key, value) in
@@ -360,7 +365,7 @@ impl RunResult {
 }
 
 /// Returns the ids of the collected tests, by file.
-pub(super) fn items(records: &[Record]) -> BTreeMap<String, Vec<String>> {
+pub(super) fn collected_tests(records: &[Record]) -> BTreeMap<String, Vec<String>> {
     let items = records.iter().filter_map(|record| match record {
         Record::Items { file, ids } => Some((file.clone(), ids.clone())),
         _ => None,
@@ -369,7 +374,7 @@ pub(super) fn items(records: &[Record]) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Returns the third-party modules that can be imported once for all files.
-pub(super) fn loaded(records: &[Record]) -> Vec<String> {
+pub(super) fn preloadable_modules(records: &[Record]) -> Vec<String> {
     let modules = records.iter().filter_map(|record| match record {
         Record::Loaded { modules } => Some(modules.clone()),
         _ => None,

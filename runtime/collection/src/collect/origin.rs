@@ -58,9 +58,9 @@ impl Origin {
     ///
     /// # Errors
     /// An environment fault if the index does not have the release.
-    pub(super) async fn source(&self, sources: &Sources) -> Result<Source, Fault> {
+    pub(super) async fn resolve_source(&self, sources: &Sources) -> Result<Source, Fault> {
         match self {
-            Self::Release { name, version } => sources.release(name, version).await,
+            Self::Release { name, version } => sources.find_release(name, version).await,
             Self::Commit { url, commit } => {
                 Ok(Source::Git { git: url.clone(), commit: commit.clone() })
             }

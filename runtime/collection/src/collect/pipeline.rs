@@ -13,25 +13,25 @@ use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
-    answers::{Answers, Model},
-    asking::TopsPrompts,
-    attacked::Attacks,
-    candidate::{Outcome, Reject, Shared, VerifiedTask},
+    answers::{CachedModel, Model},
+    attacks::AttackSelection,
+    candidate::{CandidateContext, Outcome, Reject, VerifiedTask},
+    duplicates,
     environment::{self, Environment},
-    found::FoundTops,
+    found_tops::FoundTops,
     graph::FileGraph,
-    kept::StageCache,
     labels, lite,
+    model_tops::TopsPrompts,
     notes::Notes,
     objects::Objects,
-    observe::{Bench, SCRIPTS},
+    observe::{SCRIPTS, TestRunner},
     origin::Origin,
     progress::Progress,
     project::Project,
-    report::{Head, Report},
-    same,
-    settings::{Settings, TEXT},
+    report::{Report, ReportHeader},
+    settings::{SETTINGS_TOML, Settings},
     solvability::Solvability,
+    stage_cache::StageCache,
     suite::{self, Suite},
     tops::Candidate,
     verify,
@@ -50,7 +50,7 @@ pub struct CollectionContext<'a> {
     /// Only report the tops, without creating tasks.
     pub dry_run: bool,
     /// Which tasks to attack.
-    pub attacks: Attacks,
+    pub attacks: AttackSelection,
     /// The test files to create tasks from; `None` for all.
     pub only: Option<BTreeSet<String>>,
     /// A model that decides which objects each test file tests. By default, scores decide.
@@ -85,24 +85,28 @@ pub async fn collect(
     let settings = Settings::get()?;
     let tell = context.tell;
     tell("downloading the source");
-    let source = origin.source(context.sources).await.map_err(usage_error)?;
+    let source = origin.resolve_source(context.sources).await.map_err(to_collect_error)?;
     let tree = context.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
     if project.name.is_empty() {
         project.name = default_name(origin);
     }
     if project.modules.is_empty() {
-        return Err(no_package(name, &Project::namespace_packages(&tree.folder, &settings.layout)));
+        return Err(no_package_error(
+            name,
+            &Project::namespace_packages(&tree.folder, &settings.layout),
+        ));
     }
     let kept = StageCache::new(
         &context.cache.join("collections"),
-        &key(context, settings.version, &tree.digest),
+        &collection_cache_key(context, settings.version, &tree.digest),
     );
     let environment = match kept.get::<Environment>("environment", "") {
         Some(environment) => environment,
         None => {
-            let found = environment::find(context.backend, &tree, &project, settings, tell).await?;
-            keep(&kept, "environment", "", &found);
+            let found =
+                environment::resolve(context.backend, &tree, &project, settings, tell).await?;
+            cache_result(&kept, "environment", "", &found);
             found
         }
     };
@@ -115,11 +119,11 @@ pub async fn collect(
     let suite = match kept.get::<Suite>("suite", &environment.setup.join("\n")) {
         Some(suite) => suite,
         None => {
-            let bench = Bench::new(context.backend, &prepared, &project, settings);
+            let bench = TestRunner::new(context.backend, &prepared, &project, settings);
             let made =
                 suite::run_suite(&bench, project.tests.clone(), &context.seed, settings, tell)
                     .await?;
-            keep(&kept, "suite", &environment.setup.join("\n"), &made);
+            cache_result(&kept, "suite", &environment.setup.join("\n"), &made);
             made
         }
     };
@@ -136,10 +140,10 @@ pub async fn collect(
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
-    let graphs = FileGraph::all(&suite.calls, &objects);
-    let notes = Notes::of(&suite.calls, &objects);
-    let helpers = helpers(&tree.folder, &suite, &project);
-    let answers = context.model.map(|model| Answers::new(model, &context.cache)).transpose()?;
+    let graphs = FileGraph::build_all(&suite.calls, &objects);
+    let notes = Notes::from_calls(&suite.calls, &objects);
+    let helpers = test_helper_files(&tree.folder, &suite, &project);
+    let answers = context.model.map(|model| CachedModel::new(model, &context.cache)).transpose()?;
     let model_candidates: BTreeMap<String, Vec<Candidate>> = match &answers {
         None => BTreeMap::new(),
         Some(answers) => {
@@ -151,10 +155,10 @@ pub async fn collect(
                 objects: &objects,
                 settings: &settings.tops,
             };
-            asking.all(&graphs).await?
+            asking.ask_about_files(&graphs).await?
         }
     };
-    let shared = Shared {
+    let shared = CandidateContext {
         backend: context.backend,
         sources: context.sources,
         source,
@@ -172,21 +176,21 @@ pub async fn collect(
         answers,
         model_candidates,
     };
-    let found: Vec<FoundTops> = shared.graphs.keys().map(|file| shared.found(file)).collect();
+    let found: Vec<FoundTops> = shared.graphs.keys().map(|file| shared.found_tops(file)).collect();
     let outcomes = match context.dry_run {
         true => Vec::new(),
-        false => candidates(&shared, &kept, context).await,
+        false => process_test_files(&shared, &kept, context).await,
     };
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
-    same::reject_duplicates(&mut second);
+    duplicates::reject_duplicates(&mut second);
     let attacked = [
         shared.run_attacks(&mut first, (context.attacks, 1), &kept, tell).await?,
         shared.run_attacks(&mut second, (context.attacks, 2), &kept, tell).await?,
     ];
     let (mut made, rejects) = split_outcomes(first);
     let (mut from_scratch, rejects_2) = split_outcomes(second);
-    lite::mark([&mut made, &mut from_scratch], &context.seed, &settings.lite);
-    let head = Head {
+    lite::mark_tasks([&mut made, &mut from_scratch], &context.seed, &settings.lite);
+    let head = ReportHeader {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
         version: shared.project.version.clone(),
@@ -196,22 +200,22 @@ pub async fn collect(
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
-        tops: labels::score(name, &found)?,
+        tops: labels::score_tops(name, &found)?,
         dry: context.dry_run.then(|| {
             let about = found.iter().filter(|one| one.may_yield_task(&shared.suite));
             (found.len(), about.count())
         }),
     };
     let facts = |made: &[VerifiedTask]| made.iter().map(|made| made.facts.clone()).collect();
-    let mut report = Report::of(head, facts(&made), rejects);
+    let mut report = Report::new(head, facts(&made), rejects);
     report.add_level_two(facts(&from_scratch), rejects_2);
-    report.add_attacked(attacked);
+    report.add_attacks(attacked);
     made.extend(from_scratch);
     if let Origin::Release { name, version } = origin {
-        let uploaded = context.sources.uploaded(name, version).await;
+        let uploaded = context.sources.upload_time(name, version).await;
         made.iter_mut().for_each(|made| made.task.created_at.clone_from(&uploaded));
     }
-    write(out, &made, &found, &report)?;
+    write_dataset(out, &made, &found, &report)?;
     for (task, integrity) in report.unclean_gold() {
         tell(&verify::unclean_warning(task, integrity));
     }
@@ -219,7 +223,7 @@ pub async fn collect(
 }
 
 /// Converts a fault. A release that does not exist on the index is a usage error, not a fault of this machine.
-fn usage_error(fault: Fault) -> CollectError {
+fn to_collect_error(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
             CollectError::Nothing { what, hint }
@@ -229,8 +233,8 @@ fn usage_error(fault: Fault) -> CollectError {
 }
 
 /// Processes the test files concurrently. Returns the level-1 and level-2 outcome of each, in file order.
-async fn candidates<'a>(
-    shared: &'a Shared<'_>,
+async fn process_test_files<'a>(
+    shared: &'a CandidateContext<'_>,
     kept: &StageCache,
     context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
@@ -248,7 +252,7 @@ async fn candidates<'a>(
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
         // Include the model, because it writes part of the statement.
-        of.extend(shared.answers.iter().map(|answers| answers.model().key()));
+        of.extend(shared.answers.iter().map(|answers| answers.model().cache_key()));
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
@@ -262,11 +266,13 @@ async fn candidates<'a>(
         }
         let first = match kept.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => to_outcome(kept, "candidate", (file, &of), shared.candidate(file).await),
+            None => to_outcome(kept, "candidate", (file, &of), shared.build_level_one(file).await),
         };
         let second = match kept.get("from-scratch", &of) {
             Some(outcome) => outcome,
-            None => to_outcome(kept, "from-scratch", (file, &of), shared.level_two(file).await),
+            None => {
+                to_outcome(kept, "from-scratch", (file, &of), shared.build_level_two(file).await)
+            }
         };
         let so_far = progress.end(is_made);
         (context.tell)(&format!("{file} ({so_far}), level 1: {}", describe(&first)));
@@ -285,7 +291,7 @@ fn to_outcome(
 ) -> Outcome {
     match outcome {
         Ok(outcome) => {
-            keep(kept, stage, of, &outcome);
+            cache_result(kept, stage, of, &outcome);
             outcome
         }
         Err(fault) => Outcome::Reject(Reject {
@@ -322,7 +328,11 @@ fn split_outcomes(outcomes: Vec<Outcome>) -> (Vec<VerifiedTask>, Vec<Reject>) {
 }
 
 /// Returns the cache key of everything that all stages depend on.
-pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
+pub(crate) fn collection_cache_key(
+    context: &CollectionContext<'_>,
+    version: u32,
+    tree: &str,
+) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
@@ -333,20 +343,25 @@ pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
     [
         version.to_string().as_str(),
         tree,
-        TEXT,
+        SETTINGS_TOML,
         scripts.concat().as_str(),
         templates.concat().as_str(),
         context.seed.as_str(),
         host_base::host_digest().as_str(),
         PREPARATION,
-        context.backend.agent().as_str(),
+        context.backend.agent_digest().as_str(),
         context.backend.name(),
     ]
     .join("\0")
 }
 
 /// Caches a result. A write error is only logged; the result is then computed again next time.
-pub(crate) fn keep<T: serde::Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
+pub(crate) fn cache_result<T: serde::Serialize>(
+    kept: &StageCache,
+    stage: &str,
+    of: &str,
+    made: &T,
+) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");
     }
@@ -365,7 +380,7 @@ fn default_name(origin: &Origin) -> String {
     }
 }
 
-fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
+fn no_package_error(name: &str, in_namespaces: &[String]) -> CollectError {
     let what = match in_namespaces {
         [] => format!("{name} has no Python package at its top level, in src or in lib"),
         all => format!(
@@ -378,7 +393,7 @@ fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
 }
 
 /// Returns the Python files in test directories that contain no tests.
-fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
+fn test_helper_files(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     let known: BTreeSet<&str> = suite
         .steady
         .keys()
@@ -408,7 +423,7 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     out
 }
 
-fn write(
+fn write_dataset(
     out: &Path,
     made: &[VerifiedTask],
     found: &[FoundTops],
@@ -430,12 +445,12 @@ fn write(
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();
     let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
     for (name, text) in [
-        ("tops.jsonl", lines(found)),
-        ("tasks.jsonl", lines(&tasks)),
-        ("lite.jsonl", lines(&lite)),
-        ("featurebench.jsonl", lines(&rows)),
-        ("rejects.jsonl", lines(&rejects)),
-        ("solvability.jsonl", lines(&solvability)),
+        ("tops.jsonl", to_json_lines(found)),
+        ("tasks.jsonl", to_json_lines(&tasks)),
+        ("lite.jsonl", to_json_lines(&lite)),
+        ("featurebench.jsonl", to_json_lines(&rows)),
+        ("rejects.jsonl", to_json_lines(&rejects)),
+        ("solvability.jsonl", to_json_lines(&solvability)),
         ("report.json", report_text),
         ("summary.md", Ok(report.summary())),
     ] {
@@ -446,7 +461,7 @@ fn write(
     Ok(())
 }
 
-pub(crate) fn lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
+pub(crate) fn to_json_lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
     let mut out = String::new();
     for one in list {
         out.push_str(&serde_json::to_string(one)?);

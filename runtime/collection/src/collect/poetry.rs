@@ -17,15 +17,18 @@ pub(super) fn test_requirements(
     let table = |key: &str| poetry.get(key).and_then(Value::as_table);
     let group = |name: &String| table("group")?.get(name)?.get("dependencies")?.as_table();
     let found = settings.groups.iter().find_map(group).or_else(|| table("dev-dependencies"));
-    let mut out: Vec<String> =
-        found.into_iter().flatten().flat_map(|(name, value)| of_entry(name, value)).collect();
+    let mut out: Vec<String> = found
+        .into_iter()
+        .flatten()
+        .flat_map(|(name, value)| entry_requirements(name, value))
+        .collect();
     let extra = |name: &String| table("extras")?.get(name)?.as_array();
     for name in settings.extras.iter().find_map(extra).into_iter().flatten() {
-        let name = name.as_str().map(proctor_types::package_name);
+        let name = name.as_str().map(proctor_types::normalize_package_name);
         let of_package = table("dependencies").into_iter().flatten();
         let same = of_package
-            .filter(|(other, _)| Some(proctor_types::package_name(other)) == name)
-            .flat_map(|(name, value)| of_entry(name, value));
+            .filter(|(other, _)| Some(proctor_types::normalize_package_name(other)) == name)
+            .flat_map(|(name, value)| entry_requirements(name, value));
         out.extend(same);
     }
     out
@@ -33,28 +36,30 @@ pub(super) fn test_requirements(
 
 /// Returns the `Requires-Python` condition from Poetry's dependencies.
 pub(super) fn requires_python(poetry: Option<&Table>) -> Option<String> {
-    let limits = limits(poetry?.get("dependencies")?.get("python")?.as_str()?);
+    let limits = to_version_specifiers(poetry?.get("dependencies")?.get("python")?.as_str()?);
     // `3.8` means any 3.8 release.
     let is_one = limits.starts_with("==") && limits.matches('.').count() == 1;
     Some(if is_one { limits + ".*" } else { limits })
 }
 
 /// Returns the requirements of one entry: a version, a table, or a list of these.
-fn of_entry(name: &str, value: &Value) -> Vec<String> {
+fn entry_requirements(name: &str, value: &Value) -> Vec<String> {
     if name == "python" {
         return Vec::new();
     }
     match value {
-        Value::String(version) => vec![format!("{name}{}", limits(version))],
-        Value::Table(table) => of_table(name, table).into_iter().collect(),
-        Value::Array(list) => list.iter().flat_map(|value| of_entry(name, value)).collect(),
+        Value::String(version) => vec![format!("{name}{}", to_version_specifiers(version))],
+        Value::Table(table) => table_requirement(name, table).into_iter().collect(),
+        Value::Array(list) => {
+            list.iter().flat_map(|value| entry_requirements(name, value)).collect()
+        }
         _ => vec![name.to_owned()],
     }
 }
 
 /// Returns the requirement of a table. Returns `None` for a local path, because a package of that name on the index
 /// may be a different project. A dependency on a repository or URL becomes a requirement without a version.
-fn of_table(name: &str, table: &Table) -> Option<String> {
+fn table_requirement(name: &str, table: &Table) -> Option<String> {
     if table.contains_key("path") || table.contains_key("file") {
         return None;
     }
@@ -70,7 +75,7 @@ fn of_table(name: &str, table: &Table) -> Option<String> {
     let platform = text("platform").filter(|it| it.chars().all(char::is_alphanumeric));
     let markers: Vec<String> = [
         text("markers").map(str::to_owned),
-        text("python").and_then(python),
+        text("python").and_then(to_python_marker),
         platform.map(|it| format!("sys_platform == '{it}'")),
     ]
     .into_iter()
@@ -81,19 +86,22 @@ fn of_table(name: &str, table: &Table) -> Option<String> {
         [one] => format!("; {one}"),
         more => format!("; ({})", more.join(") and (")),
     };
-    Some(format!("{name}{extras}{}{markers}", text("version").map(limits).unwrap_or_default()))
+    Some(format!(
+        "{name}{extras}{}{markers}",
+        text("version").map(to_version_specifiers).unwrap_or_default()
+    ))
 }
 
 /// Converts a version condition. Uses only the last of several alternatives (`||`), which is usually the newest.
 /// Returns an empty text if the condition cannot be parsed.
-fn limits(text: &str) -> String {
+fn to_version_specifiers(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
     let clauses = clauses(last).unwrap_or_default();
     clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Converts a condition on the Python version to a marker.
-fn python(text: &str) -> Option<String> {
+fn to_python_marker(text: &str) -> Option<String> {
     let all = |part: &str| -> Option<String> {
         let of = clauses(part)?.into_iter().map(|clause| {
             // As in Poetry, `3.8` means any 3.8 release.
@@ -194,7 +202,7 @@ mod tests {
     use super::{super::settings::Settings, *};
 
     #[test]
-    fn limits_converts_version_conditions() {
+    fn to_version_specifiers_converts_poetry_conditions() {
         for (poetry, pip) in [
             ("*", ""),
             ("^1.2.3", ">=1.2.3,<2"),
@@ -217,7 +225,7 @@ mod tests {
             ("1.*.2", ""),
             ("", ""),
         ] {
-            assert_eq!(limits(poetry), pip, "{poetry}");
+            assert_eq!(to_version_specifiers(poetry), pip, "{poetry}");
         }
     }
 

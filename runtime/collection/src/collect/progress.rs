@@ -39,20 +39,22 @@ impl Progress {
         so_far.done += 1;
         so_far.made += usize::from(is_made);
         let elapsed = so_far.begun.map(|begun| begun.elapsed()).unwrap_or_default();
-        let left = left(elapsed, so_far.made, self.to_make.saturating_sub(so_far.made));
-        let left = left.map(|left| format!(", about {} left", words(left))).unwrap_or_default();
+        let left =
+            estimate_remaining(elapsed, so_far.made, self.to_make.saturating_sub(so_far.made));
+        let left =
+            left.map(|left| format!(", about {} left", format_duration(left))).unwrap_or_default();
         format!("{} of {} done{left}", so_far.done, self.all)
     }
 }
 
 /// Estimates the remaining time. Returns `None` if no item is finished yet or none is left.
-fn left(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
+fn estimate_remaining(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
     let each = elapsed.checked_div(u32::try_from(made).ok()?)?;
     (open > 0).then(|| each.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)))
 }
 
 /// Formats a duration, rounded to the accuracy of the estimate.
-fn words(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     let minutes = (time.as_secs_f64() / 60.0).round() as u64;
     match (minutes / 60, minutes % 60) {
         (0, 0..=1) => format!("{} s", time.as_secs().div_ceil(10).max(1) * 10),
@@ -68,15 +70,15 @@ mod tests {
     #[test]
     fn cached_items_do_not_affect_the_pace() {
         let seconds = Duration::from_secs;
-        assert_eq!(left(seconds(0), 0, 9), None, "nothing is made yet");
-        assert_eq!(left(seconds(60), 2, 3), Some(seconds(90)));
-        assert_eq!(left(seconds(60), 5, 0), None, "nothing is left");
+        assert_eq!(estimate_remaining(seconds(0), 0, 9), None, "nothing is made yet");
+        assert_eq!(estimate_remaining(seconds(60), 2, 3), Some(seconds(90)));
+        assert_eq!(estimate_remaining(seconds(60), 5, 0), None, "nothing is left");
         let progress = Progress::new(3, 2);
         assert_eq!(progress.end(false), "1 of 3 done");
         progress.begin();
         assert_eq!(progress.end(true), "2 of 3 done, about 10 s left");
         assert_eq!(progress.end(true), "3 of 3 done");
-        let said = [3, 71, 200, 3700, 86_400].map(|it| words(seconds(it)));
+        let said = [3, 71, 200, 3700, 86_400].map(|it| format_duration(seconds(it)));
         assert_eq!(said, ["10 s", "80 s", "3 min", "1 h 2 min", "24 h 0 min"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use proctor_types::package_name;
+use proctor_types::normalize_package_name;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -44,7 +44,7 @@ impl Project {
         let header =
             |key: &str| headers.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let project = pyproject.get("project").and_then(Value::as_table);
-        let poetry_table = at(&pyproject, &["tool", "poetry"]).and_then(Value::as_table);
+        let poetry_table = value_at_path(&pyproject, &["tool", "poetry"]).and_then(Value::as_table);
         let own = |key: &str| {
             let found = project.and_then(|table| table.get(key)?.as_str());
             found.or_else(|| poetry_table.and_then(|table| table.get(key)?.as_str()))
@@ -87,13 +87,13 @@ impl Project {
         if let Some(groups) = groups
             && let Some(name) = settings.groups.iter().find(|name| groups.contains_key(*name))
         {
-            group(groups, name, 0, &mut out.requirements);
+            add_group_requirements(groups, name, 0, &mut out.requirements);
         }
         out.requirements.extend(poetry::test_requirements(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
         out.requirements.extend(file.into_iter().flat_map(|name| requirements_in(&text(name))));
         let wanted = |requirement: &String| {
-            let name = package_name(requirement_name(requirement));
+            let name = normalize_package_name(requirement_name(requirement));
             !name.is_empty() && !settings.left_out.contains(&name)
         };
         out.requirements.retain(wanted);
@@ -101,7 +101,8 @@ impl Project {
         out.requirements.retain(|requirement| seen.insert(requirement.clone()));
         out.urls = urls(&headers, project, poetry_table);
         out.find_modules(tree, layout);
-        let configured = at(&pyproject, &["tool", "pytest", "ini_options", "testpaths"]).is_some()
+        let configured = value_at_path(&pyproject, &["tool", "pytest", "ini_options", "testpaths"])
+            .is_some()
             || ["pytest.ini", "tox.ini", "setup.cfg"]
                 .iter()
                 .any(|name| text(name).lines().any(|line| line.starts_with("testpaths")));
@@ -116,16 +117,17 @@ impl Project {
     fn find_modules(&mut self, tree: &Path, layout: &Layout) {
         for root in ["src", "lib", "."] {
             let (mut modules, mut of_tests) = (Vec::new(), Vec::new());
-            for name in names(&tree.join(root)) {
+            for name in entry_names(&tree.join(root)) {
                 let path = tree.join(root).join(&name);
                 let below = if root == "." { name.clone() } else { format!("{root}/{name}") };
                 if path.join("__init__.py").is_file() && !layout.outside.contains(&name) {
-                    let is_named = package_name(&name) == package_name(&self.name);
+                    let is_named =
+                        normalize_package_name(&name) == normalize_package_name(&self.name);
                     let into = match !is_named && contains_tests(&path) {
                         true => &mut of_tests,
                         false => &mut modules,
                     };
-                    files(tree, &below, layout, into);
+                    collect_python_files(tree, &below, layout, into);
                 } else if is_module(&name, layout) && path.is_file() {
                     modules.push(below);
                 }
@@ -149,7 +151,7 @@ impl Project {
     pub(crate) fn namespace_packages(tree: &Path, layout: &Layout) -> Vec<String> {
         let mut out = BTreeSet::new();
         for root in ["src", "lib", "."] {
-            for space in names(&tree.join(root)) {
+            for space in entry_names(&tree.join(root)) {
                 let folder = tree.join(root).join(&space);
                 let is_own = space.starts_with('.') || layout.outside.contains(&space);
                 if is_own
@@ -158,7 +160,7 @@ impl Project {
                 {
                     continue;
                 }
-                let inner = names(&folder).into_iter();
+                let inner = entry_names(&folder).into_iter();
                 let inner = inner.filter(|name| folder.join(name).join("__init__.py").is_file());
                 out.extend(inner.map(|name| format!("{space}.{name}")));
             }
@@ -194,13 +196,13 @@ pub(crate) fn is_test_name(name: &str) -> bool {
 /// Whether most Python files directly in a directory are tests. Such a directory is not one of the project's
 /// packages.
 fn contains_tests(folder: &Path) -> bool {
-    let code = names(folder).into_iter().filter(|name| name.ends_with(".py"));
+    let code = entry_names(folder).into_iter().filter(|name| name.ends_with(".py"));
     let (tests, others): (Vec<String>, Vec<String>) =
         code.filter(|name| name != "__init__.py").partition(|name| is_test_name(name));
     tests.len() > others.len()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+fn entry_names(folder: &Path) -> Vec<String> {
     let listing = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut out: Vec<String> =
         listing.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -208,12 +210,12 @@ fn names(folder: &Path) -> Vec<String> {
     out
 }
 
-fn files(tree: &Path, below: &str, layout: &Layout, out: &mut Vec<String>) {
-    for name in names(&tree.join(below)) {
+fn collect_python_files(tree: &Path, below: &str, layout: &Layout, out: &mut Vec<String>) {
+    for name in entry_names(&tree.join(below)) {
         let path = format!("{below}/{name}");
         if tree.join(&path).is_dir() {
             if !layout.outside.contains(&name) && !name.starts_with('.') {
-                files(tree, &path, layout, out);
+                collect_python_files(tree, &path, layout, out);
             }
         } else if name.ends_with(".py") && !is_test_name(&name) {
             out.push(path);
@@ -221,7 +223,7 @@ fn files(tree: &Path, below: &str, layout: &Layout, out: &mut Vec<String>) {
     }
 }
 
-fn at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
+fn value_at_path<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
@@ -231,7 +233,7 @@ fn strings(list: &[Value]) -> impl Iterator<Item = String> + '_ {
 }
 
 /// Adds the requirements of a dependency group and of the groups that it includes (PEP 735).
-fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
+fn add_group_requirements(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
     let Some(list) = groups.get(name).and_then(Value::as_array).filter(|_| depth < 8) else {
         return;
     };
@@ -240,7 +242,7 @@ fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
             Value::String(text) => out.push(text.clone()),
             Value::Table(table) => {
                 if let Some(inner) = table.get("include-group").and_then(Value::as_str) {
-                    group(groups, inner, depth + 1, out);
+                    add_group_requirements(groups, inner, depth + 1, out);
                 }
             }
             _ => {}

@@ -1,10 +1,10 @@
 //! Asks a model to describe a task in a paragraph, which precedes the interfaces in the statement.
 
-use proctor_datasets::fill;
+use proctor_datasets::render_template;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-use super::{answers::Answers, statement::quoted_share};
+use super::{answers::CachedModel, statement::quoted_share};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
@@ -25,20 +25,20 @@ pub(super) struct Feature<'a> {
 ///
 /// # Errors
 /// The endpoint did not respond, or every response is unusable: it quotes the code or has a wrong length.
-pub(super) async fn prose(
-    answers: &Answers<'_>,
+pub(super) async fn describe_feature(
+    answers: &CachedModel<'_>,
     file: &str,
     feature: Feature<'_>,
 ) -> Result<String, Fault> {
-    let question = fill(PROMPT, &feature).map_err(|error| {
+    let question = render_template(PROMPT, &feature).map_err(|error| {
         Fault::new(Layer::Environment, format!("prompts/collection/prose.md.j2: {error}"))
     })?;
-    let read = |answer: &str| read(answer, &feature);
+    let read = |answer: &str| parse_description(answer, &feature);
     let what = "a description of the feature that quotes none of its lines";
     answers.ask("prose", &question, read, (file, what)).await
 }
 
-fn read(answer: &str, feature: &Feature<'_>) -> Option<String> {
+fn parse_description(answer: &str, feature: &Feature<'_>) -> Option<String> {
     let text = answer.trim();
     let is_told = quoted_share(feature.code, feature.stubs, &[text]) > 0.0;
     let is_plain = !text.contains("```") && WORDS.contains(&text.split_whitespace().count());
@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_rejects_descriptions_that_quote_code() {
+    fn parse_description_rejects_texts_that_quote_code() {
         let code = "def f(length):\n    \"\"\"Doc.\"\"\"\n    return length * math.pi / 180.0\n";
         let feature = Feature { package: "p", summary: "", code, stubs: "def f(length):\n" };
         let said = "Angles are given in degrees, and callers want radians of the same sign.";
-        assert_eq!(read(&format!("\n{said}\n"), &feature).as_deref(), Some(said));
+        assert_eq!(parse_description(&format!("\n{said}\n"), &feature).as_deref(), Some(said));
         let quoted = format!("{said}\n\n    return length * math.pi / 180.0\n");
-        assert_eq!(read(&quoted, &feature), None);
-        assert_eq!(read(&format!("{said}\n```\nx\n```"), &feature), None);
-        assert_eq!(read("Too short.", &feature), None);
+        assert_eq!(parse_description(&quoted, &feature), None);
+        assert_eq!(parse_description(&format!("{said}\n```\nx\n```"), &feature), None);
+        assert_eq!(parse_description("Too short.", &feature), None);
     }
 }

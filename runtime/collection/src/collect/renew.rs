@@ -7,21 +7,21 @@ use std::{
 };
 
 use proctor_patch::{Hunk, Patch, Side};
-use proctor_types::{Cause, Fault, Source, Task, file_of};
+use proctor_types::{Cause, Fault, Source, Task, file_from_test_id};
 use serde::Serialize;
 
 use super::{
     origin::Origin,
-    pipeline::{CollectError, CollectionContext, collect, lines},
+    pipeline::{CollectError, CollectionContext, collect, to_json_lines},
 };
 
 /// A newer task of the same test file must remove at least this share of the old task's functions.
 /// Otherwise it counts as a different task.
-const SAME: f64 = 0.5;
+const MIN_FUNCTION_OVERLAP: f64 = 0.5;
 
 /// The result of renewing one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Renewed {
+pub struct RenewalResult {
     pub task: String,
     /// The task's test file.
     pub file: String,
@@ -45,7 +45,7 @@ pub async fn renew(
     tasks: &[Task],
     out: &Path,
     context: &CollectionContext<'_>,
-) -> Result<Vec<Renewed>, CollectError> {
+) -> Result<Vec<RenewalResult>, CollectError> {
     let mut by_release: BTreeMap<(&str, &str), Vec<&Task>> = BTreeMap::new();
     let mut told = Vec::new();
     for task in tasks {
@@ -53,22 +53,24 @@ pub async fn renew(
             Some(Source::Pypi { pypi, version, .. }) => {
                 by_release.entry((pypi, version)).or_default().push(task);
             }
-            _ => told.push(Renewed::new(task, "", None, "its source is not a PyPI release")),
+            _ => told.push(RenewalResult::new(task, "", None, "its source is not a PyPI release")),
         }
     }
     let mut made = Vec::new();
     for ((name, version), tasks) in by_release {
-        let newest = match context.sources.newest(name).await {
+        let newest = match context.sources.newest_version(name).await {
             Ok(newest) => newest,
             Err(Fault { what, cause: Cause::Missing, .. }) => {
-                told.extend(tasks.iter().map(|task| Renewed::new(task, version, None, &what)));
+                told.extend(
+                    tasks.iter().map(|task| RenewalResult::new(task, version, None, &what)),
+                );
                 continue;
             }
             Err(fault) => return Err(fault.into()),
         };
         if newest == version {
             let same =
-                |task: &&Task| Renewed::new(task, version, Some(&newest), "no newer release");
+                |task: &&Task| RenewalResult::new(task, version, Some(&newest), "no newer release");
             told.extend(tasks.iter().map(same));
             continue;
         }
@@ -81,16 +83,16 @@ pub async fn renew(
         let report = match collect(&origin, &release, &folder, &context).await {
             Ok(report) => report,
             Err(CollectError::Nothing { what, .. }) => {
-                let gone = |task: &&Task| Renewed::new(task, version, Some(&newest), &what);
+                let gone = |task: &&Task| RenewalResult::new(task, version, Some(&newest), &what);
                 told.extend(tasks.iter().map(gone));
                 continue;
             }
             Err(other) => return Err(other),
         };
-        let fresh = read(&folder.join("tasks.jsonl"))?;
+        let fresh = read_tasks(&folder.join("tasks.jsonl"))?;
         for task in tasks {
             let file = test_file_of(task);
-            let mut of = Renewed::new(task, version, Some(&newest), "");
+            let mut of = RenewalResult::new(task, version, Some(&newest), "");
             let found =
                 fresh.iter().find(|fresh| fresh.level == task.level && test_file_of(fresh) == file);
             let rejects = match task.level {
@@ -99,7 +101,7 @@ pub async fn renew(
             };
             let reject = rejects.iter().find(|reject| reject.file == file);
             match (found, reject) {
-                (Some(fresh), _) if same(task, fresh) => {
+                (Some(fresh), _) if removes_same_functions(task, fresh) => {
                     (of.renewed, of.why) = (Some(fresh.id.to_string()), None);
                     made.push(fresh.clone());
                 }
@@ -116,7 +118,9 @@ pub async fn renew(
     }
     told.sort_by(|a, b| a.task.cmp(&b.task));
     made.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
-    for (name, text) in [("tasks.jsonl", lines(&made)), ("renewed.jsonl", lines(&told))] {
+    for (name, text) in
+        [("tasks.jsonl", to_json_lines(&made)), ("renewed.jsonl", to_json_lines(&told))]
+    {
         let place = out.join(name);
         let written = fs::create_dir_all(out)
             .and_then(|()| fs::write(&place, text.map_err(io::Error::from)?));
@@ -125,7 +129,7 @@ pub async fn renew(
     Ok(told)
 }
 
-impl Renewed {
+impl RenewalResult {
     fn new(task: &Task, from: &str, to: Option<&str>, why: &str) -> Self {
         Self {
             task: task.id.to_string(),
@@ -140,21 +144,21 @@ impl Renewed {
 
 /// Returns the test file of a task.
 fn test_file_of(task: &Task) -> String {
-    task.fail_to_pass.first().map_or("", |id| file_of(id)).to_owned()
+    task.fail_to_pass.first().map_or("", |id| file_from_test_id(id)).to_owned()
 }
 
 /// Whether a newer task removes enough of the old task's functions.
-fn same(old: &Task, new: &Task) -> bool {
+fn removes_same_functions(old: &Task, new: &Task) -> bool {
     let (old, new) = (removed_functions(old), removed_functions(new));
-    old.intersection(&new).count() as f64 >= SAME * old.len() as f64
+    old.intersection(&new).count() as f64 >= MIN_FUNCTION_OVERLAP * old.len() as f64
 }
 
 /// Returns file and name of each function whose `def` line the mask removes.
 fn removed_functions(task: &Task) -> BTreeSet<(String, String)> {
     let mask = task.mask.clone().unwrap_or_default();
     let mut out = BTreeSet::new();
-    for file in Patch::read(mask.as_bytes()).files {
-        let path = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+    for file in Patch::parse(mask.as_bytes()).files {
+        let path = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
         for line in file.hunks().iter().flat_map(|hunk: &Hunk| &hunk.lines) {
             let text = String::from_utf8_lossy(&line.bytes).into_owned();
             let text = text.trim_start();
@@ -168,7 +172,7 @@ fn removed_functions(task: &Task) -> BTreeSet<(String, String)> {
     out
 }
 
-fn read(file: &Path) -> Result<Vec<Task>, CollectError> {
+fn read_tasks(file: &Path) -> Result<Vec<Task>, CollectError> {
     let failed = |error: io::Error| CollectError::Io { place: file.to_owned(), error };
     let text = fs::read_to_string(file).map_err(failed)?;
     let tasks: serde_json::Result<Vec<Task>> = text.lines().map(serde_json::from_str).collect();
@@ -194,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn same_accepts_task_with_half_of_the_functions() {
+    fn removes_same_functions_accepts_half_of_the_functions() {
         let old = task(&["f", "g"]);
-        assert!(same(&old, &task(&["f", "h", "i"])));
-        assert!(!same(&old, &task(&["h"])));
+        assert!(removes_same_functions(&old, &task(&["f", "h", "i"])));
+        assert!(!removes_same_functions(&old, &task(&["h"])));
         assert_eq!(test_file_of(&old), "tests/test_m.py");
     }
 }

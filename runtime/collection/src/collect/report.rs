@@ -4,11 +4,11 @@ use proctor_types::{Integrity, plural};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    attacked::Attacked,
-    candidate::{Facts, Reject},
+    attacks::AttackSummary,
+    candidate::{Reject, TaskMetrics},
     labels::TopsScore,
     solvability::SolvabilityCounts,
-    suite::Unused,
+    suite::UnusedItem,
 };
 
 /// The version of `report.json`.
@@ -37,15 +37,15 @@ pub struct Report {
     /// Counts of the requirements of all level-1 tasks.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
-    pub tasks: Vec<Facts>,
+    pub tasks: Vec<TaskMetrics>,
     pub rejects: Vec<Reject>,
     /// The level-2 (from-scratch) tasks of the same test files.
-    pub level_2: LevelTwo,
+    pub level_2: LevelTwoResults,
     /// The results of attacks on grading.
     #[serde(default)]
-    pub attacked: Attacked,
+    pub attacked: AttackSummary,
     /// Tests and files that are not used, and why.
-    pub unused: Vec<Unused>,
+    pub unused: Vec<UnusedItem>,
 }
 
 /// The number of test files left after each stage.
@@ -65,7 +65,7 @@ pub struct Stages {
 
 /// The results of level 2, whose tasks the agent solves from scratch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct LevelTwo {
+pub struct LevelTwoResults {
     pub test_files: usize,
     /// Number of test files whose imports could be rewritten.
     pub rewritten: usize,
@@ -77,7 +77,7 @@ pub struct LevelTwo {
     pub complexity: Complexity,
     #[serde(default)]
     pub solvability: SolvabilityCounts,
-    pub tasks: Vec<Facts>,
+    pub tasks: Vec<TaskMetrics>,
     pub rejects: Vec<Reject>,
 }
 
@@ -94,7 +94,7 @@ pub struct Complexity {
 }
 
 /// The fields of a report other than its tasks and rejects.
-pub(super) struct Head {
+pub(super) struct ReportHeader {
     pub(super) origin: String,
     pub(super) package: String,
     pub(super) version: String,
@@ -103,14 +103,14 @@ pub(super) struct Head {
     pub(super) model: Option<String>,
     pub(super) tests: usize,
     pub(super) steady_tests: usize,
-    pub(super) unused: Vec<Unused>,
+    pub(super) unused: Vec<UnusedItem>,
     pub(super) tops: Option<TopsScore>,
     /// In a dry run: the number of test files, and of those that may yield a task.
     pub(super) dry: Option<(usize, usize)>,
 }
 
 impl Report {
-    pub(super) fn of(head: Head, tasks: Vec<Facts>, rejects: Vec<Reject>) -> Self {
+    pub(super) fn new(head: ReportHeader, tasks: Vec<TaskMetrics>, rejects: Vec<Reject>) -> Self {
         let ended = |stages: &[&str]| {
             rejects.iter().filter(|reject| stages.contains(&reject.stage.as_str())).count()
         };
@@ -140,40 +140,40 @@ impl Report {
             dry_run: head.dry.is_some(),
             tops_score: head.tops,
             stages,
-            complexity: Complexity::of(&tasks),
-            solvability: required(&tasks),
+            complexity: Complexity::from_tasks(&tasks),
+            solvability: sum_solvability(&tasks),
             tasks,
             rejects,
-            level_2: LevelTwo::default(),
-            attacked: Attacked::default(),
+            level_2: LevelTwoResults::default(),
+            attacked: AttackSummary::default(),
             unused: head.unused,
         }
     }
 
     /// Adds the results of level 2.
-    pub(super) fn add_level_two(&mut self, tasks: Vec<Facts>, rejects: Vec<Reject>) {
+    pub(super) fn add_level_two(&mut self, tasks: Vec<TaskMetrics>, rejects: Vec<Reject>) {
         let ended = |stages: &[&str]| {
             let stage = |reject: &Reject| reject.stage.trim_start_matches("level_2: ").to_owned();
             rejects.iter().filter(|reject| stages.contains(&stage(reject).as_str())).count()
         };
         let test_files = tasks.len() + rejects.len();
         let rewritten = test_files - ended(&["tops", "rewrite", "fault"]);
-        self.level_2 = LevelTwo {
+        self.level_2 = LevelTwoResults {
             test_files,
             rewritten,
             oracle: rewritten - ended(&["oracle"]),
             verified: tasks.len(),
             meets_minima: tasks.iter().filter(|task| task.meets_minima).count(),
             lite: tasks.iter().filter(|task| task.lite).count(),
-            complexity: Complexity::of(&tasks),
-            solvability: required(&tasks),
+            complexity: Complexity::from_tasks(&tasks),
+            solvability: sum_solvability(&tasks),
             tasks,
             rejects,
         };
     }
 
     /// Adds the results of attacks on both levels.
-    pub(super) fn add_attacked(&mut self, both: [Attacked; 2]) {
+    pub(super) fn add_attacks(&mut self, both: [AttackSummary; 2]) {
         for one in both {
             self.attacked.pack = one.pack;
             self.attacked.tasks.extend(one.tasks);
@@ -202,14 +202,14 @@ impl Report {
             out.push_str(&format!("| {name} | {count} |\n"));
         }
         if let Some(score) = &self.tops_score {
-            out.push_str(&score.sentence());
+            out.push_str(&score.summary_sentence());
         }
         if self.dry_run {
             out.push_str("\nThis is a dry run, which creates no tasks. `tops.jsonl` lists what each file tests.\n");
             return out;
         }
-        out.push_str(&table(&self.tasks, &self.complexity));
-        out.push_str(&reasons(&self.rejects));
+        out.push_str(&render_task_table(&self.tasks, &self.complexity));
+        out.push_str(&render_rejects(&self.rejects));
         let second = &self.level_2;
         out.push_str("\n## Level 2: from scratch\n\n| stage | left |\n| --- | ---: |\n");
         for (name, count) in [
@@ -224,8 +224,8 @@ impl Report {
         ] {
             out.push_str(&format!("| {name} | {count} |\n"));
         }
-        out.push_str(&table(&second.tasks, &second.complexity));
-        out.push_str(&reasons(&second.rejects));
+        out.push_str(&render_task_table(&second.tasks, &second.complexity));
+        out.push_str(&render_rejects(&second.rejects));
         let attacked = &self.attacked;
         out.push_str(&match attacked.tasks.len() {
             0 => "\nAttacks on grading: not tried on any remaining task.\n".to_owned(),
@@ -235,8 +235,8 @@ impl Report {
                 plural(tasks, "task")
             ),
         });
-        out.push_str(&self.solvability());
-        out.push_str(&self.lite());
+        out.push_str(&self.solvability_section());
+        out.push_str(&self.lite_section());
         out
     }
 
@@ -251,7 +251,7 @@ impl Report {
     }
 
     /// Renders the section about solvability.
-    fn solvability(&self) -> String {
+    fn solvability_section(&self) -> String {
         if self.tasks.is_empty() && self.level_2.tasks.is_empty() {
             return String::new();
         }
@@ -286,7 +286,7 @@ impl Report {
     }
 
     /// Renders the section that lists the lite tasks.
-    fn lite(&self) -> String {
+    fn lite_section(&self) -> String {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let mut names: Vec<&str> =
             of_both.filter(|task| task.lite).map(|task| task.task.as_str()).collect();
@@ -302,11 +302,11 @@ impl Report {
     }
 }
 
-fn required(tasks: &[Facts]) -> SolvabilityCounts {
+fn sum_solvability(tasks: &[TaskMetrics]) -> SolvabilityCounts {
     SolvabilityCounts::sum(tasks.iter().map(|task| &task.solvability))
 }
 
-fn table(tasks: &[Facts], mean: &Complexity) -> String {
+fn render_task_table(tasks: &[TaskMetrics], mean: &Complexity) -> String {
     let mut out = String::new();
     if !tasks.is_empty() {
         out.push_str(
@@ -343,7 +343,7 @@ fn table(tasks: &[Facts], mean: &Complexity) -> String {
     out
 }
 
-fn reasons(rejects: &[Reject]) -> String {
+fn render_rejects(rejects: &[Reject]) -> String {
     let mut out = String::new();
     if !rejects.is_empty() {
         out.push_str("\n| rejected | stage | because |\n| --- | --- | --- |\n");
@@ -357,8 +357,8 @@ fn reasons(rejects: &[Reject]) -> String {
 }
 
 impl Complexity {
-    fn of(tasks: &[Facts]) -> Self {
-        let mean = |of: &dyn Fn(&Facts) -> f64| match tasks.len() {
+    fn from_tasks(tasks: &[TaskMetrics]) -> Self {
+        let mean = |of: &dyn Fn(&TaskMetrics) -> f64| match tasks.len() {
             0 => 0.0,
             count => (tasks.iter().map(of).sum::<f64>() / count as f64 * 1e4).round() / 1e4,
         };
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn stages_count_files_up_to_their_last_stage() {
-        let head = |dry| Head {
+        let head = |dry| ReportHeader {
             origin: "p==1".into(),
             package: "p".into(),
             version: "1".into(),
@@ -399,7 +399,7 @@ mod tests {
             reason: "a | b".into(),
         };
         let rejects = ["tops", "pass_to_pass", "mask", "verify"].map(reject).to_vec();
-        let mut report = Report::of(head(None), Vec::new(), rejects);
+        let mut report = Report::new(head(None), Vec::new(), rejects);
         let stages = &report.stages;
         assert_eq!(
             [
@@ -418,7 +418,8 @@ mod tests {
             summary.contains("Attacks on grading: not tried on any remaining task"),
             "{summary}"
         );
-        let task = |name: &str, lite| Facts { task: name.into(), lite, ..Facts::default() };
+        let task =
+            |name: &str, lite| TaskMetrics { task: name.into(), lite, ..TaskMetrics::default() };
         report.add_level_two(vec![task("b", true), task("a", true), task("c", false)], Vec::new());
         assert_eq!((report.stages.lite, report.level_2.lite), (0, 2));
         let summary = report.summary();
@@ -432,11 +433,11 @@ mod tests {
             uncovered: 0,
             left_out: 3,
         };
-        let suspect = Facts {
+        let suspect = TaskMetrics {
             task: "s".into(),
             solvability: counts,
             gold_integrity: Some(Integrity::Suspect),
-            ..Facts::default()
+            ..TaskMetrics::default()
         };
         report.add_level_two(vec![suspect, task("c", false)], Vec::new());
         let summary = report.summary();
@@ -449,7 +450,7 @@ mod tests {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
         }
         // A dry run omits later stages instead of showing zeros.
-        let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
+        let dry = Report::new(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
         assert!(
             dry.contains("| that test something of the package | 6 |\n\nThis is a dry run"),
             "{dry}"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-pub(crate) const TEXT: &str = include_str!("../../../../configs/collection.toml");
+pub(crate) const SETTINGS_TOML: &str = include_str!("../../../../configs/collection.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +16,7 @@ pub(crate) struct Settings {
     pub(crate) layout: Layout,
     pub(crate) tops: TopSettings,
     pub(crate) pass_to_pass: PassSettings,
-    pub(crate) take_away: TakeAway,
+    pub(crate) take_away: RemovalSettings,
     pub(crate) idle: IdleSettings,
     pub(crate) solvability: SolvabilitySettings,
     pub(crate) minima: Minima,
@@ -104,7 +104,7 @@ pub(crate) struct PassSettings {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TakeAway {
+pub(crate) struct RemovalSettings {
     pub(crate) lines: [usize; 2],
     pub(crate) never: Vec<String>,
     pub(crate) rounds: usize,
@@ -151,7 +151,8 @@ impl Settings {
     /// # Errors
     /// The built-in file is invalid.
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        static READ: ShippedTable<Settings> = ShippedTable::new("collection.toml", TEXT);
-        READ.get().map_err(|error| Fault::new(Layer::Environment, error))
+        static SETTINGS: ShippedTable<Settings> =
+            ShippedTable::new("collection.toml", SETTINGS_TOML);
+        SETTINGS.get().map_err(|error| Fault::new(Layer::Environment, error))
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_datasets::fill;
+use proctor_datasets::render_template;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
 use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::ExtractedObjects};
-use crate::{Carving, Object, carve::lost_names, statement::Shown};
+use crate::{Carving, Object, carve::lost_names, statement::TemplateObject};
 
-const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
-const FEATUREBENCH: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
+const PROCTOR_TEMPLATE: &str = include_str!("../../../../prompts/collection/statement.md.j2");
+const FEATUREBENCH_TEMPLATE: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
 
 /// A task's statement in both formats.
 pub(super) struct Statements {
@@ -39,7 +39,7 @@ struct OwnVariables<'a> {
 #[derive(Serialize)]
 struct File<'a> {
     path: &'a str,
-    objects: Vec<Shown<'a>>,
+    objects: Vec<TemplateObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ struct Interface {
 ///
 /// # Errors
 /// A template cannot be rendered.
-pub(super) fn write(
+pub(super) fn render_statements(
     (project, overview, required): (&Project, Option<&str>, &[String]),
     carving: &Carving,
     extracted: &ExtractedObjects,
@@ -103,7 +103,7 @@ pub(super) fn write(
             .iter()
             .map(|(path, objects)| File {
                 path,
-                objects: objects.iter().map(|it| Shown::of(it)).collect(),
+                objects: objects.iter().map(|it| TemplateObject::from_object(it)).collect(),
             })
             .collect(),
         helpers: missing.into_iter().map(|(path, names)| Helpers { path, names }).collect(),
@@ -112,18 +112,18 @@ pub(super) fn write(
         workdir: WORKDIR,
     };
     let title = own.title.clone();
-    let own = render(OWN, own)?;
+    let own = render(PROCTOR_TEMPLATE, own)?;
     let interfaces: Vec<Interface> = files
         .iter()
         .map(|(path, objects)| {
-            let code: Vec<String> = objects.iter().map(|object| interface(object)).collect();
+            let code: Vec<String> = objects.iter().map(|object| stub_with_class(object)).collect();
             Interface { path: format!("{WORKDIR}/{path}"), code: code.join("\n") }
         })
         .collect();
     let theirs = FeatureBenchVariables {
         task_statement: {
             let overview = overview.map_or(String::new(), |overview| format!("\n\n{overview}"));
-            format!("{title}.{overview}{}", listed(required))
+            format!("{title}.{overview}{}", format_requirements(required))
         },
         task_name: &project.name,
         library_name: &project.name,
@@ -134,18 +134,18 @@ pub(super) fn write(
             .unwrap_or(Interface { path: String::new(), code: String::new() }),
         interfaces,
     };
-    let featurebench = render(FEATUREBENCH, theirs)?;
+    let featurebench = render(FEATUREBENCH_TEMPLATE, theirs)?;
     let leak_score = leak_score(carving, &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }
 
 pub(super) fn render(template: &str, filling: impl Serialize) -> Result<String, Fault> {
-    fill(template, filling)
+    render_template(template, filling)
         .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
 }
 
 /// Formats the requirements of tests as a list, for templates without a variable for them.
-pub(super) fn listed(required: &[String]) -> String {
+pub(super) fn format_requirements(required: &[String]) -> String {
     match required.is_empty() {
         true => String::new(),
         false => format!("\n\nThe tests also require this:\n\n- {}", required.join("\n- ")),
@@ -178,7 +178,7 @@ fn exports(carving: &Carving) -> Vec<String> {
 }
 
 /// Returns an object's stub. A method's stub is wrapped in its class, as in FeatureBench.
-fn interface(object: &Object) -> String {
+fn stub_with_class(object: &Object) -> String {
     let Some((class, _)) = object.path.rsplit_once('.') else { return object.stub.clone() };
     let inner: String = object
         .stub
@@ -205,18 +205,18 @@ const REVEALING_BYTES: usize = 20;
 /// anything are not counted.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let shown: BTreeSet<String> =
-        carving.objects.iter().flat_map(|object| plain(&object.stub)).collect();
+        carving.objects.iter().flat_map(|object| revealing_lines(&object.stub)).collect();
     let mut hidden = BTreeSet::new();
     for (before, after) in carving.files.values() {
-        let stays = plain(after);
-        hidden.extend(plain(before).into_iter().filter(|line| !stays.contains(line)));
+        let stays = revealing_lines(after);
+        hidden.extend(revealing_lines(before).into_iter().filter(|line| !stays.contains(line)));
     }
     quoted_lines_share(hidden, &shown, statements)
 }
 
 /// Like [`leak_score`], for code that the agent's sandbox does not contain at all.
 pub(super) fn quoted_share(code: &str, stubs: &str, statements: &[&str]) -> f64 {
-    quoted_lines_share(plain(code), &plain(stubs), statements)
+    quoted_lines_share(revealing_lines(code), &revealing_lines(stubs), statements)
 }
 
 fn quoted_lines_share(
@@ -225,14 +225,14 @@ fn quoted_lines_share(
     statements: &[&str],
 ) -> f64 {
     hidden.retain(|line| !shown.contains(line));
-    let said: BTreeSet<String> = statements.iter().flat_map(|text| plain(text)).collect();
+    let said: BTreeSet<String> = statements.iter().flat_map(|text| revealing_lines(text)).collect();
     if hidden.is_empty() {
         return 0.0;
     }
     hidden.iter().filter(|line| said.contains(*line)).count() as f64 / hidden.len() as f64
 }
 
-fn plain(text: &str) -> BTreeSet<String> {
+fn revealing_lines(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(str::trim).filter(|line| line.len() >= REVEALING_BYTES);
     lines.map(str::to_owned).collect()
 }

@@ -4,15 +4,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proctor_grade::TestPlan;
-use proctor_sandbox_api::Prepared;
+use proctor_sandbox_api::PreparedEnvironment;
 use proctor_setup::LayerFindings;
 use proctor_types::{Cheat, Task, TestStatus};
 
-use super::candidate::{Shared, Stop};
+use super::candidate::{CandidateContext, StopReason};
 use crate::{
     Carving,
-    carve::{FIRST, NOTHING, hollow},
-    freeze::{run, statuses_of},
+    carve::{FIRST_ARGUMENT, NONE_VALUE, replace_bodies},
+    freeze::{run_patched_tests, statuses_of},
 };
 
 /// The name of the solution with empty functions in a task's `cheats`.
@@ -20,20 +20,20 @@ const NAME: &str = "functions that do nothing";
 
 /// Returns the name of the solution whose functions all return the same value.
 pub(super) fn stub_name(returns: &str) -> String {
-    format!("functions that return {}", returns.replace(FIRST, "their first argument"))
+    format!("functions that return {}", returns.replace(FIRST_ARGUMENT, "their first argument"))
 }
 
-pub(super) fn cheat(patch: String) -> Cheat {
+pub(super) fn empty_stub_cheat(patch: String) -> Cheat {
     Cheat { name: NAME.to_owned(), patch }
 }
 
 /// Returns a patch on top of the mask that restores everything, but with empty functions.
-pub(super) fn patch(carving: &Carving) -> String {
-    patch_returning(carving, NOTHING)
+pub(super) fn empty_stub_patch(carving: &Carving) -> String {
+    constant_stub_patch(carving, NONE_VALUE)
 }
 
 /// Returns a patch on top of the mask that restores everything, but with functions that only return this value.
-fn patch_returning(carving: &Carving, returns: &str) -> String {
+fn constant_stub_patch(carving: &Carving, returns: &str) -> String {
     let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
             .objects
@@ -41,7 +41,7 @@ fn patch_returning(carving: &Carving, returns: &str) -> String {
             .filter(|object| object.file == *file)
             .map(|object| object.path.as_str())
             .collect();
-        let idle = hollow(before, returns, &|path| paths.contains(path));
+        let idle = replace_bodies(before, returns, &|path| paths.contains(path));
         (file.clone(), (after.clone(), idle.unwrap_or_else(|| before.clone())))
     });
     // Reuse `mask`, which returns the diff from the first to the second text of each file.
@@ -50,14 +50,14 @@ fn patch_returning(carving: &Carving, returns: &str) -> String {
 
 /// Time limit for runs with stub solutions, some of which never end: a minimum in seconds, plus a multiple of the
 /// whole suite's duration.
-const LIMIT_SECONDS: f64 = 30.0;
-const LIMIT_FACTOR: f64 = 10.0;
+const MIN_STUB_SECONDS: f64 = 30.0;
+const STUB_SUITE_FACTOR: f64 = 10.0;
 
-impl Shared<'_> {
+impl CandidateContext<'_> {
     /// Returns the time limit for tests of a stub solution.
     pub(super) fn stub_time_limit(&self, plan: &TestPlan) -> Duration {
         plan.time_limit
-            .min(Duration::from_secs_f64(LIMIT_SECONDS + LIMIT_FACTOR * self.suite.seconds))
+            .min(Duration::from_secs_f64(MIN_STUB_SECONDS + STUB_SUITE_FACTOR * self.suite.seconds))
     }
 
     /// Returns how many of the given tests pass with a stub solution.
@@ -67,20 +67,21 @@ impl Shared<'_> {
     pub(super) async fn count_passing_stub(
         &self,
         task: &Task,
-        environment: &Prepared,
+        environment: &PreparedEnvironment,
         findings: &LayerFindings,
         (cheat, ids): (&Cheat, &[String]),
-    ) -> Result<usize, Stop> {
+    ) -> Result<usize, StopReason> {
         let mut plan = self.test_plan(task, ids.to_vec());
         plan.time_limit = self.stub_time_limit(&plan);
         let mask = task.mask.clone().unwrap_or_default().into_bytes();
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
-        let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;
+        let ran =
+            run_patched_tests((self.backend, environment, findings), task, &plan, &patches).await?;
         // If the run timed out, the stub solution does not resolve the task.
         let Ok(statuses) = statuses_of(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
-            return Err(Stop::Reject("verify", format!("{} resolve it", cheat.name)));
+            return Err(StopReason::Reject("verify", format!("{} resolve it", cheat.name)));
         }
         Ok(ids.iter().filter(passes).count())
     }
@@ -93,12 +94,12 @@ impl Shared<'_> {
     pub(super) async fn reject_constant_stubs(
         &self,
         task: &Task,
-        environment: &Prepared,
+        environment: &PreparedEnvironment,
         findings: &LayerFindings,
         carving: &Carving,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StopReason> {
         for returns in &self.settings.idle.returns {
-            let patch = patch_returning(carving, returns);
+            let patch = constant_stub_patch(carving, returns);
             let cheat = Cheat { name: stub_name(returns), patch };
             let solution = (&cheat, &task.fail_to_pass[..]);
             self.count_passing_stub(task, environment, findings, solution).await?;
@@ -115,7 +116,7 @@ mod tests {
     use crate::{Kind, Object};
 
     #[test]
-    fn patch_restores_everything_with_empty_functions() {
+    fn empty_stub_patch_restores_everything_with_empty_functions() {
         let before = "import x\n\n\ndef f(a):\n    return x.go(a)\n\n\ndef kept():\n    return 1\n";
         let after = "import x\n\n\ndef kept():\n    return 1\n";
         let files = BTreeMap::from([
@@ -130,12 +131,12 @@ mod tests {
             stub: String::new(),
         };
         let carving = Carving { objects: vec![object], files };
-        let patch = patch(&carving);
+        let patch = empty_stub_patch(&carving);
         assert!(patch.contains("+def f(a):\n+    pass\n"), "{patch}");
         assert!(patch.contains("+from .a import f\n"), "{patch}");
         assert!(!patch.contains("x.go") && !patch.contains("-def kept"), "{patch}");
-        let constant = patch_returning(&carving, FIRST);
+        let constant = constant_stub_patch(&carving, FIRST_ARGUMENT);
         assert!(constant.contains("+def f(a):\n+    return a\n"), "{constant}");
-        assert_eq!(stub_name(FIRST), "functions that return their first argument");
+        assert_eq!(stub_name(FIRST_ARGUMENT), "functions that return their first argument");
     }
 }

@@ -7,15 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    lasting::stable_message,
-    observe::{Bench, Mode, Order, Record, RunResult, Selection, items, loaded},
-    seeded::SeededRng,
+    observe::{
+        Mode, ObserveRequest, Record, RunResult, Selection, TestRunner, collected_tests,
+        preloadable_modules,
+    },
+    seeded_rng::SeededRng,
     settings::Settings,
+    stable_message::stable_message,
 };
 
 /// A test or a file that is not used, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unused {
+pub struct UnusedItem {
     pub id: String,
     pub why: String,
 }
@@ -27,7 +30,7 @@ pub(super) struct Suite {
     pub(super) found: usize,
     /// Tests that passed in every run, by file.
     pub(super) steady: BTreeMap<String, Vec<String>>,
-    pub(super) unused: Vec<Unused>,
+    pub(super) unused: Vec<UnusedItem>,
     pub(super) calls: Calls,
     /// Duration of the tests in a plain run, in seconds.
     pub(super) seconds: f64,
@@ -38,34 +41,35 @@ pub(super) struct Suite {
 /// # Errors
 /// A fault of the environment or of the sandbox.
 pub(super) async fn run_suite(
-    bench: &Bench<'_>,
+    bench: &TestRunner<'_>,
     tests: Vec<String>,
     seed: &str,
     settings: &Settings,
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Suite, Fault> {
-    let records =
-        bench.observe(&Order::new(Mode::Collect, settings, tests), "searching for tests").await?;
-    let items = items(&records);
-    let uncollected: Vec<Unused> = records.iter().filter_map(collection_error).collect();
+    let records = bench
+        .observe(&ObserveRequest::new(Mode::Collect, settings, tests), "searching for tests")
+        .await?;
+    let items = collected_tests(&records);
+    let uncollected: Vec<UnusedItem> = records.iter().filter_map(collection_error).collect();
     let found = items.values().map(Vec::len).sum();
     let mut selection = Selection {
         files: items.keys().cloned().collect(),
         deselect: BTreeSet::new(),
-        warm: loaded(&records),
+        warm: preloadable_modules(&records),
     };
     let files = plural(selection.files.len(), "file");
     tell(&format!("{} in {files}; running them", plural(found, "test")));
     let (plain, _) = bench.run(Mode::Run, &selection, None, "running the tests").await?;
     tell("running them again, in random order");
     selection.deselect.extend(plain.hung.iter().cloned());
-    let order = Some(SeededRng::of(&[seed, "order"]).next() >> 12);
+    let order = Some(SeededRng::from_parts(&[seed, "order"]).next_u64() >> 12);
     let (random, _) =
         bench.run(Mode::Run, &selection, order, "running the tests in random order").await?;
     tell("tracing them");
     selection.deselect.extend(random.hung.iter().cloned());
     let (traced, calls) = bench.run(Mode::Trace, &selection, None, "tracing the tests").await?;
-    let mut suite = sort(&items, &[&plain, &random, &traced]);
+    let mut suite = classify_tests(&items, &[&plain, &random, &traced]);
     suite.unused.splice(0..0, uncollected);
     suite.calls = calls;
     suite.seconds = plain.seconds;
@@ -76,21 +80,21 @@ pub(super) async fn run_suite(
 }
 
 /// Converts an error during collection to an unused file. An empty id means that pytest failed to start.
-fn collection_error(record: &Record) -> Option<Unused> {
+fn collection_error(record: &Record) -> Option<UnusedItem> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let last = stable_message(last);
     Some(match id.is_empty() {
-        true => Unused { id: "pytest".to_owned(), why: format!("it fails to start: {last}") },
-        false => Unused { id: id.clone(), why: format!("pytest cannot collect it: {last}") },
+        true => UnusedItem { id: "pytest".to_owned(), why: format!("it fails to start: {last}") },
+        false => UnusedItem { id: id.clone(), why: format!("pytest cannot collect it: {last}") },
     })
 }
 
-fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
+fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
     let mut out = Suite::default();
     let broken: BTreeMap<&String, &String> = runs.iter().flat_map(|run| &run.broken).collect();
     for (file, why) in &broken {
-        out.unused.push(Unused { id: (*file).clone(), why: (*why).clone() });
+        out.unused.push(UnusedItem { id: (*file).clone(), why: (*why).clone() });
     }
     for (file, ids) in items {
         // If a process was killed, the results of the tests after that point are unknown.
@@ -99,7 +103,7 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
         }
         for id in ids {
             match why_unsteady(id, runs) {
-                Some(why) => out.unused.push(Unused { id: id.clone(), why }),
+                Some(why) => out.unused.push(UnusedItem { id: id.clone(), why }),
                 None => out.steady.entry(file.clone()).or_default().push(id.clone()),
             }
         }
@@ -142,15 +146,15 @@ mod tests {
     use super::{super::observe::TestOutcome, *};
 
     /// Parses `failed: why`.
-    fn ended(text: &str) -> TestOutcome {
+    fn parse_outcome(text: &str) -> TestOutcome {
         let (outcome, why) = text.split_once(": ").unwrap_or((text, ""));
         TestOutcome { outcome: outcome.to_owned(), why: why.to_owned() }
     }
 
-    fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> RunResult {
+    fn run_result(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> RunResult {
         let own = |text: &&str| (*text).to_owned();
         RunResult {
-            tests: outcomes.iter().map(|(id, it)| (own(id), ended(it))).collect(),
+            tests: outcomes.iter().map(|(id, it)| (own(id), parse_outcome(it))).collect(),
             hung: hung.iter().map(own).collect(),
             broken: broken.iter().map(|(file, why)| (own(file), (*why).to_owned())).collect(),
             seconds: 0.1,
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn sort_keeps_steady_tests_and_gives_reasons_for_the_others() {
+    fn classify_tests_gives_a_reason_for_each_unsteady_test() {
         let items = BTreeMap::from([
             (
                 "a.py".to_owned(),
@@ -166,7 +170,7 @@ mod tests {
             ),
             ("b.py".to_owned(), vec!["b.py::1".to_owned()]),
         ]);
-        let plain = ran(
+        let plain = run_result(
             &[
                 ("a.py::1", "passed"),
                 ("a.py::2", "failed: ZeroDivisionError"),
@@ -177,7 +181,7 @@ mod tests {
             &["a.py::4"],
             &[],
         );
-        let random = ran(
+        let random = run_result(
             &[
                 ("a.py::1", "passed"),
                 ("a.py::2", "failed: ZeroDivisionError"),
@@ -187,7 +191,7 @@ mod tests {
             &[],
             &[("b.py", "x")],
         );
-        let suite = sort(&items, &[&plain, &random]);
+        let suite = classify_tests(&items, &[&plain, &random]);
         assert_eq!(suite.steady, BTreeMap::from([("a.py".into(), vec!["a.py::1".into()])]));
         let why: Vec<String> =
             suite.unused.iter().map(|it| format!("{}: {}", it.id, it.why)).collect();

@@ -9,7 +9,7 @@ use ruff_python_ast::{
 };
 use ruff_python_parser::parse_module;
 
-use crate::carve::dotted;
+use crate::carve::dotted_name;
 
 /// The names in one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl<'a> Visitor<'a> for Names {
             Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
             Expr::Attribute(attribute) => {
                 self.attribute_names.insert(attribute.attr.to_string());
-                if let Some(owner) = dotted(&attribute.value) {
+                if let Some(owner) = dotted_name(&attribute.value) {
                     self.attributes.insert((owner, attribute.attr.to_string()));
                 }
                 visitor::walk_expr(self, expr);
@@ -133,26 +133,26 @@ impl Flow {
 impl<'a> Visitor<'a> for Flow {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            Stmt::Assert(assert) => self.asserted.extend(tails(&assert.test)),
+            Stmt::Assert(assert) => self.asserted.extend(names_in_expr(&assert.test)),
             Stmt::Assign(assign) => {
-                let targets = assign.targets.iter().flat_map(tails).collect();
-                self.assigned.push((targets, tails(&assign.value)));
+                let targets = assign.targets.iter().flat_map(names_in_expr).collect();
+                self.assigned.push((targets, names_in_expr(&assign.value)));
             }
             Stmt::For(each) => {
-                self.assigned.push((tails(&each.target), tails(&each.iter)));
+                self.assigned.push((names_in_expr(&each.target), names_in_expr(&each.iter)));
             }
             Stmt::With(with) => {
-                let raises = with
-                    .items
-                    .iter()
-                    .any(|item| tails(&item.context_expr).iter().any(|name| is_assertion(name)));
+                let raises = with.items.iter().any(|item| {
+                    names_in_expr(&item.context_expr).iter().any(|name| is_assertion(name))
+                });
                 for item in &with.items {
                     if let Some(target) = &item.optional_vars {
-                        self.assigned.push((tails(target), tails(&item.context_expr)));
+                        self.assigned
+                            .push((names_in_expr(target), names_in_expr(&item.context_expr)));
                     }
                 }
                 if raises {
-                    let mut inner = Tails::default();
+                    let mut inner = ExprNames::default();
                     with.body.iter().for_each(|stmt| inner.visit_stmt(stmt));
                     self.asserted.extend(inner.0);
                 }
@@ -164,9 +164,9 @@ impl<'a> Visitor<'a> for Flow {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Call(call) = expr
-            && tails(&call.func).iter().any(|name| is_assertion(name))
+            && names_in_expr(&call.func).iter().any(|name| is_assertion(name))
         {
-            self.asserted.extend(tails(expr));
+            self.asserted.extend(names_in_expr(expr));
         }
         visitor::walk_expr(self, expr);
     }
@@ -177,16 +177,16 @@ fn is_assertion(name: &str) -> bool {
 }
 
 /// Returns the names in an expression, and the last component of each attribute access.
-fn tails(expr: &Expr) -> BTreeSet<String> {
-    let mut tails = Tails::default();
+fn names_in_expr(expr: &Expr) -> BTreeSet<String> {
+    let mut tails = ExprNames::default();
     tails.visit_expr(expr);
     tails.0
 }
 
 #[derive(Default)]
-struct Tails(BTreeSet<String>);
+struct ExprNames(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for Tails {
+impl<'a> Visitor<'a> for ExprNames {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Name(name) => drop(self.0.insert(name.id.to_string())),

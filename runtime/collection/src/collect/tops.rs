@@ -25,7 +25,7 @@ pub(super) struct Candidate {
 
 /// Scores the functions that a test file calls, one call level at a time. Functions called only by a top are
 /// not scored.
-pub(super) fn find(
+pub(super) fn score_functions(
     file: &str,
     graph: &FileGraph,
     test: &TestFile,
@@ -36,7 +36,7 @@ pub(super) fn find(
     let words = words(stem(file));
     let mut out = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut level = graph.called_by_tests();
+    let mut level = graph.callees_of_tests();
     for depth in 1..=settings.depth {
         let mut next = BTreeSet::new();
         for number in level {
@@ -51,7 +51,7 @@ pub(super) fn find(
             let top = score >= settings.threshold;
             out.push(Candidate { number, object: object.id(), score, top, because });
             if !top {
-                next.extend(graph.called_by(number));
+                next.extend(graph.callees_of(number));
             }
         }
         level = next;
@@ -74,7 +74,7 @@ fn evidence(
     if !own.is_disjoint(test_words) {
         out.insert("affinity", settings.affinity);
     }
-    let dotted = module_of(&object.file);
+    let dotted = dotted_path(&object.file);
     let top = object.path.split('.').next().unwrap_or(&object.path);
     let direct = test.used.iter().any(|(used, name)| {
         // The test may import the object from a package that re-exports it.
@@ -109,7 +109,7 @@ fn evidence(
 }
 
 /// Returns the dotted name of a file, including directories above the package.
-fn module_of(file: &str) -> String {
+fn dotted_path(file: &str) -> String {
     let path = file.trim_end_matches(".py").trim_end_matches("/__init__");
     path.replace('/', ".")
 }
@@ -156,6 +156,6 @@ mod tests {
         assert_eq!(of("__init__"), "init");
         assert_eq!(stem("tests/test_session.py"), "session");
         assert_eq!(stem("pkg/set_test.py"), "set");
-        assert_eq!(module_of("src/pkg/sub/__init__.py"), "src.pkg.sub");
+        assert_eq!(dotted_path("src/pkg/sub/__init__.py"), "src.pkg.sub");
     }
 }

@@ -28,12 +28,12 @@ impl ExtractedObjects {
         self.shown.union(&self.helpers).copied().collect()
     }
 
-    pub(super) fn put_back(&mut self, numbers: &BTreeSet<usize>) {
+    pub(super) fn restore(&mut self, numbers: &BTreeSet<usize>) {
         self.shown.retain(|number| !numbers.contains(number));
         self.helpers.retain(|number| !numbers.contains(number));
     }
 
-    pub(super) fn keep_to(&mut self, numbers: &BTreeSet<usize>) {
+    pub(super) fn retain_only(&mut self, numbers: &BTreeSet<usize>) {
         self.shown.retain(|number| numbers.contains(number));
         self.helpers.retain(|number| numbers.contains(number));
     }
@@ -41,9 +41,9 @@ impl ExtractedObjects {
     /// Moves helpers that tests or remaining code call to `shown`, because a solution must match their interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let gone = self.all();
-        let mut called = graph.called_by_tests();
+        let mut called = graph.callees_of_tests();
         for number in graph.reached.iter().filter(|number| !gone.contains(number)) {
-            called.extend(graph.called_by(*number));
+            called.extend(graph.callees_of(*number));
         }
         let entries: Vec<usize> = self.helpers.intersection(&called).copied().collect();
         for entry in entries {
@@ -90,7 +90,7 @@ pub(super) fn extract(
     let mut open: VecDeque<usize> = tops.iter().copied().collect();
     let mut seen: BTreeSet<usize> = tops.clone();
     while let Some(number) = open.pop_front() {
-        for called in graph.called_by(number) {
+        for called in graph.callees_of(number) {
             if !seen.insert(called) {
                 continue;
             }
@@ -138,7 +138,7 @@ fn components(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
             let at = index.len();
             index.insert(number, at);
             low.insert(number, at);
-            (number, graph.called_by(number).into_iter().collect::<Vec<_>>())
+            (number, graph.callees_of(number).into_iter().collect::<Vec<_>>())
         };
         work.push(enter(start, &mut index, &mut low));
         stack.push(start);

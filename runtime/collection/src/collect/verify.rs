@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use proctor_grade::{GradeOptions, Graded, find_leaks, given_by_gold, grade};
-use proctor_patch::gold_of;
-use proctor_sandbox_api::{Backend, Prepared};
+use proctor_grade::{GradeOptions, GradingResult, expected_of_strict_gold, find_leaks, grade};
+use proctor_patch::gold_patch;
+use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{
-    LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
+    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, layer_spec, prepare_for_agent,
 };
 use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
 
-use super::candidate::Stop;
+use super::candidate::StopReason;
 
 /// The sandbox backend and sources for the checks.
 #[derive(Clone, Copy)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct VerifyContext<'a> {
     pub(crate) backend: &'a dyn Backend,
     pub(crate) sources: &'a Sources,
 }
@@ -24,10 +24,10 @@ pub(crate) struct Judge<'a> {
 ///
 /// # Errors
 /// An environment or sandbox fault.
-pub(crate) async fn find(
-    judge: Judge<'_>,
+pub(crate) async fn prepare_and_scan(
+    judge: VerifyContext<'_>,
     task: &Task,
-) -> Result<(Prepared, LayerFindings), Fault> {
+) -> Result<(PreparedEnvironment, LayerFindings), Fault> {
     let spec = layer_spec(task, judge.sources, Path::new(".")).await?;
     let environment = judge.backend.prepare(&spec).await?;
     let findings = find_leaks(judge.backend, &environment, task, &SandboxSpec::default()).await?;
@@ -39,11 +39,11 @@ pub(crate) async fn find(
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.
 pub(crate) async fn check_no_copies(
-    judge: Judge<'_>,
+    judge: VerifyContext<'_>,
     task: &Task,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     findings: &LayerFindings,
-) -> Result<(), Stop> {
+) -> Result<(), StopReason> {
     TaskSandboxes { backend: judge.backend, environment, findings, task }.scan_as_agent().await
 }
 
@@ -51,31 +51,37 @@ pub(crate) async fn check_no_copies(
 ///
 /// # Errors
 /// A rejection with the grader's reason, or a sandbox fault.
-pub(crate) async fn grade_both(
-    judge: Judge<'_>,
+pub(crate) async fn grade_gold_and_noop(
+    judge: VerifyContext<'_>,
     task: &Task,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     findings: &LayerFindings,
-) -> Result<Integrity, Stop> {
+) -> Result<Integrity, StopReason> {
     let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
-    let gold = gold_of(task)
+    let gold = gold_patch(task)
         .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
         // The tests themselves may tamper with the interpreter. Accept whatever the gold run shows as
         // expected, and grade again.
-        let expected = given_by_gold(&graded)?;
+        let expected = expected_of_strict_gold(&graded)?;
         graded =
             sandboxes.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
     }
     if !graded.verdict.resolved {
-        return Err(Stop::Reject("verify", format!("gold does not resolve it: {}", why(&graded))));
+        return Err(StopReason::Reject(
+            "verify",
+            format!("gold does not resolve it: {}", strict_reason(&graded)),
+        ));
     }
     let integrity = graded.verdict.integrity;
     let graded = sandboxes.grade(b"", GradeOptions::default()).await?;
     if graded.verdict.resolved {
-        return Err(Stop::Reject("verify", format!("noop resolves it: {}", why(&graded))));
+        return Err(StopReason::Reject(
+            "verify",
+            format!("noop resolves it: {}", strict_reason(&graded)),
+        ));
     }
     Ok(integrity)
 }
@@ -92,32 +98,32 @@ pub(crate) fn unclean_warning(task: &str, integrity: Integrity) -> String {
 /// # Errors
 /// A sandbox fault.
 pub(crate) async fn grade_patch(
-    judge: Judge<'_>,
+    judge: VerifyContext<'_>,
     task: &Task,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     findings: &LayerFindings,
     patch: &[u8],
     options: GradeOptions,
-) -> Result<Graded, Fault> {
+) -> Result<GradingResult, Fault> {
     TaskSandboxes { backend: judge.backend, environment, findings, task }
         .grade(patch, options)
         .await
 }
 
-fn why(graded: &Graded) -> String {
+fn strict_reason(graded: &GradingResult) -> String {
     let strict = graded.verdict.policies.get("strict");
     strict.map_or_else(String::new, |strict| strict.why.clone())
 }
 
 struct TaskSandboxes<'a> {
     backend: &'a dyn Backend,
-    environment: &'a Prepared,
+    environment: &'a PreparedEnvironment,
     findings: &'a LayerFindings,
     task: &'a Task,
 }
 
 impl TaskSandboxes<'_> {
-    async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
+    async fn open(&self, purpose: Purpose<'_>) -> Result<ReadySandbox, Fault> {
         let preparation = Preparation {
             backend: self.backend,
             environment: self.environment,
@@ -130,27 +136,27 @@ impl TaskSandboxes<'_> {
         preparation.open(purpose).await
     }
 
-    async fn scan_as_agent(&self) -> Result<(), Stop> {
+    async fn scan_as_agent(&self) -> Result<(), StopReason> {
         let refuse = OnFinding::default();
         let refused = |fault: Fault| match fault.layer {
             Layer::Setup => {
                 let id = format!("{}: ", self.task.id);
-                Stop::Reject("leak_check", fault.what.replacen(&id, "", 1))
+                StopReason::Reject("leak_check", fault.what.replacen(&id, "", 1))
             }
-            _ => Stop::Fault(fault),
+            _ => StopReason::Fault(fault),
         };
-        let Ready { mut sandbox, hidden } =
+        let ReadySandbox { mut sandbox, hidden } =
             self.open(Purpose::Driving(refuse)).await.map_err(refused)?;
         let looked =
-            prepare_for_driving(sandbox.handle(), self.task, self.findings, &hidden, refuse).await;
+            prepare_for_agent(sandbox.handle(), self.task, self.findings, &hidden, refuse).await;
         let closed = sandbox.close().await;
         looked.map_err(refused)?;
         closed?;
         Ok(())
     }
 
-    async fn grade(&self, patch: &[u8], options: GradeOptions) -> Result<Graded, Fault> {
-        let Ready { mut sandbox, hidden } = self.open(Purpose::Testing).await?;
+    async fn grade(&self, patch: &[u8], options: GradeOptions) -> Result<GradingResult, Fault> {
+        let ReadySandbox { mut sandbox, hidden } = self.open(Purpose::Testing).await?;
         let options = GradeOptions { hidden, ..options };
         let graded = grade(sandbox.handle(), self.task, patch, &options).await;
         let closed = sandbox.close().await;

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use proctor_datasets::fea_bench::{Added, Parts, Repository, added, split};
+use proctor_datasets::fea_bench::{
+    AddedComponent, Repository, SplitDiff, added_components, split_diff,
+};
 use proctor_patch::{Patch, Side};
 use proctor_retrieval::is_test;
 use proctor_tokens::Encoding;
@@ -10,10 +12,10 @@ use proctor_types::NewComponent;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    dump::Row,
-    funnel::{Stage, Stop},
+    dump::DumpedPull,
+    funnel::{Stage, StopReason},
     history::{Change, Pull},
-    intent::intent,
+    intent::classify_intent,
     settings::PullSettings,
 };
 
@@ -54,14 +56,14 @@ impl Candidate {
     ///
     /// # Errors
     /// The stage that rejected the pull request, and why.
-    pub(super) fn of(
+    pub(super) fn from_pull(
         clone: &Repository,
         pull: &Pull,
-        row: Option<&Row>,
+        row: Option<&DumpedPull>,
         settings: &PullSettings,
         by_rules: bool,
-    ) -> Result<Self, Stop> {
-        let stop = |stage: Stage| move |why: String| Stop::Reject(stage, why);
+    ) -> Result<Self, StopReason> {
+        let stop = |stage: Stage| move |why: String| StopReason::Reject(stage, why);
         let (base, head) = match &pull.change {
             // Diff against the merge base, as the forge does, to get only the branch's own changes.
             Change::Merge(main, head) => {
@@ -70,26 +72,29 @@ impl Candidate {
             Change::Squash(parent, commit) => (parent.clone(), commit.clone()),
         };
         let whole = clone.diff(&base, &head).map_err(stop(Stage::Tests))?;
-        let Parts { patch, test_patch, non_py_patch, python } = split(&whole, is_test);
+        let SplitDiff { patch, test_patch, non_py_patch, python } = split_diff(&whole, is_test);
         if test_patch.is_empty() {
-            return Err(Stop::Reject(Stage::Tests, "it changes no tests".into()));
+            return Err(StopReason::Reject(Stage::Tests, "it changes no tests".into()));
         }
         let mut components = Vec::new();
         for path in &python {
-            let before = clone.file(&base, path).unwrap_or_default();
-            let after = clone.file(&head, path).unwrap_or_default();
-            components.extend(added(path, &before, &after).unwrap_or_default());
+            let before = clone.read_file(&base, path).unwrap_or_default();
+            let after = clone.read_file(&head, path).unwrap_or_default();
+            components.extend(added_components(path, &before, &after).unwrap_or_default());
         }
         if components.is_empty() {
-            return Err(Stop::Reject(Stage::Components, "it adds no function or class".into()));
+            return Err(StopReason::Reject(
+                Stage::Components,
+                "it adds no function or class".into(),
+            ));
         }
-        let (edited, new_lines) = share(&patch, &components);
+        let (edited, new_lines) = count_edited_lines(&patch, &components);
         let share = new_lines as f64 / edited.max(1) as f64;
         if share <= settings.filters.share {
             let why = format!(
                 "only {new_lines} of {edited} edited lines are in added functions and classes"
             );
-            return Err(Stop::Reject(Stage::Share, why));
+            return Err(StopReason::Reject(Stage::Share, why));
         }
         let (title, body) = match row {
             Some(row) => (row.title.clone(), row.body.clone().unwrap_or_default()),
@@ -97,16 +102,16 @@ impl Candidate {
         };
         let labels: Vec<String> =
             row.into_iter().flat_map(|row| &row.labels).map(|label| label.name.clone()).collect();
-        let intent = intent(&title, &body, &labels, &settings.intent);
+        let intent = classify_intent(&title, &body, &labels, &settings.intent);
         if !intent.feature && by_rules {
-            return Err(Stop::Reject(Stage::Intent, intent.why));
+            return Err(StopReason::Reject(Stage::Intent, intent.why));
         }
         let tokens = Encoding::Cl100k.count(&patch);
         if tokens > settings.filters.tokens {
-            return Err(Stop::Reject(Stage::Size, format!("its patch has {tokens} tokens")));
+            return Err(StopReason::Reject(Stage::Size, format!("its patch has {tokens} tokens")));
         }
         let of_kind = |kind: &str| components.iter().filter(|it| it.component.kind == kind).count();
-        let first_written = clone.first_written(&base, &head).unwrap_or(pull.written);
+        let first_written = clone.earliest_author_date(&base, &head).unwrap_or(pull.written);
         Ok(Self {
             number: pull.number,
             title,
@@ -128,7 +133,7 @@ impl Candidate {
             classes: of_kind("class"),
             components: components
                 .into_iter()
-                .map(|Added { component, first, last }| Component {
+                .map(|AddedComponent { component, first, last }| Component {
                     component,
                     lines: (first, last),
                 })
@@ -138,7 +143,7 @@ impl Candidate {
 
     /// Returns the changed test files that still exist afterwards and that pytest collects by default.
     pub(super) fn test_files(&self) -> Vec<String> {
-        let files = Patch::read(self.test_patch.as_bytes()).files;
+        let files = Patch::parse(self.test_patch.as_bytes()).files;
         let names = files.iter().filter_map(|file| file.new.as_ref());
         let names = names.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
         let mut out: Vec<String> = names
@@ -152,8 +157,8 @@ impl Candidate {
     }
 
     /// Returns the number of files in the patch.
-    pub(super) fn files(&self) -> usize {
-        Patch::read(self.patch.as_bytes()).names().len()
+    pub(super) fn file_count(&self) -> usize {
+        Patch::parse(self.patch.as_bytes()).paths().len()
     }
 
     pub(super) fn components(&self) -> Vec<NewComponent> {
@@ -162,10 +167,10 @@ impl Candidate {
 }
 
 /// Counts the lines that a patch edits, and those that it adds inside new components.
-fn share(patch: &str, components: &[Added]) -> (usize, usize) {
+fn count_edited_lines(patch: &str, components: &[AddedComponent]) -> (usize, usize) {
     let (mut edited, mut inside) = (0, 0);
-    for file in Patch::read(patch.as_bytes()).files {
-        let name = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+    for file in Patch::parse(patch.as_bytes()).files {
+        let name = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
         let spans: Vec<RangeInclusive<usize>> = components
             .iter()
             .filter(|it| it.component.file == name)
@@ -196,14 +201,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn share_counts_only_added_lines_in_new_components() {
+    fn count_edited_lines_counts_only_added_lines_in_new_components() {
         let before = "def a():\n    return 1\n";
         let after = "import os\n\n\ndef a():\n    return 2\n\n\nclass B:\n    def c(self):\n        return os\n";
         let patch = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,10 @@\n+import os\n+\n+\n def a():\n-    return 1\n+    return 2\n+\n+\n+class B:\n+    def c(self):\n+        return os\n\
                      diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n x\n+y\n";
-        let components = added("m.py", before, after).unwrap();
+        let components = added_components("m.py", before, after).unwrap();
         // Lines in nested components are counted once.
-        assert_eq!(share(patch, &components), (11, 3));
+        assert_eq!(count_edited_lines(patch, &components), (11, 3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// A line of the file: a pull request as returned by `GET /repos/OWNER/NAME/pulls`, plus `comments` and `issues`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Row {
+pub(super) struct DumpedPull {
     pub(super) number: u64,
     #[serde(default)]
     pub(super) title: String,
@@ -19,7 +19,7 @@ pub(super) struct Row {
     #[serde(default)]
     pub(super) labels: Vec<Label>,
     /// Comments on the pull request. The API's own `comments` field is a count, which is ignored.
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "deserialize_comments")]
     pub(super) comments: Vec<Comment>,
     /// The issues that the pull request mentions.
     #[serde(default)]
@@ -47,11 +47,13 @@ pub(super) struct Issue {
     pub(super) title: String,
     #[serde(default)]
     pub(super) body: Option<String>,
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "deserialize_comments")]
     pub(super) comments: Vec<Comment>,
 }
 
-fn list<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Vec<Comment>, D::Error> {
+fn deserialize_comments<'de, D: serde::Deserializer<'de>>(
+    given: D,
+) -> Result<Vec<Comment>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Given {
@@ -68,12 +70,12 @@ fn list<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Vec<Comment>, D::E
 ///
 /// # Errors
 /// The file cannot be read, or a line is invalid; the message names the line.
-pub(super) fn read(file: &Path) -> Result<HashMap<u64, Row>, String> {
+pub(super) fn read(file: &Path) -> Result<HashMap<u64, DumpedPull>, String> {
     let place = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("{place}: {error}"))?;
     let mut out = HashMap::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row: Row = serde_json::from_str(line)
+        let row: DumpedPull = serde_json::from_str(line)
             .map_err(|error| format!("{place}:{}: {error}", number + 1))?;
         out.insert(row.number, row);
     }
@@ -81,7 +83,7 @@ pub(super) fn read(file: &Path) -> Result<HashMap<u64, Row>, String> {
 }
 
 /// Parses `2024-05-01T12:00:00Z`, the API's only format, into seconds since 1970.
-pub(super) fn seconds(text: &str) -> Option<u64> {
+pub(super) fn parse_timestamp(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| -> Option<[u64; 3]> {
         let list: Vec<u64> = text.split(by).map(|it| it.parse().ok()).collect::<Option<_>>()?;
@@ -115,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn seconds_parses_api_timestamps() {
-        assert_eq!(seconds("1970-01-01T00:00:00Z"), Some(0));
-        assert_eq!(seconds("2024-02-29T12:30:05Z"), Some(1_709_209_805));
-        assert_eq!(seconds("2000-03-01T00:00:00.5Z"), Some(951_868_800));
-        assert_eq!(seconds("yesterday"), None);
+    fn parse_timestamp_accepts_api_timestamps() {
+        assert_eq!(parse_timestamp("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(parse_timestamp("2024-02-29T12:30:05Z"), Some(1_709_209_805));
+        assert_eq!(parse_timestamp("2000-03-01T00:00:00.5Z"), Some(951_868_800));
+        assert_eq!(parse_timestamp("yesterday"), None);
     }
 }

@@ -49,18 +49,18 @@ pub struct PullReject {
 
 /// Why a candidate was abandoned.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     Reject(Stage, String),
     Fault(Fault),
 }
 
-impl From<Fault> for Stop {
+impl From<Fault> for StopReason {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<RecipeError> for Stop {
+impl From<RecipeError> for StopReason {
     fn from(error: RecipeError) -> Self {
         match error {
             RecipeError::Fault(fault) => Self::Fault(fault),
@@ -71,7 +71,7 @@ impl From<RecipeError> for Stop {
 
 /// A task with the values of the dataset table in FEA-Bench's paper. In a dry run, a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PullFacts {
+pub struct PullTaskMetrics {
     pub instance_id: String,
     pub pull_number: u64,
     pub title: String,
@@ -113,7 +113,7 @@ pub struct PullReport {
     pub dry_run: bool,
     /// The number of merged pull requests, then the number left after each stage.
     pub funnel: Vec<(String, usize)>,
-    pub tasks: Vec<PullFacts>,
+    pub tasks: Vec<PullTaskMetrics>,
     pub rejects: Vec<PullReject>,
     /// Pull requests whose tests could not run because of a fault on this machine.
     pub faults: Vec<PullReject>,
@@ -128,7 +128,7 @@ pub struct PullReport {
 }
 
 /// The fields of a report other than its tasks and rejects.
-pub(super) struct Head {
+pub(super) struct ReportHeader {
     pub(super) repo: String,
     pub(super) commit: String,
     pub(super) since: Option<String>,
@@ -139,9 +139,9 @@ pub(super) struct Head {
 }
 
 impl PullReport {
-    pub(super) fn of(
-        head: Head,
-        tasks: Vec<PullFacts>,
+    pub(super) fn new(
+        head: ReportHeader,
+        tasks: Vec<PullTaskMetrics>,
         rejects: Vec<PullReject>,
         faults: Vec<PullReject>,
     ) -> Self {
@@ -179,7 +179,7 @@ impl PullReport {
     }
 
     /// Returns the number of pull requests left after a stage, or 0 if the stage was not reached.
-    fn left(&self, stage: Stage) -> usize {
+    fn remaining_after(&self, stage: Stage) -> usize {
         let name = Stage::ALL.iter().find(|(one, _)| *one == stage).map_or("", |(_, name)| *name);
         self.funnel.iter().find(|(one, _)| one == name).map_or(0, |(_, count)| *count)
     }
@@ -190,7 +190,13 @@ impl PullReport {
         let merged = self.funnel.first().map_or(0, |(_, count)| *count);
         let full = if self.dry_run { 0 } else { self.tasks.len() };
         let lite = self.tasks.iter().filter(|task| task.lite && !self.dry_run).count();
-        let counts = [merged, self.left(Stage::Tests), self.left(Stage::Size), full, lite];
+        let counts = [
+            merged,
+            self.remaining_after(Stage::Tests),
+            self.remaining_after(Stage::Size),
+            full,
+            lite,
+        ];
         let [merged, tests, candidates, full, lite] = counts.map(|count| count as u64);
         [self.last_pull, merged, tests, candidates, full, lite]
     }
@@ -214,7 +220,7 @@ impl PullReport {
             if tasks.is_empty() {
                 continue;
             }
-            let mean = |of: fn(&PullFacts) -> usize| {
+            let mean = |of: fn(&PullTaskMetrics) -> usize| {
                 tasks.iter().map(|task| of(task)).sum::<usize>() as f64 / tasks.len() as f64
             };
             // Divide the means, as in FEA-Bench's Table 1: 87.1 of 128.5 lines are 67.8 %.
@@ -278,7 +284,7 @@ mod tests {
     fn funnel_counts_pull_requests_left_after_each_stage() {
         let reject =
             |stage| PullReject { pull_number: 1, title: "a | b".into(), stage, reason: "c".into() };
-        let head = |dry_run| Head {
+        let head = |dry_run| ReportHeader {
             repo: "a/b".into(),
             commit: "0123".into(),
             since: None,
@@ -288,16 +294,16 @@ mod tests {
             fast_validation: None,
         };
         let rejects = vec![reject(Stage::Tests), reject(Stage::Size), reject(Stage::Run)];
-        let report = PullReport::of(head(false), vec![], rejects, vec![reject(Stage::Run)]);
+        let report = PullReport::new(head(false), vec![], rejects, vec![reject(Stage::Run)]);
         let counts: Vec<usize> = report.funnel.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [6, 5, 5, 5, 5, 4, 2, 0, 0, 0]);
         assert_eq!(report.counts(), [9, 6, 5, 4, 0, 0]);
         assert!(report.summary().contains("| #1 a \\| b | c |"), "{}", report.summary());
-        let dry = PullReport::of(head(true), vec![], vec![reject(Stage::Share)], vec![]);
+        let dry = PullReport::new(head(true), vec![], vec![reject(Stage::Share)], vec![]);
         let counts: Vec<usize> = dry.funnel.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [3, 3, 3, 2, 2, 2, 0]);
         // The share is 37 of 45 lines, not the mean of the three shares.
-        let task = |new_lines, edited_lines| PullFacts {
+        let task = |new_lines, edited_lines| PullTaskMetrics {
             instance_id: "a__b-1".into(),
             pull_number: 1,
             title: "t".into(),
@@ -314,7 +320,7 @@ mod tests {
             not_lite_criteria: vec![],
         };
         let tasks = vec![task(17, 19), task(14, 18), task(6, 8)];
-        let summary = PullReport::of(head(false), tasks, vec![], vec![]).summary();
+        let summary = PullReport::new(head(false), tasks, vec![], vec![]).summary();
         assert!(summary.contains("| lines edited | 15.0 |"), "{summary}");
         assert!(summary.contains("| 12.3 |\n| their share | 82.2 % |"), "{summary}");
     }

@@ -39,15 +39,15 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
     while let Some(id) = open.pop() {
         let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
         // A merge commit without a number merges another branch, which may contain pull requests itself.
-        let own = if pull(commit).is_some() { 1 } else { usize::MAX };
+        let own = if parse_pull(commit).is_some() { 1 } else { usize::MAX };
         open.extend(commit.parents.iter().take(own).map(String::as_str));
     }
     let mut seen = BTreeSet::new();
     let on_mainline = history.iter().filter(|commit| mainline.contains(commit.id.as_str()));
-    on_mainline.filter_map(pull).filter(|pull| seen.insert(pull.number)).collect()
+    on_mainline.filter_map(parse_pull).filter(|pull| seen.insert(pull.number)).collect()
 }
 
-fn pull(commit: &Commit) -> Option<Pull> {
+fn parse_pull(commit: &Commit) -> Option<Pull> {
     let (first, rest) = commit.message.split_once('\n').unwrap_or((&commit.message, ""));
     let (number, title, body) = match first.strip_prefix("Merge pull request #") {
         Some(named) => {

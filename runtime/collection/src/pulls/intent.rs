@@ -1,11 +1,11 @@
 //! Decides whether a pull request adds a feature, by rules or by asking a model.
 
-use proctor_datasets::fill;
+use proctor_datasets::render_template;
 use proctor_types::{Fault, Layer};
 use serde::{Deserialize, Serialize};
 
 use super::{candidate::Candidate, settings::IntentSettings};
-use crate::collect::answers::{Answers, last_json};
+use crate::collect::answers::{CachedModel, last_json};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
 
@@ -16,7 +16,7 @@ pub(super) struct Intent {
     pub(super) why: String,
 }
 
-pub(super) fn intent(
+pub(super) fn classify_intent(
     title: &str,
     body: &str,
     labels: &[String],
@@ -74,7 +74,7 @@ struct IntentResponse {
 /// # Errors
 /// The endpoint did not respond, or no response can be parsed.
 pub(super) async fn ask_intent(
-    answers: &Answers<'_>,
+    answers: &CachedModel<'_>,
     repo: &str,
     candidate: &Candidate,
 ) -> Result<Intent, Fault> {
@@ -88,7 +88,7 @@ pub(super) async fn ask_intent(
         new_lines: candidate.new_lines,
         edited: candidate.edited,
     };
-    let question = fill(PROMPT, question).map_err(|error| {
+    let question = render_template(PROMPT, question).map_err(|error| {
         Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
     })?;
     let of = format!("pull request {}", candidate.number);
@@ -131,7 +131,7 @@ mod tests {
             ),
             ("Lazy files", "", vec![], true, "no rule rejects it"),
         ] {
-            let found = intent(title, body, &labels, settings);
+            let found = classify_intent(title, body, &labels, settings);
             assert!(found.feature == feature && found.why.contains(why), "{title}: {found:?}");
         }
     }

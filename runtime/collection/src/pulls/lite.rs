@@ -25,8 +25,8 @@ pub(super) struct Exclusion {
 /// Returns all criteria that exclude a candidate. The list is empty for a lite task.
 pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<Exclusion> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
-    let patch = Patch::read(candidate.patch.as_bytes());
-    let python = |file: &&FilePatch| file.name().as_bytes().ends_with(b".py");
+    let patch = Patch::parse(candidate.patch.as_bytes());
+    let python = |file: &&FilePatch| file.path().as_bytes().ends_with(b".py");
     let code: Vec<&FilePatch> = patch.files.iter().filter(python).collect();
     let hunks: usize = patch.files.iter().map(|file| file.hunks().len()).sum();
     let words = request.split_whitespace().count();
@@ -37,11 +37,11 @@ pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<
         }
     };
     let (files, functions) = (code.len(), candidate.functions);
-    let tokens = Encoding::Cl100k.count(&as_answer(&patch));
+    let tokens = Encoding::Cl100k.count(&render_snippets(&patch));
     let deletes = code.iter().any(|file| file.new.is_none());
     let reference = "its request refers to an issue, a pull request or a commit".into();
     if_so(words < settings.words, "words", format!("its request has {words} words"));
-    if_so(refers(&request), "reference", reference);
+    if_so(has_reference(&request), "reference", reference);
     if_so(has_image(&request), "image", "its request contains an image".into());
     if_so(deletes, "deleted_file", "it deletes a code file".into());
     if_so(files > settings.files, "files", format!("it changes {files} code files"));
@@ -55,7 +55,7 @@ pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<
 
 /// Whether a text refers to an issue, a pull request or a commit. A commit id must contain a digit and a
 /// letter, so plain numbers and words like `defaced` don't count.
-fn refers(text: &str) -> bool {
+fn has_reference(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));
     found.map(|found| found.as_str().to_lowercase()).any(|found| {
@@ -70,10 +70,10 @@ fn has_image(text: &str) -> bool {
 }
 
 /// Renders the change in FEA-Bench's natural format: each hunk before and after.
-fn as_answer(patch: &Patch) -> String {
+fn render_snippets(patch: &Patch) -> String {
     let mut out = String::new();
     for file in &patch.files {
-        let name = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+        let name = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
         for hunk in file.hunks() {
             for (which, other) in [("before", Side::New), ("after", Side::Old)] {
                 out.push_str(&format!("[start of the snippet {which} editing in {name}]\n"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn refers_distinguishes_commit_ids_from_words_and_numbers() {
+    fn has_reference_ignores_words_and_numbers_like_commit_ids() {
         for (text, is) in [
             ("as in 1a2b3c4d", true),
             ("gh-12", true),
@@ -146,7 +146,7 @@ mod tests {
             ("20240501", false),
             ("&#39; stays", false),
         ] {
-            assert_eq!(refers(text), is, "{text}");
+            assert_eq!(has_reference(text), is, "{text}");
         }
     }
 }

@@ -1,17 +1,17 @@
 //! `proctor collect-pulls`: turns a clone's merged pull requests into tasks (`docs/pulls.md`).
 
 mod candidate;
+mod clones;
 mod dump;
 mod funnel;
 mod history;
 mod intent;
 mod lite;
-mod many;
 mod pipeline;
 mod rows;
+mod runner;
 mod settings;
-mod trying;
 
-pub use funnel::{FastValidation, PullFacts, PullReject, PullReport};
-pub use many::{CloneCollection, ClonesReport, FailedClone, join_clones};
-pub use pipeline::{Extent, Pulls, collect_pulls};
+pub use clones::{CloneCollection, ClonesReport, FailedClone, join_clones};
+pub use funnel::{FastValidation, PullReject, PullReport, PullTaskMetrics};
+pub use pipeline::{CollectionGoal, PullSearch, collect_pulls};

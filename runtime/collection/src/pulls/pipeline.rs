@@ -13,26 +13,28 @@ use serde_json::Value;
 
 use super::{
     candidate::Candidate,
-    dump::{self, Row},
-    funnel::{FastValidation, Head, PullFacts, PullReject, PullReport, Stage, Stop},
+    dump::{self, DumpedPull},
+    funnel::{
+        FastValidation, PullReject, PullReport, PullTaskMetrics, ReportHeader, Stage, StopReason,
+    },
     history::pulls,
     intent::{Intent, ask_intent},
     lite,
-    rows::{Forms, forms},
+    rows::{DatasetRows, build_rows},
+    runner::{CandidateResult, CandidateRunner},
     settings::PullSettings,
-    trying::{Bench, CandidateResult},
 };
 use crate::collect::{
-    answers::Answers,
-    kept::StageCache,
-    pipeline::{CollectError, CollectionContext, key, lines},
+    answers::CachedModel,
+    pipeline::{CollectError, CollectionContext, collection_cache_key, to_json_lines},
     progress::Progress,
     settings::Settings,
+    stage_cache::StageCache,
 };
 
 /// The clone to search, and filters for its pull requests.
 #[derive(Debug, Clone, Default)]
-pub struct Pulls {
+pub struct PullSearch {
     /// A clone with its full history. It is not modified.
     pub clone: PathBuf,
     /// `owner/name`; by default from the clone's origin, else the directory name.
@@ -48,7 +50,7 @@ pub struct Pulls {
 
 /// Whether a collection stops at candidates or runs them to create tasks.
 #[derive(Clone, Copy)]
-pub enum Extent<'a> {
+pub enum CollectionGoal<'a> {
     /// Report candidates without running any code.
     Candidates,
     /// Run this many candidates, newest first; all by default.
@@ -61,10 +63,10 @@ pub enum Extent<'a> {
 /// # Errors
 /// [`CollectError`]. A pull request that yields no task is not an error; the report lists it.
 pub async fn collect_pulls(
-    search: &Pulls,
+    search: &PullSearch,
     out: &Path,
-    extent: Extent<'_>,
-    answers: Option<&Answers<'_>>,
+    extent: CollectionGoal<'_>,
+    answers: Option<&CachedModel<'_>>,
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<PullReport, CollectError> {
     let settings = PullSettings::get()?;
@@ -87,29 +89,30 @@ pub async fn collect_pulls(
     let mut ready = Vec::new();
     for candidate in candidates {
         let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
-        let forms = forms(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
+        let forms = build_rows(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
         ready.push(ReadyCandidate { id, candidate, forms });
     }
-    let dry_run = matches!(extent, Extent::Candidates);
+    let dry_run = matches!(extent, CollectionGoal::Candidates);
     let since = search.since.clone();
     let (not_tried, fast_validation) = (0, None);
-    let mut head = Head { repo, commit, since, dry_run, not_tried, last_pull, fast_validation };
-    let Extent::Tasks(context, limit) = extent else {
-        let facts = ready.iter().map(|ready| ready.facts(settings, None)).collect();
-        let report = PullReport::of(head, facts, rejects, Vec::new());
+    let mut head =
+        ReportHeader { repo, commit, since, dry_run, not_tried, last_pull, fast_validation };
+    let CollectionGoal::Tasks(context, limit) = extent else {
+        let facts = ready.iter().map(|ready| ready.metrics(settings, None)).collect();
+        let report = PullReport::new(head, facts, rejects, Vec::new());
         let medium: Vec<&Value> = ready.iter().map(|ready| &ready.forms.medium).collect();
-        write(out, &report, vec![("candidates.jsonl", lines(&medium))])?;
+        write_dataset(out, &report, vec![("candidates.jsonl", to_json_lines(&medium))])?;
         return Ok(report);
     };
     let limit = limit.unwrap_or(ready.len()).min(ready.len());
     head.not_tried = ready.split_off(limit).len();
-    let all = format!("pulls {}\0{}", settings.version, super::settings::TEXT);
+    let all = format!("pulls {}\0{}", settings.version, super::settings::SETTINGS_TOML);
     let shared = Settings::get()?;
-    let bench = Bench {
+    let bench = CandidateRunner {
         context,
         kept: &StageCache::new(
             &context.cache.join("collections"),
-            &key(context, shared.version, &all),
+            &collection_cache_key(context, shared.version, &all),
         ),
         settings: shared,
         clone: fs::canonicalize(&search.clone)
@@ -140,15 +143,17 @@ pub async fn collect_pulls(
     for (ready, outcome) in ready.into_iter().zip(outcomes) {
         made.add(ready, outcome, settings);
     }
-    let report = PullReport::of(head, made.facts, made.rejects, made.faults);
-    let of = |form: fn(&Forms) -> &Value| lines(&made.forms.iter().map(form).collect::<Vec<_>>());
+    let report = PullReport::new(head, made.facts, made.rejects, made.faults);
+    let of = |form: fn(&DatasetRows) -> &Value| {
+        to_json_lines(&made.forms.iter().map(form).collect::<Vec<_>>())
+    };
     let rows = vec![
-        ("tasks.jsonl", lines(&made.tasks)),
+        ("tasks.jsonl", to_json_lines(&made.tasks)),
         ("feabench.jsonl", of(|forms| &forms.medium)),
         ("feabench-standard.jsonl", of(|forms| &forms.standard)),
         ("feabench-oracle.jsonl", of(|forms| &forms.oracle)),
     ];
-    write(out, &report, rows)?;
+    write_dataset(out, &report, rows)?;
     Ok(report)
 }
 
@@ -156,19 +161,19 @@ pub async fn collect_pulls(
 struct ReadyCandidate {
     id: String,
     candidate: Candidate,
-    forms: Forms,
+    forms: DatasetRows,
 }
 
 impl ReadyCandidate {
-    fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
+    fn metrics(&self, settings: &PullSettings, task: Option<&Task>) -> PullTaskMetrics {
         let Self { id, candidate, .. } = self;
         let exclusions = lite::exclusions(candidate, &settings.lite);
-        PullFacts {
+        PullTaskMetrics {
             instance_id: id.clone(),
             pull_number: candidate.number,
             title: candidate.title.clone(),
             intent: candidate.intent.clone(),
-            files: candidate.files(),
+            files: candidate.file_count(),
             edited_lines: candidate.edited,
             new_lines: candidate.new_lines,
             functions: candidate.functions,
@@ -186,8 +191,8 @@ impl ReadyCandidate {
 #[derive(Default)]
 struct CollectedTasks {
     tasks: Vec<Task>,
-    forms: Vec<Forms>,
-    facts: Vec<PullFacts>,
+    forms: Vec<DatasetRows>,
+    facts: Vec<PullTaskMetrics>,
     rejects: Vec<PullReject>,
     faults: Vec<PullReject>,
 }
@@ -210,14 +215,14 @@ impl CollectedTasks {
             Ok(CandidateResult::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
             Ok(CandidateResult::Task(task)) => {
                 let mut task = *task;
-                let facts = ready.facts(settings, Some(&task));
+                let facts = ready.metrics(settings, Some(&task));
                 if facts.lite {
                     task.categories.push("lite".to_owned());
                 }
                 task.created_at = Some(ready.candidate.created_at.clone());
                 task.details = details(&ready.candidate, &ready.forms);
                 let mut forms = ready.forms;
-                forms.freeze(&task.fail_to_pass, &task.pass_to_pass);
+                forms.set_test_ids(&task.fail_to_pass, &task.pass_to_pass);
                 self.facts.push(facts);
                 self.forms.push(forms);
                 self.tasks.push(task);
@@ -227,7 +232,7 @@ impl CollectedTasks {
 }
 
 /// Returns FEA-Bench's solution fields for a task in Proctor's own format.
-fn details(candidate: &Candidate, forms: &Forms) -> Details {
+fn details(candidate: &Candidate, forms: &DatasetRows) -> Details {
     Details {
         base_commit: candidate.base.clone().into(),
         pull_number: NumberOrText::Number(candidate.number.into()).into(),
@@ -241,16 +246,16 @@ fn details(candidate: &Candidate, forms: &Forms) -> Details {
 }
 
 /// Converts a text to a detail. A blank text is treated as absent.
-fn detail(text: &str) -> proctor_types::Kept<String> {
+fn detail(text: &str) -> proctor_types::DetailField<String> {
     match text.trim().is_empty() {
-        true => proctor_types::Kept::Absent,
+        true => proctor_types::DetailField::Absent,
         false => text.to_owned().into(),
     }
 }
 
 /// Runs the candidates concurrently and returns their results in order.
 async fn run_candidates<'a>(
-    bench: &Bench<'_>,
+    bench: &CandidateRunner<'_>,
     ready: &'a [ReadyCandidate],
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Vec<Result<CandidateResult, Fault>> {
@@ -264,7 +269,7 @@ async fn run_candidates<'a>(
         if is_made {
             progress.begin();
         }
-        let outcome = bench.outcome(candidate, id, &forms.texts.statement).await;
+        let outcome = bench.run_cached(candidate, id, &forms.texts.statement).await;
         let said = match &outcome {
             Ok(CandidateResult::Task(task)) => {
                 format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))
@@ -289,7 +294,7 @@ fn nothing_to_collect(what: String, hint: &'static str) -> CollectError {
 
 /// Keeps the candidates that the model considers features and rejects the others.
 async fn filter_by_model(
-    answers: &Answers<'_>,
+    answers: &CachedModel<'_>,
     repo: &str,
     candidates: Vec<Candidate>,
     mut rejects: Vec<PullReject>,
@@ -322,8 +327,8 @@ struct MiningResult {
 
 fn mine(
     clone: &Repository,
-    search: &Pulls,
-    texts: &HashMap<u64, Row>,
+    search: &PullSearch,
+    texts: &HashMap<u64, DumpedPull>,
     (settings, by_rules): (&PullSettings, bool),
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<MiningResult, CollectError> {
@@ -350,10 +355,10 @@ fn mine(
         if index > 0 && index % 250 == 0 {
             tell(&format!("{index} of {}: {} candidates", found.len(), candidates.len()));
         }
-        match Candidate::of(clone, pull, texts.get(&pull.number), settings, by_rules) {
+        match Candidate::from_pull(clone, pull, texts.get(&pull.number), settings, by_rules) {
             Ok(candidate) => candidates.push(candidate),
-            Err(Stop::Fault(fault)) => return Err(fault.into()),
-            Err(Stop::Reject(stage, reason)) => rejects.push(PullReject {
+            Err(StopReason::Fault(fault)) => return Err(fault.into()),
+            Err(StopReason::Reject(stage, reason)) => rejects.push(PullReject {
                 pull_number: pull.number,
                 title: pull.title.clone(),
                 stage,
@@ -366,7 +371,7 @@ fn mine(
 
 /// Returns `owner/name` from the clone's origin URL, or the directory name if the origin is not a remote URL.
 fn repo_of(clone: &Repository, folder: &Path) -> String {
-    let origin = clone.origin().unwrap_or_default();
+    let origin = clone.origin_url().unwrap_or_default();
     let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));
     let below = below.or_else(|| origin.strip_prefix("git@")?.split_once(':'));
     if let Some((_, path)) = below.filter(|_| !origin.starts_with("file:")) {
@@ -377,7 +382,7 @@ fn repo_of(clone: &Repository, folder: &Path) -> String {
     name.trim_end_matches(".git").replacen("__", "/", 1)
 }
 
-fn write(
+fn write_dataset(
     out: &Path,
     report: &PullReport,
     rows: Vec<(&str, serde_json::Result<String>)>,
@@ -387,7 +392,7 @@ fn write(
     fs::create_dir_all(out).map_err(|error| failed(out, error))?;
     let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
     let told = [
-        ("rejects.jsonl", lines(&report.rejects)),
+        ("rejects.jsonl", to_json_lines(&report.rejects)),
         ("report.json", report_text),
         ("summary.md", Ok(report.summary())),
     ];

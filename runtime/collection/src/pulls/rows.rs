@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_datasets::fea_bench::{Repository, Said, said};
+use proctor_datasets::fea_bench::{PullTexts, Repository, build_texts};
 use proctor_patch::Patch;
 use proctor_types::{Fault, Layer};
 use regex::Regex;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     candidate::{Candidate, Component},
-    dump::{Comment, Row, seconds},
+    dump::{Comment, DumpedPull, parse_timestamp},
 };
 
 /// Matches the closing keyword and the number of an issue that a change closes.
@@ -18,16 +18,16 @@ const CLOSES: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+
 
 /// One task as a row in each of the three formats.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Forms {
+pub(super) struct DatasetRows {
     pub(super) medium: Value,
     pub(super) standard: Value,
     pub(super) oracle: Value,
-    pub(super) texts: Said,
+    pub(super) texts: PullTexts,
 }
 
-impl Forms {
+impl DatasetRows {
     /// Sets the test ids in each row. They are known only after the test runs.
-    pub(super) fn freeze(&mut self, fail_to_pass: &[String], pass_to_pass: &[String]) {
+    pub(super) fn set_test_ids(&mut self, fail_to_pass: &[String], pass_to_pass: &[String]) {
         for form in [&mut self.medium, &mut self.standard, &mut self.oracle] {
             form["FAIL_TO_PASS"] = json!(fail_to_pass);
             form["PASS_TO_PASS"] = json!(pass_to_pass);
@@ -39,30 +39,30 @@ impl Forms {
 ///
 /// # Errors
 /// The benchmark's texts cannot be rendered because a template is invalid.
-pub(super) fn forms(
+pub(super) fn build_rows(
     candidate: &Candidate,
     id: &str,
     repo: &str,
     clone: &Repository,
-    row: Option<&Row>,
-) -> Result<Forms, Fault> {
+    row: Option<&DumpedPull>,
+) -> Result<DatasetRows, Fault> {
     let info = problem_info(candidate, row);
-    let said = said(&info, &candidate.components())
+    let said = build_texts(&info, &candidate.components())
         .map_err(|what| Fault::new(Layer::Environment, format!("{id}: {what}")))?;
     let components = by_file(&candidate.components);
     let readmes: Vec<(String, Value)> = clone
-        .top(&candidate.base)
+        .top_level_names(&candidate.base)
         .unwrap_or_default()
         .into_iter()
         .filter(|name| name.to_lowercase().starts_with("readme"))
-        .filter_map(|name| Some((name.clone(), clone.file(&candidate.base, &name)?.into())))
+        .filter_map(|name| Some((name.clone(), clone.read_file(&candidate.base, &name)?.into())))
         .collect();
-    let files: Vec<(String, Value)> = Patch::read(candidate.patch.as_bytes())
-        .names()
+    let files: Vec<(String, Value)> = Patch::parse(candidate.patch.as_bytes())
+        .paths()
         .iter()
         .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
         // `null` for a file that the change creates.
-        .map(|name| (name.clone(), clone.file(&candidate.base, &name).into()))
+        .map(|name| (name.clone(), clone.read_file(&candidate.base, &name).into()))
         .collect();
     let url = row.and_then(|row| row.html_url.clone());
     let shared = json!({
@@ -79,13 +79,13 @@ pub(super) fn forms(
         "test_patch": candidate.test_patch,
         "non_py_patch": candidate.non_py_patch,
     });
-    let medium = with(
+    let medium = merge_objects(
         &shared,
         json!({
             "url": url.unwrap_or_else(|| {
                 format!("https://github.com/{}/pull/{}", repo, candidate.number)
             }),
-            "issue_numbers": issues(candidate, row),
+            "issue_numbers": closed_issue_numbers(candidate, row),
             "problem_info": info,
             "readmes": readmes.iter().cloned().collect::<Map<_, _>>(),
             "files": files.iter().cloned().collect::<Map<_, _>>(),
@@ -93,27 +93,27 @@ pub(super) fn forms(
         }),
     );
     let discussion = said.discussion.clone().unwrap_or_default();
-    let standard = with(
+    let standard = merge_objects(
         &shared,
         json!({
-            "new_components": listed(&components, "components"),
+            "new_components": to_object_list(&components, "components"),
             "problem_statement": said.statement,
             "hints_text": discussion,
         }),
     );
-    let oracle = with(
+    let oracle = merge_objects(
         &standard,
         json!({
             "pull_request_text": said.request,
             "issue_text": discussion,
-            "readmes": listed(&readmes, "content"),
-            "files": listed(&files, "content"),
+            "readmes": to_object_list(&readmes, "content"),
+            "files": to_object_list(&files, "content"),
         }),
     );
-    Ok(Forms { medium, standard, oracle, texts: said })
+    Ok(DatasetRows { medium, standard, oracle, texts: said })
 }
 
-fn with(base: &Value, more: Value) -> Value {
+fn merge_objects(base: &Value, more: Value) -> Value {
     let mut out = base.clone();
     if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
         out.extend(more);
@@ -122,7 +122,7 @@ fn with(base: &Value, more: Value) -> Value {
 }
 
 /// Converts a map to a list of objects, because columns of a table cannot have arbitrary keys.
-fn listed(entries: &[(String, Value)], what: &str) -> Value {
+fn to_object_list(entries: &[(String, Value)], what: &str) -> Value {
     entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
 }
 
@@ -140,12 +140,12 @@ fn by_file(components: &[Component]) -> Vec<(String, Value)> {
     out.into_iter().map(|(file, list)| (file.to_owned(), list.into())).collect()
 }
 
-fn problem_info(candidate: &Candidate, row: Option<&Row>) -> Value {
+fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
     let timeline = |comments: &[Comment]| -> Value {
         let said = comments.iter().filter_map(|comment| {
             let body = comment.body.as_deref()?;
             // Skip a comment without a time: it may discuss the solution.
-            Some(json!({"time": seconds(&comment.created_at)?, "comment": body}))
+            Some(json!({"time": parse_timestamp(&comment.created_at)?, "comment": body}))
         });
         said.collect()
     };
@@ -167,7 +167,7 @@ fn problem_info(candidate: &Candidate, row: Option<&Row>) -> Value {
 }
 
 /// Returns the sorted numbers of the issues that the candidate closes.
-fn issues(candidate: &Candidate, row: Option<&Row>) -> Vec<String> {
+fn closed_issue_numbers(candidate: &Candidate, row: Option<&DumpedPull>) -> Vec<String> {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CLOSES).ok());
     let text = format!("{}\n{}", candidate.title, candidate.body);
     let named = PATTERN.iter().flat_map(|pattern| pattern.captures_iter(&text));
@@ -193,18 +193,18 @@ mod tests {
         };
         let comment =
             |at: &str, body: &str| Comment { body: Some(body.into()), created_at: at.into() };
-        let row = Row {
+        let row = DumpedPull {
             comments: vec![
                 comment("1970-01-01T00:01:00Z", "early"),
                 comment("1970-01-01T00:02:00Z", "the answer"),
                 comment("", "whenever"),
             ],
             issues: vec![Issue { number: 12, title: "Want x".into(), ..Issue::default() }],
-            ..Row::default()
+            ..DumpedPull::default()
         };
-        assert_eq!(issues(&candidate, Some(&row)), ["12", "3"]);
+        assert_eq!(closed_issue_numbers(&candidate, Some(&row)), ["12", "3"]);
         let info = problem_info(&candidate, Some(&row));
-        let said = said(&info, &[]).unwrap();
+        let said = build_texts(&info, &[]).unwrap();
         assert!(said.request.contains("early"), "{}", said.request);
         assert!(!said.request.contains("answer") && !said.request.contains("whenever"));
         assert!(said.discussion.unwrap().contains("Want x"));

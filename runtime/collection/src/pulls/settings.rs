@@ -3,7 +3,7 @@
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-pub(super) const TEXT: &str = include_str!("../../../../configs/pulls.toml");
+pub(super) const SETTINGS_TOML: &str = include_str!("../../../../configs/pulls.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,7 +55,8 @@ impl PullSettings {
     /// # Errors
     /// The built-in file is invalid.
     pub(super) fn get() -> Result<&'static Self, Fault> {
-        static READ: ShippedTable<PullSettings> = ShippedTable::new("pulls.toml", TEXT);
-        READ.get().map_err(|error| Fault::new(Layer::Environment, error))
+        static SETTINGS: ShippedTable<PullSettings> =
+            ShippedTable::new("pulls.toml", SETTINGS_TOML);
+        SETTINGS.get().map_err(|error| Fault::new(Layer::Environment, error))
     }
 }

@@ -4,15 +4,15 @@ use proctor_types::ModelSpec;
 use toml::{Table, Value};
 
 use crate::{
-    keys::{FILE, Key},
-    kind::{Kind, Wrong, shape},
-    matrix::names::shown,
-    walk::{Problem, unknown},
-    written::Written,
+    keys::{Key, TOP_LEVEL_KEYS},
+    kind::{KeyError, Kind, describe_type},
+    matrix::names::display_value,
+    source::ConfigSource,
+    walk::{Problem, unknown_key_error},
 };
 
 /// The keys of `[matrix]` that are not factors.
-const OWN: [&str; 2] = ["include", "exclude"];
+const RESERVED_KEYS: [&str; 2] = ["include", "exclude"];
 
 /// The factor that a matrix key refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,18 +40,18 @@ pub(super) struct Axis {
 
 /// Returns the axes of a matrix in the order in which they are written. Axes that exist only in
 /// `--set` come last.
-pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem> {
+pub(super) fn parse_axes(matrix: &Table, written: &ConfigSource) -> Result<Vec<Axis>, Problem> {
     let mut axes = Vec::new();
-    for (name, value) in matrix.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
+    for (name, value) in matrix.iter().filter(|(name, _)| !RESERVED_KEYS.contains(&name.as_str())) {
         collect(vec!["matrix".into(), name.clone()], value, &mut axes)?;
     }
-    axes.sort_by_key(|axis| written.position(&axis.at).unwrap_or((usize::MAX, usize::MAX)));
+    axes.sort_by_key(|axis| written.sort_key(&axis.at).unwrap_or((usize::MAX, usize::MAX)));
     let twice = axes
         .iter()
         .enumerate()
         .find(|(index, axis)| axes.iter().take(*index).any(|before| before.place == axis.place));
     if let Some((_, axis)) = twice {
-        let wrong = Wrong::new("crossed twice", "use the key once, with all of its values");
+        let wrong = KeyError::new("crossed twice", "use the key once, with all of its values");
         return Err(Problem { path: axis.at.clone(), wrong });
     }
     Ok(axes)
@@ -69,27 +69,27 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
         }
         Value::Array(values) => {
             let problem = |wrong| Problem { path: at.clone(), wrong };
-            let place = factor_key(&at[1..]).map_err(problem)?;
+            let place = parse_factor_key(&at[1..]).map_err(problem)?;
             if values.is_empty() {
-                let wrong = Wrong::new("no values", "add at least one, or remove the key");
+                let wrong = KeyError::new("no values", "add at least one, or remove the key");
                 return Err(Problem { path: at, wrong });
             }
             for (index, value) in values.iter().enumerate() {
-                if values[..index].iter().any(|before| same(before, value)) {
-                    let what = format!("duplicate value `{}`", shown(value));
+                if values[..index].iter().any(|before| values_equal(before, value)) {
+                    let what = format!("duplicate value `{}`", display_value(value));
                     let hint = "remove one of them; use `attempts` to repeat an arm";
-                    return Err(Problem { path: at, wrong: Wrong::new(what, hint) });
+                    return Err(Problem { path: at, wrong: KeyError::new(what, hint) });
                 }
             }
             axes.push(Axis { place, at, values: values.clone() });
             Ok(())
         }
         other => {
-            let place = factor_key(&at[1..]);
+            let place = parse_factor_key(&at[1..]);
             let wrong = match place {
                 Err(wrong) => wrong,
-                Ok(_) => Wrong::new(
-                    format!("expected a list of values, found {}", shape(other)),
+                Ok(_) => KeyError::new(
+                    format!("expected a list of values, found {}", describe_type(other)),
                     format!("put the values between brackets, as in [{other}]"),
                 ),
             };
@@ -100,87 +100,89 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
 
 /// Returns the factor that a key refers to. A part that contains dots is equivalent to nested
 /// tables.
-pub(super) fn factor_key(written: &[String]) -> Result<FactorKey, Wrong> {
+pub(super) fn parse_factor_key(written: &[String]) -> Result<FactorKey, KeyError> {
     // A quoted model name may contain dots.
     if let [models, name, key] = written
         && models == "models"
     {
-        return model(Some(name.clone()), key);
+        return model_factor(Some(name.clone()), key);
     }
     let path: Vec<String> =
         written.iter().flat_map(|part| part.split('.')).map(str::to_owned).collect();
     match &path[..] {
         [first, name @ .., key] if first == "models" && !name.is_empty() => {
-            model(Some(name.join(".")), key)
+            model_factor(Some(name.join(".")), key)
         }
-        [first, key] if first == "model" => model(None, key),
+        [first, key] if first == "model" => model_factor(None, key),
         _ => {
-            below(&path, arm_keys())?;
+            check_arm_path(&path, arm_keys())?;
             Ok(FactorKey::Arm(path))
         }
     }
 }
 
-fn model(of: Option<String>, key: &str) -> Result<FactorKey, Wrong> {
-    let keys = rows("models");
+fn model_factor(of: Option<String>, key: &str) -> Result<FactorKey, KeyError> {
+    let keys = row_keys("models");
     if !keys.iter().any(|known| known.name == *key) {
-        return Err(unknown(key, keys));
+        return Err(unknown_key_error(key, keys));
     }
-    if ModelSpec::NO_FACTORS.contains(&key) {
+    if ModelSpec::NON_FACTOR_KEYS.contains(&key) {
         let hint = "give each model its own table, and cross `model`";
-        return Err(Wrong::new("not a factor, so it cannot distinguish two arms", hint));
+        return Err(KeyError::new("not a factor, so it cannot distinguish two arms", hint));
     }
     Ok(FactorKey::Model { of, key: key.to_owned() })
 }
 
 /// Rejects keys that arms do not have, and suggests the nearest key.
-fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
+fn check_arm_path(path: &[String], keys: &[Key]) -> Result<(), KeyError> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     let key = match keys.iter().find(|key| key.name == *first) {
         Some(key) if key.name == "name" => {
             let hint = "arm names are generated from the values that differ; set `name` in [[matrix.include]]";
-            return Err(Wrong::new("not a factor of an arm", hint));
+            return Err(KeyError::new("not a factor of an arm", hint));
         }
         Some(key) => key,
-        None if FILE.iter().any(|key| key.name == *first) => {
+        None if TOP_LEVEL_KEYS.iter().any(|key| key.name == *first) => {
             let hint =
                 "a matrix crosses keys of [[arms]], such as scaffold, model, \"budget.steps\"";
-            return Err(Wrong::new("not a factor of an arm", hint));
+            return Err(KeyError::new("not a factor of an arm", hint));
         }
-        None if rows("models").iter().any(|key| key.name == *first) => {
+        None if row_keys("models").iter().any(|key| key.name == *first) => {
             let hint = format!("did you mean \"model.{first}\"?");
-            return Err(Wrong::new("not a key of an arm", hint));
+            return Err(KeyError::new("not a key of an arm", hint));
         }
         None => return Err(unknown_arm_key(first, keys)),
     };
     match &key.kind {
         _ if rest.is_empty() => Ok(()),
-        Kind::Table(keys) => below(rest, keys),
+        Kind::Table(keys) => check_arm_path(rest, keys),
         Kind::Free => Ok(()),
-        _ => Err(Wrong::new(format!("`{first}` is not a table"), key.write())),
+        _ => Err(KeyError::new(format!("`{first}` is not a table"), key.usage_hint())),
     }
 }
 
 /// Returns the error for an unknown arm key. If the key belongs to one of an arm's tables,
 /// suggests that table.
-fn unknown_arm_key(name: &str, keys: &[Key]) -> Wrong {
+fn unknown_arm_key(name: &str, keys: &[Key]) -> KeyError {
     let home = keys.iter().find_map(|key| match &key.kind {
         Kind::Table(inner) if inner.iter().any(|one| one.name == name) => Some(&key.name),
         _ => None,
     });
     match home {
-        Some(home) => Wrong::new("not a key of an arm", format!("did you mean \"{home}.{name}\"?")),
-        None => unknown(name, keys),
+        Some(home) => {
+            KeyError::new("not a key of an arm", format!("did you mean \"{home}.{name}\"?"))
+        }
+        None => unknown_key_error(name, keys),
     }
 }
 
 fn arm_keys() -> &'static [Key] {
-    rows("arms")
+    row_keys("arms")
 }
 
 /// Returns the keys of a top-level list of tables or of top-level named tables.
-fn rows(name: &str) -> &'static [Key] {
-    match FILE.iter().find(|key| key.name == name).map(|key| &key.kind) {
+fn row_keys(name: &str) -> &'static [Key] {
+    match TOP_LEVEL_KEYS.iter().find(|key| key.name == name).map(|key| &key.kind) {
         Some(Kind::Rows(keys) | Kind::Named(keys)) => keys,
         _ => &[],
     }
@@ -226,7 +228,7 @@ pub(super) fn merge(table: &mut Table, path: &[String], value: Value) {
 }
 
 /// Whether two values are equal, treating 1 and 1.0 as equal.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn values_equal(a: &Value, b: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Integer(number) => Some(*number as f64),
         Value::Float(number) => Some(*number),
@@ -239,6 +241,6 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// Lists values in a sentence.
-pub(super) fn listed(values: &[Value]) -> String {
-    values.iter().map(|value| format!("`{}`", shown(value))).collect::<Vec<_>>().join(", ")
+pub(super) fn list_values(values: &[Value]) -> String {
+    values.iter().map(|value| format!("`{}`", display_value(value))).collect::<Vec<_>>().join(", ")
 }

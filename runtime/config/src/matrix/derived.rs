@@ -3,19 +3,19 @@
 
 use toml::{Table, Value};
 
-use super::{Choice, Crossed, ModelOrigin, axes::FactorKey, names::shown};
-use crate::{kind::Wrong, walk::Problem};
+use super::{Choice, MatrixOrigins, ModelOrigin, axes::FactorKey, names::display_value};
+use crate::{kind::KeyError, walk::Problem};
 
 /// Creates the model for these choices, if it does not exist yet, and assigns it to the arm.
-pub(super) fn model(
+pub(super) fn derive_model(
     top: &mut Table,
-    crossed: &mut Crossed,
+    crossed: &mut MatrixOrigins,
     arm: &mut Table,
     sampling: &[&Choice],
 ) -> Result<(), Problem> {
     let Some(name) = arm.get("model").and_then(Value::as_str).map(str::to_owned) else {
         let path = sampling.first().map(|choice| choice.at.clone()).unwrap_or_default();
-        let wrong = Wrong::new(
+        let wrong = KeyError::new(
             "has no effect: the arm uses no model",
             "add `model`, or exclude the combination with [[matrix.exclude]]",
         );
@@ -35,7 +35,7 @@ pub(super) fn model(
         called.push_str(&format!(
             "{}{key}={}",
             if keys.is_empty() { "@" } else { "," },
-            shown(&choice.value)
+            display_value(&choice.value)
         ));
         own.insert(key.clone(), choice.value.clone());
         keys.push((vec![key.clone()], choice.at.clone()));
@@ -48,7 +48,7 @@ pub(super) fn model(
 
 /// Returns a combination's value for a factor: from its choices, the arm, its model, or the top of
 /// the file.
-pub(super) fn value(
+pub(super) fn factor_value(
     place: &FactorKey,
     base: &Table,
     choices: &[Choice],
@@ -57,7 +57,7 @@ pub(super) fn value(
     for choice in choices.iter().rev() {
         match (&choice.place, place) {
             (FactorKey::Arm(laid), FactorKey::Arm(path)) if path.starts_with(laid) => {
-                if let Some(found) = below(&choice.value, &path[laid.len()..]) {
+                if let Some(found) = value_at(&choice.value, &path[laid.len()..]) {
                     return Some(found);
                 }
             }
@@ -69,8 +69,8 @@ pub(super) fn value(
     }
     match place {
         FactorKey::Arm(path) => {
-            let own = below(&Value::Table(base.clone()), path);
-            own.or_else(|| below(&Value::Table(top.clone()), path))
+            let own = value_at(&Value::Table(base.clone()), path);
+            own.or_else(|| value_at(&Value::Table(top.clone()), path))
         }
         FactorKey::Model { key, .. } => {
             let of_arm = |choice: &&Choice| choice.place.is_arm(&["model"]);
@@ -81,6 +81,6 @@ pub(super) fn value(
     }
 }
 
-fn below(value: &Value, path: &[String]) -> Option<Value> {
+fn value_at(value: &Value, path: &[String]) -> Option<Value> {
     path.iter().try_fold(value, |value, part| value.get(part)).cloned()
 }

@@ -11,21 +11,21 @@ use super::{
 };
 
 /// Maximum length of a value in a name. Longer values are cut off.
-const LONGEST: usize = 40;
+const MAX_VALUE_CHARS: usize = 40;
 
 /// Labels of all values, by axis.
-pub(super) struct Names {
+pub(super) struct ValueLabels {
     labels: Vec<Vec<String>>,
     differs: Vec<bool>,
 }
 
-impl Names {
-    pub(super) fn of(axes: &[Axis]) -> Self {
+impl ValueLabels {
+    pub(super) fn for_axes(axes: &[Axis]) -> Self {
         let short: Vec<String> = axes.iter().map(|axis| key(&axis.place, false)).collect();
         let labels = axes.iter().enumerate().map(|(index, axis)| {
             let unique = short.iter().filter(|other| **other == short[index]).count() == 1;
             let key = if unique { short[index].clone() } else { key(&axis.place, true) };
-            let texts = distinct(&axis.values, axis.place.is_arm(&["prompts"]));
+            let texts = distinct_labels(&axis.values, axis.place.is_arm(&["prompts"]));
             let bare = axis.place.is_arm(&["scaffold"]) || axis.place.is_arm(&["model"]);
             let label = |text: String| if bare { text } else { format!("{key}={text}") };
             texts.into_iter().map(label).collect()
@@ -41,12 +41,12 @@ impl Names {
         self.differs.get(axis).copied().unwrap_or_default().then(|| label.clone())
     }
 
-    pub(super) fn of_arm(&self, base: Option<&str>, choices: &[Choice]) -> String {
+    pub(super) fn arm_name(&self, base: Option<&str>, choices: &[Choice]) -> String {
         let mut parts: Vec<String> = base.map(str::to_owned).into_iter().collect();
         for choice in choices {
             let bare = choice.place.is_arm(&["scaffold"]) || choice.place.is_arm(&["model"]);
             // An arm without its own name is named after its scaffold and model.
-            let own = (base.is_none() && bare).then(|| text(&choice.value, false));
+            let own = (base.is_none() && bare).then(|| label_text(&choice.value, false));
             let included = choice.at.get(1).is_some_and(|part| part == "include");
             let label = match (&choice.label, included && !bare) {
                 (Some(label), true) => Some(format!("{}={label}", key(&choice.place, false))),
@@ -78,8 +78,8 @@ fn key(place: &FactorKey, whole: bool) -> String {
 }
 
 /// Returns short, distinct texts for values.
-fn distinct(values: &[Value], paths: bool) -> Vec<String> {
-    let short: Vec<String> = values.iter().map(|value| text(value, paths)).collect();
+fn distinct_labels(values: &[Value], paths: bool) -> Vec<String> {
+    let short: Vec<String> = values.iter().map(|value| label_text(value, paths)).collect();
     let alone =
         |texts: &[String], one: &String| texts.iter().filter(|text| *text == one).count() == 1;
     let longer: Vec<String> = short
@@ -87,7 +87,7 @@ fn distinct(values: &[Value], paths: bool) -> Vec<String> {
         .zip(values)
         .map(
             |(short_text, value)| {
-                if alone(&short, short_text) { short_text.clone() } else { shown(value) }
+                if alone(&short, short_text) { short_text.clone() } else { display_value(value) }
             },
         )
         .collect();
@@ -99,29 +99,29 @@ fn distinct(values: &[Value], paths: bool) -> Vec<String> {
 }
 
 /// Returns a value as it appears in a name: for a path, its last part without the extension.
-fn text(value: &Value, path: bool) -> String {
+fn label_text(value: &Value, path: bool) -> String {
     match value {
         Value::String(text) if path || text.ends_with(".toml") => {
             let stem = Path::new(text).file_stem();
-            cut(&stem.map_or(text.clone(), |stem| stem.to_string_lossy().into_owned()))
+            truncate(&stem.map_or(text.clone(), |stem| stem.to_string_lossy().into_owned()))
         }
-        other => cut(&shown(other)),
+        other => truncate(&display_value(other)),
     }
 }
 
 /// Returns a value as it is written, without quotes.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join("+"),
+        Value::Array(items) => items.iter().map(display_value).collect::<Vec<_>>().join("+"),
         Value::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| format!("{key}={}", shown(value)));
+            let pairs = table.iter().map(|(key, value)| format!("{key}={}", display_value(value)));
             pairs.collect::<Vec<_>>().join(",")
         }
         other => other.to_string(),
     }
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+fn truncate(text: &str) -> String {
+    text.chars().take(MAX_VALUE_CHARS).collect()
 }

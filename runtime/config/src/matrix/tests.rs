@@ -2,11 +2,11 @@ use crate::{ConfigFile, UserError, read};
 
 const MODELS: &str = "[models.m]\nbase_url = 'http://h'\nname = 'm'\n[models.n]\nbase_url = 'http://h'\nname = 'n'\n";
 
-fn text(matrix: &str, arms: &str) -> Result<ConfigFile, UserError> {
-    set(matrix, arms, &[])
+fn read_matrix(matrix: &str, arms: &str) -> Result<ConfigFile, UserError> {
+    read_matrix_with_sets(matrix, arms, &[])
 }
 
-fn set(matrix: &str, arms: &str, sets: &[&str]) -> Result<ConfigFile, UserError> {
+fn read_matrix_with_sets(matrix: &str, arms: &str, sets: &[&str]) -> Result<ConfigFile, UserError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!("tasks = []\n[budget]\ncost_usd = 2\n{arms}\n{matrix}\n{MODELS}");
     std::fs::write(file.path(), text).unwrap();
@@ -24,7 +24,7 @@ const BASE: &str = "[[arms]]\nname = 'base'\nscaffold = 'tools'\nmodel = 'm'\n";
 fn every_combination_becomes_an_arm_named_after_its_differences() {
     let matrix = "[matrix]\nscaffold = ['tools', 'bash']\n'budget.steps' = [50, 100]\n\
         'budget.ending' = ['grace']";
-    let config = text(matrix, BASE).unwrap();
+    let config = read_matrix(matrix, BASE).unwrap();
     let wanted = [
         "base/tools/steps=50",
         "base/tools/steps=100",
@@ -40,7 +40,7 @@ fn every_combination_becomes_an_arm_named_after_its_differences() {
     // scaffold and model.
     let tables = "[matrix]\nscaffold = ['tools']\nmodel = ['m']\n[matrix.budget]\nsteps = [50, 100]\n\
         disclosure = ['hidden', 'countdown']";
-    let config = text(tables, "").unwrap();
+    let config = read_matrix(tables, "").unwrap();
     assert_eq!(
         names(&config)[..2],
         ["tools/m/steps=50/disclosure=hidden", "tools/m/steps=50/disclosure=countdown"]
@@ -52,10 +52,11 @@ fn every_combination_becomes_an_arm_named_after_its_differences() {
 fn matrix_can_be_set_on_the_command_line() {
     let sets =
         [r#"matrix."budget.steps"=[1, 2]"#, "matrix.network.mode=[\"closed\", \"open_except\"]"];
-    let config = set("", BASE, &sets).unwrap();
+    let config = read_matrix_with_sets("", BASE, &sets).unwrap();
     assert_eq!(config.arms.len(), 4);
     assert!(names(&config).contains(&"base/steps=2/network=closed"), "{:?}", names(&config));
-    let error = set("", BASE, &[r#"matrix."budget.steps"=["many"]"#]).unwrap_err();
+    let error =
+        read_matrix_with_sets("", BASE, &[r#"matrix."budget.steps"=["many"]"#]).unwrap_err();
     assert!(
         error.what.starts_with("--set: key `matrix.\"budget.steps\"`, value `many` (arm `base`)"),
         "{error}"
@@ -65,13 +66,13 @@ fn matrix_can_be_set_on_the_command_line() {
 #[test]
 fn crossed_temperatures_create_separate_models() {
     let matrix = "[matrix]\nmodel = ['m', 'n']\n'model.temperature' = [0, 0.7]";
-    let config = text(matrix, BASE).unwrap();
+    let config = read_matrix(matrix, BASE).unwrap();
     assert_eq!(names(&config)[1], "base/m/temperature=0.7");
     let of = |arm: usize| config.models[config.arms[arm].model.as_ref().unwrap()].temperature;
     assert_eq!([of(0), of(1), of(2), of(3)], [Some(0.0), Some(0.7), Some(0.0), Some(0.7)]);
     // For a specific model only: the other model occurs once.
     let one = "[matrix]\nmodel = ['m', 'n']\nmodels.n.temperature = [0, 0.7]";
-    let config = text(one, BASE).unwrap();
+    let config = read_matrix(one, BASE).unwrap();
     assert_eq!(names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);
     assert_eq!(config.models["m"].temperature, None);
 }
@@ -82,7 +83,7 @@ fn matrix_excludes_and_includes_combinations() {
         [[matrix.exclude]]\nscaffold = 'bash'\n'budget.steps' = [100]\n\
         [[matrix.include]]\nscaffold = 'bash'\nbudget.steps = 7\n\
         [[matrix.include]]\nname = 'short'\n'budget.steps' = 1";
-    let config = text(matrix, BASE).unwrap();
+    let config = read_matrix(matrix, BASE).unwrap();
     let wanted = [
         "base/tools/steps=50",
         "base/tools/steps=100",
@@ -96,7 +97,7 @@ fn matrix_excludes_and_includes_combinations() {
     let two = format!("{BASE}{}", BASE.replace("base", "other").replace("'tools'", "'bash'"));
     let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\
         [[matrix.exclude]]\nscaffold = 'tools'\nbudget = { cost_usd = 2, steps = 5 }";
-    let config = text(matrix, &two).unwrap();
+    let config = read_matrix(matrix, &two).unwrap();
     assert_eq!(names(&config), ["base/steps=10", "other/steps=5"]);
 }
 
@@ -163,7 +164,7 @@ fn matrix_errors_name_the_key_and_the_value() {
         ),
         ("", "no factors to cross", "scaffold = ["),
     ] {
-        let error = text(&format!("[matrix]\n{matrix}"), BASE).unwrap_err();
+        let error = read_matrix(&format!("[matrix]\n{matrix}"), BASE).unwrap_err();
         let told = error.hint.clone().unwrap_or_default();
         if !error.what.contains(what) || !told.contains(hint) {
             wrong.push(format!("{matrix}: {error}"));
@@ -173,15 +174,15 @@ fn matrix_errors_name_the_key_and_the_value() {
     let many: Vec<_> = (1..200).map(|n| n.to_string()).collect();
     let list = many.join(", ");
     let matrix = format!("[matrix]\nbudget.steps = [{list}]\nbudget.input_tokens = [{list}]");
-    assert!(text(&matrix, BASE).unwrap_err().what.contains("more than 10000 arms"));
-    let error = text("[matrix]\n'budget.steps' = [1]", "").unwrap_err();
+    assert!(read_matrix(&matrix, BASE).unwrap_err().what.contains("more than 10000 arms"));
+    let error = read_matrix("[matrix]\n'budget.steps' = [1]", "").unwrap_err();
     assert!(error.what.contains("`matrix`") && error.what.contains("is missing"), "{error}");
 }
 
 /// A prompt directory is named by its last part.
 #[test]
 fn prompts_can_be_crossed() {
-    let config = text("[matrix]\nprompts = ['p/one', '/q/two']", BASE).unwrap();
+    let config = read_matrix("[matrix]\nprompts = ['p/one', '/q/two']", BASE).unwrap();
     assert_eq!(names(&config), ["base/prompts=one", "base/prompts=two"]);
     assert_eq!(config.arms[1].prompts.as_deref(), Some(std::path::Path::new("/q/two")));
 }
@@ -189,7 +190,7 @@ fn prompts_can_be_crossed() {
 /// Names must differ for similar values, for paths, and for two keys with the same last part.
 #[test]
 fn matrix_names_are_unique() {
-    let config = text(
+    let config = read_matrix(
         "[matrix]\nscaffold = ['a/x.toml', 'b/x.toml']\nsandbox.cpus = [1, 2]\nbudget.arm.steps = [7]\n\
          settings.format = ['natural', 'patch']\nnetwork = [{ mode = 'closed' }, { mode = 'open_except' }]",
         "",

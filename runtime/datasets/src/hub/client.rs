@@ -6,13 +6,13 @@ use reqwest::{Response, StatusCode, header::AUTHORIZATION};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::info::{Info, Sibling};
+use super::info::{CommitInfo, Sibling};
 
 /// Number of attempts before the hub is reported as unreachable.
-const TRIES: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 
 /// The wait after the first failed attempt. It doubles with each further one.
-const WAIT: Duration = Duration::from_millis(500);
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Maximum size of a downloaded file in bytes. A larger file is not a dataset of tasks.
 const SIZE_LIMIT: u64 = 8 << 30;
@@ -37,11 +37,15 @@ impl<'a> Client<'a> {
     }
 
     /// Returns the commit of a revision, and its files with their checksums.
-    pub(super) async fn info(&self, name: &str, revision: &str) -> Result<Info, String> {
+    pub(super) async fn fetch_info(
+        &self,
+        name: &str,
+        revision: &str,
+    ) -> Result<CommitInfo, String> {
         let url = format!("{}/api/datasets/{name}/revision/{revision}?blobs=true", self.endpoint);
         let answer = self.get(&url).await?;
         let text = answer.text().await.map_err(error_text)?;
-        let info: Info = serde_json::from_str(&text)
+        let info: CommitInfo = serde_json::from_str(&text)
             .map_err(|error| format!("cannot read the hub's response for {revision}: {error}"))?;
         // The commit becomes a directory name in the cache.
         if !super::is_commit(&info.sha) {
@@ -54,7 +58,7 @@ impl<'a> Client<'a> {
     }
 
     /// Downloads a file. The file gets its final name only after its checksum is verified.
-    pub(super) async fn file(
+    pub(super) async fn download_file(
         &self,
         name: &str,
         commit: &str,
@@ -70,7 +74,7 @@ impl<'a> Client<'a> {
         let folder = place.parent().unwrap_or(place);
         fs::create_dir_all(folder).map_err(failed)?;
         let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-        let mut checks = Checks::new(sibling);
+        let mut checks = ChecksumVerifier::new(sibling);
         let mut size = 0_u64;
         while let Some(chunk) = answer.chunk().await.map_err(error_text)? {
             size += chunk.len() as u64;
@@ -85,8 +89,8 @@ impl<'a> Client<'a> {
     }
 
     async fn get(&self, url: &str) -> Result<Response, String> {
-        let mut wait = WAIT;
-        for left in (0..TRIES).rev() {
+        let mut wait = INITIAL_RETRY_DELAY;
+        for left in (0..MAX_ATTEMPTS).rev() {
             let mut request = self.client.get(url);
             if let Some(token) = self.token {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -104,7 +108,7 @@ impl<'a> Client<'a> {
             };
             if left == 0 {
                 return Err(format!(
-                    "{why}, after {TRIES} attempts ({}, see HF_ENDPOINT)",
+                    "{why}, after {MAX_ATTEMPTS} attempts ({}, see HF_ENDPOINT)",
                     self.endpoint
                 ));
             }
@@ -130,13 +134,13 @@ impl<'a> Client<'a> {
 }
 
 /// The hub's checksums for a file.
-struct Checks<'a> {
+struct ChecksumVerifier<'a> {
     sibling: &'a Sibling,
     sha256: Option<Sha256>,
     blob: Option<Sha1>,
 }
 
-impl<'a> Checks<'a> {
+impl<'a> ChecksumVerifier<'a> {
     fn new(sibling: &'a Sibling) -> Self {
         let sha256 = sibling.lfs.is_some().then(Sha256::new);
         // A blob's id is the hash of its size and content. For an LFS file, it is the id of the
@@ -187,5 +191,5 @@ fn escape(part: &str) -> String {
 
 /// Returns the error and its causes on one line, without the URL, which may contain a signature.
 fn error_text(error: reqwest::Error) -> String {
-    proctor_types::with_causes(&error.without_url())
+    proctor_types::format_error_chain(&error.without_url())
 }

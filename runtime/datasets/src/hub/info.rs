@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Info {
+pub(super) struct CommitInfo {
     /// The commit of the revision.
     pub sha: String,
     #[serde(default)]
@@ -35,7 +35,7 @@ pub(super) struct Lfs {
 
 const NAME: &str = "info.json";
 
-impl Info {
+impl CommitInfo {
     /// Returns the cached description of a commit, if it is complete.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&proctor_files::read(&folder.join(NAME)).ok()?).ok()

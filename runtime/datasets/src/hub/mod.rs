@@ -11,10 +11,10 @@ use std::{
 use crate::{
     DatasetError,
     address::HubName,
-    choose::{Choice, choose},
+    split_files::{Choice, choose_split},
 };
 use client::Client;
-use info::{Info, Sibling};
+use info::{CommitInfo, Sibling};
 
 /// The default hub URL.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
@@ -30,7 +30,7 @@ pub struct Hub {
 
 /// The files of one split at one commit.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedSplit {
     pub files: Vec<PathBuf>,
     pub commit: String,
     pub split: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Fetched {
 
 impl Hub {
     /// Returns the hub at `HF_ENDPOINT`, with the token in `HF_TOKEN`. Either may be unset or empty.
-    pub fn of_this_host(cache: impl Into<PathBuf>) -> Self {
+    pub fn from_env(cache: impl Into<PathBuf>) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
         Self::new(&endpoint, set("HF_TOKEN"), cache)
@@ -57,24 +57,24 @@ impl Hub {
         name: &HubName,
         wanted: Option<&str>,
         usual: Option<&str>,
-    ) -> Result<Fetched, DatasetError> {
+    ) -> Result<FetchedSplit, DatasetError> {
         let fault = |why: String| DatasetError::Hub { name: name.name.clone(), why };
         let revision = name.revision.as_deref().unwrap_or("main");
         let folder = self.cache.join(name.name.replace('/', "--"));
         let client = Client::new(&self.endpoint, self.token.as_deref()).map_err(fault)?;
         // A commit never changes, so a cached description needs no request.
-        let known = is_commit(revision).then(|| Info::read(&folder.join(revision))).flatten();
+        let known = is_commit(revision).then(|| CommitInfo::read(&folder.join(revision))).flatten();
         let info = match known {
             Some(info) => info,
             None => {
-                let info = client.info(&name.name, revision).await.map_err(fault)?;
+                let info = client.fetch_info(&name.name, revision).await.map_err(fault)?;
                 info.write(&folder.join(&info.sha)).map_err(fault)?;
                 info
             }
         };
         let paths: Vec<String> =
             info.siblings.iter().map(|sibling| sibling.rfilename.clone()).collect();
-        let (split, files) = match choose(&paths, wanted, usual) {
+        let (split, files) = match choose_split(&paths, wanted, usual) {
             Choice::Files { split, files } => (split, files),
             Choice::Splits(splits) => {
                 let asked =
@@ -93,11 +93,14 @@ impl Hub {
             let place =
                 folder.join(&info.sha).join("files").join(check_path(&path).map_err(fault)?);
             if !is_downloaded(&place, sibling) {
-                client.file(&name.name, &info.sha, sibling, &place).await.map_err(fault)?;
+                client
+                    .download_file(&name.name, &info.sha, sibling, &place)
+                    .await
+                    .map_err(fault)?;
             }
             out.push(place);
         }
-        Ok(Fetched { files: out, commit: info.sha, split })
+        Ok(FetchedSplit { files: out, commit: info.sha, split })
     }
 }
 

@@ -1,56 +1,56 @@
 //! Reads a JSON file: an array of rows, an object of splits, an object of rows by id, or one row.
 
-use proctor_types::python_json;
+use proctor_types::parse_python_json;
 use serde_json::Value;
 
 use super::{
     RawRow, RowLocation, jsonl,
     scan::{end_of_string, end_of_value, next_object_line, skip_space},
 };
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
-pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
+pub(super) fn read_rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let begin = skip_space(text, 0);
     match text.get(begin) {
-        Some(b'[') => elements(text, begin, None, each),
-        Some(b'{') => object(text, begin, each),
+        Some(b'[') => read_elements(text, begin, None, each),
+        Some(b'{') => read_object(text, begin, each),
         // Text above the first row is reported as one bad row.
         Some(_) if next_object_line(text, begin).is_some() => {
             // Reading a slice cannot fail.
-            let _ = jsonl::rows(text, each);
+            let _ = jsonl::read_rows(text, each);
         }
         _ => {
             let what = "not JSON: expected an array or an object";
-            let value = Err(Complaint::whole(what));
+            let value = Err(RowError::in_row(what));
             each(RawRow { place: RowLocation::Line(1), split: None, key: None, value });
         }
     }
 }
 
-fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
+fn read_object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
     // Several consecutive objects are JSON lines with another suffix.
     let after = end_of_value(text, begin).map(|end| skip_space(text, end));
     if after.is_some_and(|after| text.get(after) == Some(&b'{')) {
         // Reading a slice cannot fail.
-        let _ = jsonl::rows(text, each);
+        let _ = jsonl::read_rows(text, each);
         return;
     }
-    let Some(pairs) = pairs(text, begin) else { return one(text, each) };
+    let Some(pairs) = pairs(text, begin) else { return read_single_row(text, each) };
     let all = |kind: u8| !pairs.is_empty() && pairs.iter().all(|pair| text[pair.begin] == kind);
     if all(b'[') {
         for pair in &pairs {
-            elements(text, pair.begin, Some(&pair.key), each);
+            read_elements(text, pair.begin, Some(&pair.key), each);
         }
     } else if all(b'{') && pairs.iter().all(|pair| looks_like_a_row(&text[pair.begin..pair.end])) {
-        let mut lines = Lines::default();
+        let mut lines = LineCounter::default();
         for pair in pairs {
-            let place = RowLocation::Line(lines.of(text, pair.begin));
+            let place = RowLocation::Line(lines.line_at(text, pair.begin));
             let value = parse(&text[pair.begin..pair.end]);
             each(RawRow { place, split: None, key: Some(pair.key), value });
         }
     } else {
-        one(text, each);
+        read_single_row(text, each);
     }
 }
 
@@ -62,16 +62,16 @@ fn looks_like_a_row(text: &[u8]) -> bool {
         .any(|key| text.windows(key.len()).any(|window| window == key.as_bytes()))
 }
 
-fn one(text: &[u8], each: &mut dyn FnMut(RawRow)) {
-    let (line, value) = match python_json(text) {
+fn read_single_row(text: &[u8], each: &mut dyn FnMut(RawRow)) {
+    let (line, value) = match parse_python_json(text) {
         Ok(value) => (1, Ok(value)),
-        Err(error) => (error.line().max(1), Err(jsonl::not_json(text, &error))),
+        Err(error) => (error.line().max(1), Err(jsonl::json_error(text, &error))),
     };
     each(RawRow { place: RowLocation::Line(line), split: None, key: None, value });
 }
 
-fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut(RawRow)) {
-    let mut lines = Lines::default();
+fn read_elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut(RawRow)) {
+    let mut lines = LineCounter::default();
     let mut here = skip_space(text, begin + 1);
     let mut number = 0;
     let is_top = split.is_none();
@@ -87,9 +87,9 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
                         continue;
                     }
                     Some(_) => {
-                        let place = RowLocation::Line(lines.of(text, after));
+                        let place = RowLocation::Line(lines.line_at(text, after));
                         let value =
-                            Err(Complaint::whole("not JSON: text after the end of the array"));
+                            Err(RowError::in_row("not JSON: text after the end of the array"));
                         each(RawRow { place, split: None, key: None, value });
                         return;
                     }
@@ -103,7 +103,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
             _ => {}
         }
         number += 1;
-        let place = RowLocation::Line(lines.of(text, here));
+        let place = RowLocation::Line(lines.line_at(text, here));
         let Some(end) = end_of_value(text, here) else {
             let next = next_object_line(text, here);
             let what = match next {
@@ -112,7 +112,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
                     "not JSON: element {number} is not closed, so the following elements cannot be read"
                 ),
             };
-            let value = Err(Complaint::whole(what));
+            let value = Err(RowError::in_row(what));
             each(RawRow { place, split: split(), key: None, value });
             let Some(next) = next else { return };
             here = next;
@@ -125,8 +125,8 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
     }
 }
 
-fn parse(text: &[u8]) -> Result<Value, Complaint> {
-    python_json(text).map_err(|error| jsonl::not_json(text, &error))
+fn parse(text: &[u8]) -> Result<Value, RowError> {
+    parse_python_json(text).map_err(|error| jsonl::json_error(text, &error))
 }
 
 struct Pair {
@@ -140,7 +140,7 @@ fn pairs(text: &[u8], begin: usize) -> Option<Vec<Pair>> {
     let mut here = skip_space(text, begin + 1);
     while *text.get(here)? != b'}' {
         let end = (text[here] == b'"').then(|| end_of_string(text, here)).flatten()?;
-        let Value::String(key) = python_json(&text[here..end]).ok()? else { return None };
+        let Value::String(key) = parse_python_json(&text[here..end]).ok()? else { return None };
         let colon = skip_space(text, end);
         let value = (*text.get(colon)? == b':').then(|| skip_space(text, colon + 1))?;
         let value_end = end_of_value(text, value)?;
@@ -155,13 +155,13 @@ fn pairs(text: &[u8], begin: usize) -> Option<Vec<Pair>> {
 
 /// Counts lines in a single pass from front to back, however many rows need their line number.
 #[derive(Default)]
-struct Lines {
+struct LineCounter {
     counted: usize,
     ends: usize,
 }
 
-impl Lines {
-    fn of(&mut self, text: &[u8], at: usize) -> usize {
+impl LineCounter {
+    fn line_at(&mut self, text: &[u8], at: usize) -> usize {
         if at < self.counted {
             *self = Self::default();
         }
@@ -182,7 +182,7 @@ mod tests {
 
     fn read(text: &str) -> Vec<SeenRow> {
         let mut out = Vec::new();
-        rows(text.as_bytes(), &mut |row| {
+        read_rows(text.as_bytes(), &mut |row| {
             let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };
             out.push((line, row.split, row.key, row.value.map_err(|complaint| complaint.what)));
         });

@@ -5,18 +5,18 @@ use std::{
     io::{self, BufRead, BufReader, Read},
 };
 
-use proctor_types::python_json;
+use proctor_types::parse_python_json;
 use serde_json::{Value, error::Category};
 
 use super::{RawRow, RowLocation, json};
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 /// Maximum size in bytes of a value that spans several lines.
 const VALUE_LIMIT: usize = 64 << 20;
 
 /// Passes every value in the text to `each`. The content decides the format: text that starts with
 /// an array is read as an array, and an object may span several lines.
-pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
+pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
     let mut lines = Lines::new(file);
     let mut is_first = true;
     while let Some((number, line)) = lines.next()? {
@@ -28,15 +28,15 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
             // Keep the line numbers right by adding the preceding lines.
             let mut whole = vec![b'\n'; number - 1];
             whole.extend_from_slice(&line);
-            lines.rest(&mut whole)?;
-            json::rows(&whole, each);
+            lines.read_rest(&mut whole)?;
+            json::read_rows(&whole, each);
             return Ok(());
         }
-        let value = match python_json(text) {
+        let value = match parse_python_json(text) {
             Ok(value) => Ok(value),
-            Err(error) => match lines.value_over_lines(&line)? {
+            Err(error) => match lines.read_multiline_value(&line)? {
                 Some(value) => Ok(value),
-                None => Err(not_json(text, &error)),
+                None => Err(json_error(text, &error)),
             },
         };
         each(RawRow { place: RowLocation::Line(number), split: None, key: None, value });
@@ -45,12 +45,12 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
 }
 
 /// Returns the error for text on one line. The column helps the user find it.
-pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
+pub(super) fn json_error(text: &[u8], error: &serde_json::Error) -> RowError {
     if std::str::from_utf8(text).is_err() {
-        return Complaint::whole("is not UTF-8");
+        return RowError::in_row("is not UTF-8");
     }
     let column = error.column();
-    Complaint::whole(match error.classify() {
+    RowError::in_row(match error.classify() {
         Category::Eof => format!("not JSON: truncated at column {column}"),
         _ => format!("not JSON: invalid at column {column}"),
     })
@@ -85,14 +85,14 @@ impl<R: Read> Lines<R> {
         Ok(Some((self.number, line)))
     }
 
-    fn give_back(&mut self, lines: Vec<(usize, Vec<u8>)>) {
+    fn push_back(&mut self, lines: Vec<(usize, Vec<u8>)>) {
         for line in lines.into_iter().rev() {
             self.given_back.push_front(line);
         }
     }
 
     /// Appends the remaining lines.
-    fn rest(&mut self, whole: &mut Vec<u8>) -> io::Result<()> {
+    fn read_rest(&mut self, whole: &mut Vec<u8>) -> io::Result<()> {
         while let Some((_, line)) = self.given_back.pop_front() {
             whole.extend_from_slice(&line);
         }
@@ -108,7 +108,7 @@ impl<R: Read> Lines<R> {
         if !matches!(inner.first(), None | Some(b'{' | b']')) {
             return Ok(false);
         }
-        if python_json(first).is_err() {
+        if parse_python_json(first).is_err() {
             return Ok(true);
         }
         let mut taken = Vec::new();
@@ -120,16 +120,16 @@ impl<R: Read> Lines<R> {
                 break;
             }
         }
-        self.give_back(taken);
+        self.push_back(taken);
         Ok(is_last)
     }
 
     /// Returns the object that starts on `first` and ends on a later line. If a line in between is
     /// a row by itself, `first` is a broken row; the search stops there, so that no other row is
     /// lost.
-    fn value_over_lines(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
+    fn read_multiline_value(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = Scan::default();
-        if !first.trim_ascii_start().starts_with(b"{") || scan.line(first) != Open::Yes {
+        if !first.trim_ascii_start().starts_with(b"{") || scan.scan_line(first) != ValueState::Yes {
             return Ok(None);
         }
         let mut whole = first.to_vec();
@@ -137,29 +137,29 @@ impl<R: Read> Lines<R> {
         while whole.len() < VALUE_LIMIT
             && let Some((number, line)) = self.next()?
         {
-            let is_row = line.starts_with(b"{\"") && python_json(line.trim_ascii()).is_ok();
-            let open = if is_row { Open::Broken } else { scan.line(&line) };
+            let is_row = line.starts_with(b"{\"") && parse_python_json(line.trim_ascii()).is_ok();
+            let open = if is_row { ValueState::Broken } else { scan.scan_line(&line) };
             whole.extend_from_slice(&line);
             taken.push((number, line));
             match open {
-                Open::Yes => {}
-                Open::No => {
-                    if let Ok(value) = python_json(whole.trim_ascii()) {
+                ValueState::Yes => {}
+                ValueState::No => {
+                    if let Ok(value) = parse_python_json(whole.trim_ascii()) {
                         return Ok(Some(value));
                     }
                     break;
                 }
-                Open::Broken => break,
+                ValueState::Broken => break,
             }
         }
-        self.give_back(taken);
+        self.push_back(taken);
         Ok(None)
     }
 }
 
 /// Whether a value continues after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum ValueState {
     Yes,
     No,
     /// Invalid JSON: a string does not end on its line, or there are too many closing brackets.
@@ -172,7 +172,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn line(&mut self, line: &[u8]) -> Open {
+    fn scan_line(&mut self, line: &[u8]) -> ValueState {
         let (mut in_string, mut escaped) = (false, false);
         for byte in line.trim_ascii_end() {
             match byte {
@@ -183,15 +183,15 @@ impl Scan {
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => match self.depth.checked_sub(1) {
                     Some(depth) => self.depth = depth,
-                    None => return Open::Broken,
+                    None => return ValueState::Broken,
                 },
                 _ => {}
             }
         }
         match self.depth {
-            _ if in_string => Open::Broken,
-            0 => Open::No,
-            _ => Open::Yes,
+            _ if in_string => ValueState::Broken,
+            0 => ValueState::No,
+            _ => ValueState::Yes,
         }
     }
 }
@@ -208,12 +208,12 @@ mod tests {
             let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };
             out.push((line, row.value.ok()));
         };
-        rows(text.as_bytes(), &mut each).unwrap();
+        read_rows(text.as_bytes(), &mut each).unwrap();
         out
     }
 
     #[test]
-    fn rows_reads_arrays_and_multiline_objects() {
+    fn read_rows_accepts_arrays_and_multiline_objects() {
         let (one, two) = (json!({"a": 1, "b": [{"c": "}"}]}), json!({"a": 2}));
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap();
         let all = json!([one, two]);

@@ -9,7 +9,7 @@ use std::{fs::File, io::Read, path::Path};
 
 use serde_json::Value;
 
-use crate::{DatasetError, bad::Complaint};
+use crate::{DatasetError, errors::RowError};
 
 /// One row of a file, or why it cannot be read.
 pub(crate) struct RawRow {
@@ -18,7 +18,7 @@ pub(crate) struct RawRow {
     pub split: Option<String>,
     /// The row's key in an object keyed by id.
     pub key: Option<String>,
-    pub value: Result<Value, Complaint>,
+    pub value: Result<Value, RowError>,
 }
 
 /// The location of a row in its file, counted from 1: the line for text formats, the row number
@@ -34,22 +34,22 @@ pub enum RowLocation {
 ///
 /// # Errors
 /// The whole file is unusable.
-pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
+pub(crate) fn read_rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
     let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
     let open = || File::open(file).map_err(|error| unreadable(error.to_string()));
-    let content = content(open()?).map_err(|error| unreadable(error.to_string()))?;
+    let content = detect_format(open()?).map_err(|error| unreadable(error.to_string()))?;
     match (content, kind(file)) {
         (Content::Parquet, _) | (Content::Other, "parquet") => {
-            parquet::rows(open()?, each).map_err(unreadable)
+            parquet::read_rows(open()?, each).map_err(unreadable)
         }
         (_, "json") => {
             let mut bytes = Vec::new();
             open()?.read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
-            json::rows(&bytes, each);
+            json::read_rows(&bytes, each);
             Ok(())
         }
         (_, "jsonl") | (Content::Json, _) => {
-            jsonl::rows(open()?, each).map_err(|error| unreadable(error.to_string()))
+            jsonl::read_rows(open()?, each).map_err(|error| unreadable(error.to_string()))
         }
         _ => Err(DatasetError::UnknownKind { file: file.to_path_buf() }),
     }
@@ -63,7 +63,7 @@ enum Content {
     Other,
 }
 
-fn content(file: File) -> std::io::Result<Content> {
+fn detect_format(file: File) -> std::io::Result<Content> {
     let mut head = Vec::new();
     file.take(4096).read_to_end(&mut head)?;
     if head.starts_with(b"PAR1") {
@@ -77,15 +77,18 @@ fn content(file: File) -> std::io::Result<Content> {
 }
 
 /// Passes every row of JSON in any form to `each`, whatever the file name.
-pub(crate) fn json_or_lines(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
+pub(crate) fn read_json_rows(
+    file: &Path,
+    each: &mut dyn FnMut(RawRow),
+) -> Result<(), DatasetError> {
     let unreadable = |error: std::io::Error| DatasetError::Unreadable {
         file: file.to_path_buf(),
         why: error.to_string(),
     };
     if kind(file) == "jsonl" {
-        return jsonl::rows(File::open(file).map_err(unreadable)?, each).map_err(unreadable);
+        return jsonl::read_rows(File::open(file).map_err(unreadable)?, each).map_err(unreadable);
     }
-    json::rows(&std::fs::read(file).map_err(unreadable)?, each);
+    json::read_rows(&std::fs::read(file).map_err(unreadable)?, each);
     Ok(())
 }
 

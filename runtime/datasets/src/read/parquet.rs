@@ -10,9 +10,9 @@ use parquet::{
 use serde_json::{Map, Number, Value};
 
 use super::{RawRow, RowLocation};
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
-pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
+pub(super) fn read_rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
     if let Some(codec) = unsupported_codec(&reader) {
         return Err(format!("unsupported compression {codec}; use snappy, zstd or gzip"));
@@ -20,8 +20,8 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     for (index, row) in rows.enumerate() {
         let failed = row.is_err();
-        let value = row.map(object).map_err(|error| {
-            Complaint::whole(format!("cannot be read: {error}; the following rows are lost"))
+        let value = row.map(row_to_json).map_err(|error| {
+            RowError::in_row(format!("cannot be read: {error}; the following rows are lost"))
         });
         each(RawRow { place: RowLocation::Row(index + 1), split: None, key: None, value });
         if failed {
@@ -42,12 +42,12 @@ fn unsupported_codec(reader: &SerializedFileReader<File>) -> Option<&'static str
     })
 }
 
-fn object(row: Row) -> Value {
+fn row_to_json(row: Row) -> Value {
     let columns = row.into_columns();
-    Value::Object(columns.into_iter().map(|(name, field)| (name, value(field))).collect())
+    Value::Object(columns.into_iter().map(|(name, field)| (name, field_to_json(field))).collect())
 }
 
-fn value(field: Field) -> Value {
+fn field_to_json(field: Field) -> Value {
     let number = |number: f64| Number::from_f64(number).map_or(Value::Null, Value::Number);
     match field {
         Field::Null => Value::Null,
@@ -68,14 +68,15 @@ fn value(field: Field) -> Value {
             Ok(text) => text.into(),
             Err(_) => Value::Null,
         },
-        Field::Group(row) => object(row),
-        Field::ListInternal(list) => list.elements().iter().cloned().map(value).collect(),
+        Field::Group(row) => row_to_json(row),
+        Field::ListInternal(list) => list.elements().iter().cloned().map(field_to_json).collect(),
         Field::MapInternal(map) => {
             let key = |field: &Field| match field {
                 Field::Str(text) => text.clone(),
                 other => other.to_string(),
             };
-            let pairs = map.entries().iter().map(|(name, field)| (key(name), value(field.clone())));
+            let pairs =
+                map.entries().iter().map(|(name, field)| (key(name), field_to_json(field.clone())));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
         // Times and decimals in display form.

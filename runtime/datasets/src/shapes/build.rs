@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use proctor_patch::Patch;
 use proctor_types::{
-    Benchmark, Details, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_of,
+    Benchmark, Details, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_from_test_id,
 };
 use serde_json::{Map, Value};
 
 use super::{
     commands, fea_bench, featurebench,
-    fields::{Fields, Found},
+    fields::{Fields, FoundField},
     image, pytest_words,
     shape::{Directives, Hide, Matching, Module, Polarity, Shape},
     statement,
 };
-use crate::{address::Options, bad::Complaint, rules};
+use crate::{address::Options, errors::RowError, rules};
 
 /// The origin of a row.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ pub(crate) fn build(
     shape: &Shape,
     options: &Options,
     provenance: &Provenance,
-) -> Result<Task, Vec<Complaint>> {
+) -> Result<Task, Vec<RowError>> {
     let one = |complaint| vec![complaint];
     let fields = Fields::new(row, shape).map_err(one)?;
     let draft = draft(fields, options, provenance).map_err(one)?;
@@ -65,32 +65,33 @@ fn draft<'a>(
     mut fields: Fields<'a>,
     options: &'a Options,
     provenance: &Provenance,
-) -> Result<Draft<'a>, Complaint> {
+) -> Result<Draft<'a>, RowError> {
     let shape = fields.shape;
-    let id = match fields.text("id")? {
+    let id = match fields.take_text("id")? {
         Some(id) => id,
-        None => provenance.key.clone().ok_or_else(|| fields.missing("id"))?,
+        None => provenance.key.clone().ok_or_else(|| fields.missing_error("id"))?,
     };
-    let repo = fields.text("repo")?.unwrap_or_default();
-    let mut details = fields.details();
+    let repo = fields.take_text("repo")?.unwrap_or_default();
+    let mut details = fields.take_details();
     let mut clone = None;
     if shape.module == Module::FeaBench {
         clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
     }
     // The blocked URLs are derived from OWNER/NAME. A URL here would not block anything.
     if repo.contains("://") || repo.starts_with("git@") {
-        return Err(Complaint::at("repo", format!("is {repo:?}; use OWNER/NAME, not a URL")));
+        return Err(RowError::in_field("repo", format!("is {repo:?}; use OWNER/NAME, not a URL")));
     }
-    let f2p = fields.list("fail_to_pass")?.ok_or_else(|| fields.missing("fail_to_pass"))?;
-    let p2p = fields.list("pass_to_pass")?.unwrap_or_default();
+    let f2p =
+        fields.take_list("fail_to_pass")?.ok_or_else(|| fields.missing_error("fail_to_pass"))?;
+    let p2p = fields.take_list("pass_to_pass")?.unwrap_or_default();
     let f2p = distinct(f2p, &[]);
     let p2p = distinct(p2p, &f2p);
-    let patch = fields.text("patch")?.filter(|patch| !patch.trim().is_empty());
-    let gold = fields.text("gold")?.filter(|gold| !gold.trim().is_empty());
-    let test_patch = fields.text("test_patch")?.filter(|patch| !patch.trim().is_empty());
+    let patch = fields.take_text("patch")?.filter(|patch| !patch.trim().is_empty());
+    let gold = fields.take_text("gold")?.filter(|gold| !gold.trim().is_empty());
+    let test_patch = fields.take_text("test_patch")?.filter(|patch| !patch.trim().is_empty());
     let needs = |field: &str| shape.needs.iter().any(|needed| needed == field);
     if test_patch.is_none() && needs("test_patch") {
-        return Err(fields.missing("test_patch"));
+        return Err(fields.missing_error("test_patch"));
     }
     let statement = statement::of(&mut fields, options)?;
     let (mask, gold) = match shape.polarity {
@@ -99,13 +100,13 @@ fn draft<'a>(
     };
     // FeatureBench's level 2 has neither. Its module checks that.
     if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
-        return Err(fields.missing("patch"));
+        return Err(fields.missing_error("patch"));
     }
     let hidden = match shape.hide {
         Hide::Nothing => Vec::new(),
         Hide::FailToPass => files_of(&f2p),
     };
-    let names = image::Names { id: &id, repo: &repo, image: "" };
+    let names = image::ImageVariables { id: &id, repo: &repo, image: "" };
     let workdir = image::fill(&shape.workdir, &names);
     let task = Task {
         schema_version: TASK_SCHEMA,
@@ -145,14 +146,14 @@ fn draft<'a>(
     Ok(Draft { task, details, clone, fields, options })
 }
 
-fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complaint> {
+fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, RowError> {
     let shape = draft.fields.shape;
-    let bin = environment(&mut draft)?;
-    tests(&mut draft, &bin)?;
+    let bin = set_environment(&mut draft)?;
+    set_tests(&mut draft, &bin)?;
     match shape.module {
         Module::FeatureBench => featurebench::finish(&mut draft)?,
         Module::FeaBench => fea_bench::finish(&mut draft)?,
-        Module::Commands => parser_code(&mut draft.details),
+        Module::Commands => move_parser_code(&mut draft.details),
         Module::None => {}
     }
     let Draft { mut task, mut details, mut fields, .. } = draft;
@@ -160,7 +161,7 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complai
         task.blocked_urls.push(format!("https://github.com/{repo}"));
         task.blocked_urls.push(format!("https://github.com/{repo}/**"));
     }
-    if let Some(categories) = fields.list("categories")? {
+    if let Some(categories) = fields.take_list("categories")? {
         task.categories = categories;
     }
     let matching = match shape.matching {
@@ -186,9 +187,9 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complai
 }
 
 /// Sets the task's environment. Returns the directory of its `python` and `pytest`.
-fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
+fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
     let shape = draft.fields.shape;
-    let given = draft.fields.text("image")?;
+    let given = draft.fields.take_text("image")?;
     let (id, repo) = (draft.task.id.as_str(), draft.task.repo.as_deref().unwrap_or_default());
     let derived = image::of(given.as_deref(), &shape.image, id, repo);
     let environment = &mut draft.task.environment;
@@ -196,16 +197,16 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     if let Some(base) = &draft.options.base {
         if shape.image.setup.is_empty() && draft.options.setup.is_none() {
             let what = format!("{} needs set-up lines for `base={base}`: `setup=FILE`", shape.name);
-            return Err(Complaint::whole(what));
+            return Err(RowError::in_row(what));
         }
         environment.base = Some(base.clone());
         environment.setup.clone_from(&shape.image.setup);
         bin = shape.image.setup_bin.clone().unwrap_or(bin);
     } else if let Some(template) = &draft.options.image {
         let image = derived.as_deref().unwrap_or_default();
-        environment.image = Some(image::fill(template, &image::Names { id, repo, image }));
+        environment.image = Some(image::fill(template, &image::ImageVariables { id, repo, image }));
     } else {
-        environment.image = Some(derived.ok_or_else(|| draft.fields.missing("image"))?);
+        environment.image = Some(derived.ok_or_else(|| draft.fields.missing_error("image"))?);
         environment.setup.clone_from(&shape.image.prepare);
         environment
             .setup
@@ -223,14 +224,14 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
 }
 
 /// Sets how the tests run.
-fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
+fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
     let shape = draft.fields.shape;
     let repo = draft.task.repo.clone().unwrap_or_default();
     let version = draft.details.version.text().unwrap_or_default();
     let by_repo = shape.tests.of(&repo, version);
     let test_files = match &draft.task.test_patch {
         Some(patch) if shape.matching == Matching::Ids => {
-            let names = Patch::read(patch.as_bytes()).names().into_iter();
+            let names = Patch::parse(patch.as_bytes()).paths().into_iter();
             names.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect()
         }
         _ => files_of(&draft.task.fail_to_pass),
@@ -244,7 +245,7 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     let script = draft.details.eval_script.get().map(String::as_str);
     let of_script = script.filter(|_| said.is_none());
     let said = match of_script {
-        Some(script) => commands::of_script(script, &directives).map(Value::from),
+        Some(script) => commands::command_in_script(script, &directives).map(Value::from),
         None => said,
     };
     if said.is_none() && of_script.is_none() && by_repo.is_some_and(|by| by.needs_command) {
@@ -253,19 +254,19 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
             shape.name,
             shape.version.as_deref().unwrap_or_default()
         );
-        return Err(Complaint::at("eval_script", what));
+        return Err(RowError::in_field("eval_script", what));
     }
-    let command = commands::command(said.as_ref(), &shape.tests, by_repo);
+    let command = commands::select_command(said.as_ref(), &shape.tests, by_repo);
     let words = commands::words(&command, bin);
     if let Some(script) = of_script.filter(|_| words.is_empty()) {
-        return Err(Complaint::at("eval_script", commands::no_command(script)));
+        return Err(RowError::in_field("eval_script", commands::no_command(script)));
     }
     let task = &mut draft.task;
     let tests = test_files.iter().chain(&task.fail_to_pass).chain(&task.pass_to_pass);
-    task.test_command = pytest_words::without_tests(words, tests).map_err(Complaint::whole)?;
+    task.test_command = pytest_words::without_tests(words, tests).map_err(RowError::in_row)?;
     draft.details.test_cmd = command.into();
     let parser = match draft.fields.take("log_parser") {
-        Some(Found { value: Value::String(name), .. }) if !name.is_empty() => name,
+        Some(FoundField { value: Value::String(name), .. }) if !name.is_empty() => name,
         _ => by_repo.and_then(|by| by.parser.clone()).unwrap_or_else(|| shape.tests.parser.clone()),
     };
     draft.details.log_parser = parser.into();
@@ -276,7 +277,7 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
 
 /// Handles a parser that is given as code. It is stored under its own key, so that it is not
 /// mistaken for a parser's name. It is never run.
-fn parser_code(details: &mut Details) {
+fn move_parser_code(details: &mut Details) {
     if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
         details.log_parser_code = std::mem::take(&mut details.log_parser);
     }
@@ -301,6 +302,6 @@ fn expected_files(task: &Task) -> Vec<String> {
 
 /// Returns the files of test ids, in order, without duplicates.
 fn files_of(ids: &[String]) -> Vec<String> {
-    let files = ids.iter().map(|id| file_of(id).to_owned());
+    let files = ids.iter().map(|id| file_from_test_id(id).to_owned());
     distinct(files.collect(), &[])
 }

@@ -3,7 +3,7 @@
 use proctor_types::Commands;
 use serde_json::Value;
 
-use super::shape::{ByRepo, Directives, Tests};
+use super::shape::{Directives, RepoTestSettings, Tests};
 
 /// Suffixes of data files. The harness never passes such files to the test runner.
 const DATA_SUFFIXES: [&str; 11] =
@@ -26,7 +26,11 @@ pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String>
 }
 
 /// Returns the command of the row, or of its repository and version.
-pub(crate) fn command(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRepo>) -> Commands {
+pub(crate) fn select_command(
+    row: Option<&Value>,
+    tests: &Tests,
+    by_repo: Option<&RepoTestSettings>,
+) -> Commands {
     let of_repo = by_repo.and_then(|by| by.command.as_deref());
     let fixed = of_repo.filter(|_| by_repo.is_some_and(|by| by.over_row));
     if let Some(fixed) = fixed {
@@ -57,7 +61,7 @@ pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
     let Some(chosen) = chosen else { return Vec::new() };
     let chosen = chosen.rsplit(['&', ';']).find(|part| !part.trim().is_empty()).unwrap_or(chosen);
     let Some(words) = shlex::split(chosen) else { return Vec::new() };
-    let mut words: Vec<String> = words.into_iter().skip_while(|word| is_variable(word)).collect();
+    let mut words: Vec<String> = words.into_iter().skip_while(|word| is_assignment(word)).collect();
     if let Some(first) = words.first_mut()
         && matches!(first.as_str(), "pytest" | "py.test" | "python" | "python3")
         && !bin.is_empty()
@@ -67,7 +71,7 @@ pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
     words
 }
 
-fn is_variable(word: &str) -> bool {
+fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })
@@ -82,7 +86,7 @@ const AUXILIARY: [&str; 9] =
 
 /// Returns the test command in an evaluation script: the line between the markers, without the
 /// directives at its end. Lines that store its exit status may follow.
-pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
+pub(crate) fn command_in_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
     let mut lines = script.lines().skip_while(|line| !line.contains(START));
     lines.next()?;
     let between: Vec<&str> = lines
@@ -101,7 +105,7 @@ pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'
 fn is_auxiliary(line: &str) -> bool {
     line.starts_with('#')
         || line.split_whitespace().next().is_none_or(|first| AUXILIARY.contains(&first))
-        || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_variable(word)))
+        || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_assignment(word)))
 }
 
 /// Returns the error for a script without a test command.
@@ -120,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_drops_variables_and_uses_the_image_programs() {
+    fn command_words_drops_variables_and_uses_the_image_programs() {
         let of = |row: Value| {
             let command: Commands = serde_json::from_value(row).unwrap();
             words(&command, "/env/bin").join(" ")
@@ -136,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn of_script_finds_the_command_between_the_markers() {
+    fn command_in_script_is_between_the_markers() {
         let script = "#!/bin/bash\ncd /testbed\n: '>>>>> Start Test Output'\npytest -rA tests/a.py tests/b.py\n: '>>>>> End Test Output'\n";
         let directives = ["tests/a.py".to_owned(), "tests/b.py".to_owned()];
-        assert_eq!(of_script(script, &directives), Some("pytest -rA"));
-        assert_eq!(of_script("echo", &directives), None);
+        assert_eq!(command_in_script(script, &directives), Some("pytest -rA"));
+        assert_eq!(command_in_script("echo", &directives), None);
         assert!(no_command("echo").contains("has no line `"));
     }
 
     #[test]
-    fn of_script_skips_lines_that_save_the_exit_status() {
+    fn command_in_script_ignores_lines_that_save_the_exit_status() {
         for (lines, command) in [
             ("pytest -rA tests/a.py\nrc=$?", "pytest -rA"),
             (
@@ -156,10 +160,14 @@ mod tests {
             ("pip install pytest\npytest -q\nmv report.xml /tmp", "pytest -q"),
         ] {
             let script = format!(": '{START}'\n{lines}\n: '{END}'\nexit 0\n");
-            assert_eq!(of_script(&script, &["tests/a.py".to_owned()]), Some(command), "{lines}");
+            assert_eq!(
+                command_in_script(&script, &["tests/a.py".to_owned()]),
+                Some(command),
+                "{lines}"
+            );
         }
         let empty = format!(": '{START}'\nrc=$?\n: '{END}'\npytest\n");
-        assert_eq!(of_script(&empty, &[]), None);
+        assert_eq!(command_in_script(&empty, &[]), None);
         assert!(no_command(&empty).contains("no test command between"));
     }
 

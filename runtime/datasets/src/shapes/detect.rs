@@ -5,24 +5,24 @@ use std::cmp::Reverse;
 use serde_json::{Map, Value};
 
 use super::shape::Shape;
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 /// Returns the only shape that the row matches.
 pub(crate) fn detect<'a>(
     row: &Map<String, Value>,
     shapes: &'a [Shape],
-) -> Result<&'a Shape, Complaint> {
+) -> Result<&'a Shape, RowError> {
     let mut marks = shapes.iter().filter_map(|shape| Some((shape, mark(row, shape)?)));
     if let (Some((one, first)), Some((two, second))) = (marks.next(), marks.next()) {
-        return Err(Complaint::whole(format!(
+        return Err(RowError::in_row(format!(
             "has fields of both {} (`{first}`) and {} (`{second}`); choose one with `#shape=`",
             one.name, two.name
         )));
     }
-    let mut fitting = shapes.iter().filter(|shape| fits(row, shape));
+    let mut fitting = shapes.iter().filter(|shape| matches_shape(row, shape));
     match (fitting.next(), fitting.next()) {
         (Some(shape), None) => Ok(shape),
-        (Some(one), Some(two)) => Err(Complaint::whole(format!(
+        (Some(one), Some(two)) => Err(RowError::in_row(format!(
             "matches both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
@@ -37,7 +37,7 @@ fn mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
     shape.detect.marks.iter().find(borne).map(String::as_str)
 }
 
-fn fits(row: &Map<String, Value>, shape: &Shape) -> bool {
+fn matches_shape(row: &Map<String, Value>, shape: &Shape) -> bool {
     let has = |name: &String| row.contains_key(name);
     let rules = &shape.detect;
     rules.all.iter().all(has)
@@ -46,7 +46,7 @@ fn fits(row: &Map<String, Value>, shape: &Shape) -> bool {
 }
 
 /// Reports the closest shape and its missing fields.
-fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
+fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> RowError {
     let missing = |shape: &Shape| -> Vec<String> {
         shape.detect.all.iter().filter(|name| !row.contains_key(*name)).cloned().collect()
     };
@@ -63,5 +63,5 @@ fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
         ),
         _ => "matches no known shape; choose one with `#shape=`".to_owned(),
     };
-    Complaint::whole(what)
+    RowError::in_row(what)
 }

@@ -7,7 +7,7 @@ use proctor_types::FromScratch;
 use serde_json::{Number, Value};
 
 use super::build::Draft;
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 /// The file that the agent finds at level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
@@ -21,13 +21,13 @@ const FILE_SECONDS: f64 = 600.0;
 /// Proxy variables of the harness's network. Proctor uses its own network.
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 
-pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
+pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
     let level = match draft.task.id.as_str().rsplit('.').next() {
         Some("lv1") => 1,
         Some("lv2") => 2,
         _ => {
             let what = "does not end in `.lv1` or `.lv2`, so its level is unknown";
-            return Err(Complaint::at("instance_id", what));
+            return Err(RowError::in_field("instance_id", what));
         }
     };
     let task = &mut draft.task;
@@ -49,7 +49,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
     details.test_files = task.fail_to_pass.clone().into();
     if level == 1 {
         if task.mask.is_none() {
-            return Err(Complaint::at(
+            return Err(RowError::in_field(
                 "patch",
                 "is missing, but level 1 needs it to remove the feature",
             ));
@@ -62,7 +62,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
     } else {
         if task.test_patch.is_none() {
             let what = "is missing, so level 2 would grade the library itself";
-            return Err(Complaint::at("test_patch", what));
+            return Err(RowError::in_field("test_patch", what));
         }
         task.mask = None;
         details.test_patch_deletes = false.into();
@@ -71,14 +71,14 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
             install: INSTALL.to_owned(),
         });
     }
-    settings(draft);
+    apply_repo_settings(draft);
     Ok(())
 }
 
 /// Applies the sandbox and network settings in `repo_settings`.
-fn settings(draft: &mut Draft<'_>) {
+fn apply_repo_settings(draft: &mut Draft<'_>) {
     let fields = &mut draft.fields;
-    let links = fields.named("repo_settings.black_links");
+    let links = fields.take_named("repo_settings.black_links");
     for link in links.iter().flat_map(|links| links.as_array()).flatten().filter_map(Value::as_str)
     {
         let link = link.trim_end_matches('/');
@@ -87,8 +87,8 @@ fn settings(draft: &mut Draft<'_>) {
     }
     let run = "repo_settings.docker_specs.run_args";
     let wants = fields
-        .named(&format!("{run}.cuda_visible_num"))
-        .or_else(|| fields.named(&format!("{run}.cuda_visible_devices")));
+        .take_named(&format!("{run}.cuda_visible_num"))
+        .or_else(|| fields.take_named(&format!("{run}.cuda_visible_devices")));
     let wants = match wants {
         Some(Value::Number(number)) => number.as_i64().is_some_and(|number| number > 0),
         Some(Value::String(text)) => !text.is_empty(),
@@ -96,10 +96,11 @@ fn settings(draft: &mut Draft<'_>) {
         _ => false,
     };
     if wants {
-        let once = fields.named(&format!("{run}.number_once")).and_then(|number| number.as_u64());
+        let once =
+            fields.take_named(&format!("{run}.number_once")).and_then(|number| number.as_u64());
         draft.details.gpus = once.filter(|once| *once > 0).unwrap_or(1).into();
     }
-    let arguments = fields.named("repo_settings.docker_specs.custom_docker_args");
+    let arguments = fields.take_named("repo_settings.docker_specs.custom_docker_args");
     for argument in
         arguments.iter().flat_map(|list| list.as_array()).flatten().filter_map(Value::as_str)
     {

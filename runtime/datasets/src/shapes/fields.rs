@@ -6,17 +6,17 @@ use proctor_types::Details;
 use serde_json::{Map, Value};
 
 use super::{lists, shape::Shape};
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 /// A value and its name in the row.
-pub(crate) struct Found {
+pub(crate) struct FoundField {
     pub name: String,
     pub value: Value,
 }
 
-impl Found {
-    pub(crate) fn complaint(&self, what: impl Into<String>) -> Complaint {
-        Complaint::at(&self.name, what)
+impl FoundField {
+    pub(crate) fn error(&self, what: impl Into<String>) -> RowError {
+        RowError::in_field(&self.name, what)
     }
 }
 
@@ -31,14 +31,15 @@ pub(crate) struct Fields<'a> {
 }
 
 /// Maximum size of an unknown field that is kept, in bytes of JSON.
-const MAX_KEPT: usize = 2048;
+const MAX_UNKNOWN_FIELD_BYTES: usize = 2048;
 
 impl<'a> Fields<'a> {
-    pub(crate) fn new(mut row: Map<String, Value>, shape: &'a Shape) -> Result<Self, Complaint> {
+    pub(crate) fn new(mut row: Map<String, Value>, shape: &'a Shape) -> Result<Self, RowError> {
         let mut inner = BTreeMap::new();
         for name in &shape.expand {
             if let Some(value) = row.remove(name) {
-                let object = lists::object(value).map_err(|what| Complaint::at(name, what))?;
+                let object =
+                    lists::parse_object(value).map_err(|what| RowError::in_field(name, what))?;
                 inner.insert(name.clone(), object);
             }
         }
@@ -46,21 +47,21 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes the first of the field's names that exists and is not null.
-    pub(crate) fn take(&mut self, field: &str) -> Option<Found> {
-        let found = self.first(self.shape.fields.get(field)?)?;
+    pub(crate) fn take(&mut self, field: &str) -> Option<FoundField> {
+        let found = self.take_first(self.shape.fields.get(field)?)?;
         self.used.insert(field.to_owned(), found.name.clone());
         Some(found)
     }
 
-    fn first(&mut self, names: &[String]) -> Option<Found> {
+    fn take_first(&mut self, names: &[String]) -> Option<FoundField> {
         names.iter().find_map(|name| {
-            let value = self.named(name)?;
-            Some(Found { name: name.clone(), value })
+            let value = self.take_named(name)?;
+            Some(FoundField { name: name.clone(), value })
         })
     }
 
     /// Takes a field by its name in the row.
-    pub(crate) fn named(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take_named(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
             // Keep a null, so that the error about it can name the field.
             None if self.row.get(name).is_none_or(Value::is_null) => return None,
@@ -93,58 +94,58 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the name of the field in the row if its value is null.
-    pub(crate) fn has_null(&self, field: &str) -> Option<&str> {
+    pub(crate) fn null_field(&self, field: &str) -> Option<&str> {
         let names = self.shape.fields.get(field)?;
         let is_null = |name: &&String| self.row.get(*name).is_some_and(Value::is_null);
         names.iter().find(is_null).map(String::as_str)
     }
 
     /// Takes an optional text.
-    pub(crate) fn text(&mut self, field: &str) -> Result<Option<String>, Complaint> {
+    pub(crate) fn take_text(&mut self, field: &str) -> Result<Option<String>, RowError> {
         match self.take(field) {
             None => Ok(None),
-            Some(Found { value: Value::String(text), .. }) => Ok(Some(text)),
+            Some(FoundField { value: Value::String(text), .. }) => Ok(Some(text)),
             Some(found) => {
                 let what = format!("is {}, not text", lists::kind(&found.value));
-                Err(found.complaint(what))
+                Err(found.error(what))
             }
         }
     }
 
     /// Takes a required text. The error uses the field's name in the row.
-    pub(crate) fn needed(&mut self, field: &str) -> Result<String, Complaint> {
-        self.text(field)?.ok_or_else(|| self.missing(field))
+    pub(crate) fn take_required_text(&mut self, field: &str) -> Result<String, RowError> {
+        self.take_text(field)?.ok_or_else(|| self.missing_error(field))
     }
 
-    pub(crate) fn missing(&self, field: &str) -> Complaint {
-        if let Some(name) = self.has_null(field) {
-            return Complaint::at(name, "is null");
+    pub(crate) fn missing_error(&self, field: &str) -> RowError {
+        if let Some(name) = self.null_field(field) {
+            return RowError::in_field(name, "is null");
         }
         // A field that was taken but is still missing was blank.
         if let Some(name) = self.used.get(field) {
-            return Complaint::at(name, "is empty");
+            return RowError::in_field(name, "is empty");
         }
         let names = self.shape.fields.get(field);
         let name = names.and_then(|names| names.first()).map_or(field, String::as_str);
-        Complaint::at(name, "is missing")
+        RowError::in_field(name, "is missing")
     }
 
-    pub(crate) fn list(&mut self, field: &str) -> Result<Option<Vec<String>>, Complaint> {
+    pub(crate) fn take_list(&mut self, field: &str) -> Result<Option<Vec<String>>, RowError> {
         let Some(found) = self.take(field) else {
-            return match self.has_null(field) {
-                Some(name) => Err(Complaint::at(name, "is null; expected a list")),
+            return match self.null_field(field) {
+                Some(name) => Err(RowError::in_field(name, "is null; expected a list")),
                 None => Ok(None),
             };
         };
-        let Found { name, value } = found;
-        lists::texts(value).map(Some).map_err(|what| Complaint::at(name, what))
+        let FoundField { name, value } = found;
+        lists::parse_texts(value).map(Some).map_err(|what| RowError::in_field(name, what))
     }
 
     /// Takes the fields that the shape keeps for grading, under the shape's own names.
-    pub(crate) fn details(&mut self) -> Details {
+    pub(crate) fn take_details(&mut self) -> Details {
         let shape = self.shape;
         let kept = |(name, aliases): (&String, &Vec<String>)| {
-            Some((name.clone(), self.first(aliases)?.value))
+            Some((name.clone(), self.take_first(aliases)?.value))
         };
         Details::from(shape.details.iter().filter_map(kept).collect::<BTreeMap<_, _>>())
     }
@@ -169,8 +170,8 @@ impl<'a> Fields<'a> {
 
 fn is_short(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.len() <= MAX_KEPT,
-        Value::Array(_) | Value::Object(_) => value.to_string().len() <= MAX_KEPT,
+        Value::String(text) => text.len() <= MAX_UNKNOWN_FIELD_BYTES,
+        Value::Array(_) | Value::Object(_) => value.to_string().len() <= MAX_UNKNOWN_FIELD_BYTES,
         _ => true,
     }
 }

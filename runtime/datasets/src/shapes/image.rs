@@ -3,7 +3,7 @@
 use super::shape::Image;
 
 /// The variables of a template.
-pub(crate) struct Names<'a> {
+pub(crate) struct ImageVariables<'a> {
     pub id: &'a str,
     pub repo: &'a str,
     /// The row's own image or the derived one.
@@ -11,7 +11,7 @@ pub(crate) struct Names<'a> {
 }
 
 /// Fills `{id}`, `{repo}`, `{owner}`, `{name}` and `{image}`.
-pub(crate) fn fill(template: &str, names: &Names<'_>) -> String {
+pub(crate) fn fill(template: &str, names: &ImageVariables<'_>) -> String {
     let (owner, name) = names.repo.split_once('/').unwrap_or(("", names.repo));
     template
         .replace("{id}", names.id)
@@ -34,7 +34,7 @@ pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Opt
         Some(separator) => id.replace("__", separator),
         None => id.to_owned(),
     };
-    Some(lower(&fill(&rule.name, &Names { id: &id, repo, image: "" })))
+    Some(lower(&fill(&rule.name, &ImageVariables { id: &id, repo, image: "" })))
 }
 
 /// Converts the repository to lower case. Tags and digests keep their case.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_derives_registry_image_names() {
+    fn resolve_image_derives_registry_image_names() {
         let rule = Image {
             name: "swebench/sweb.eval.x86_64.{id}:latest".into(),
             separator: Some("_1776_".into()),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::literal;
 
 /// Reads a list, a list as JSON text, a list as a Python literal, or the keys of an object.
-pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
+pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
     match value {
         Value::Array(items) => items
             .into_iter()
@@ -32,11 +32,11 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
             }
             match serde_json::from_str::<Value>(trimmed) {
                 Ok(Value::String(_)) | Err(_) => match literal::parse(trimmed) {
-                    Ok(inner @ (Value::Array(_) | Value::Object(_))) => texts(inner),
+                    Ok(inner @ (Value::Array(_) | Value::Object(_))) => parse_texts(inner),
                     Ok(_) => Err("is text that does not contain a list".into()),
                     Err(why) => Err(format!("is not JSON or a Python literal: {why}")),
                 },
-                Ok(inner) => texts(inner),
+                Ok(inner) => parse_texts(inner),
             }
         }
         Value::Null => Err("is null; expected a list".into()),
@@ -45,7 +45,7 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
 }
 
 /// Reads an object, or an object as JSON text.
-pub(crate) fn object(value: Value) -> Result<Value, String> {
+pub(crate) fn parse_object(value: Value) -> Result<Value, String> {
     match value {
         Value::Object(_) | Value::Null => Ok(value),
         Value::String(text) if text.trim().is_empty() => Ok(Value::Null),
@@ -81,19 +81,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_reads_all_encodings() {
+    fn parse_texts_reads_all_encodings() {
         for value in [
             json!(["a[x]", "b"]),
             json!("[\"a[x]\", \"b\"]"),
             json!("['a[x]', 'b']"),
             json!({"a[x]": "PASSED", "b": {"run": "x"}}),
         ] {
-            assert_eq!(texts(value).unwrap(), ["a[x]", "b"]);
+            assert_eq!(parse_texts(value).unwrap(), ["a[x]", "b"]);
         }
     }
 
     #[test]
-    fn texts_rejects_values_that_are_not_lists() {
+    fn parse_texts_rejects_values_that_are_not_lists() {
         for (value, said) in [
             (json!(null), "null"),
             (json!("tests/test_a.py"), "does not contain a list"),
@@ -103,11 +103,11 @@ mod tests {
             (json!({"a": 1}), "its `a` is a number"),
             (json!("{'a': None}"), "its `a` is null"),
         ] {
-            let error = texts(value).unwrap_err();
+            let error = parse_texts(value).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
-        assert!(object(json!("{\"a\": 1}")).unwrap().is_object());
-        assert!(object(json!("{'a': True}")).unwrap().is_object());
-        assert!(object(json!("{oops")).unwrap_err().contains("not JSON"));
+        assert!(parse_object(json!("{\"a\": 1}")).unwrap().is_object());
+        assert!(parse_object(json!("{'a': True}")).unwrap().is_object());
+        assert!(parse_object(json!("{oops")).unwrap_err().contains("not JSON"));
     }
 }

@@ -3,13 +3,13 @@
 use serde_json::{Map, Number, Value};
 
 /// Maximum nesting depth.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Parses a literal of lists, tuples, sets, dicts, strings, numbers, `True`, `False` and `None`.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
     let mut reader = Reader { text, at: 0 };
-    let value = reader.value(0)?;
-    reader.space();
+    let value = reader.parse_value(0)?;
+    reader.skip_whitespace();
     match reader.peek() {
         None => Ok(value),
         Some(next) => {
@@ -34,45 +34,45 @@ impl Reader<'_> {
         Some(next)
     }
 
-    fn space(&mut self) {
+    fn skip_whitespace(&mut self) {
         while self.peek().is_some_and(char::is_whitespace) {
             self.take();
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, String> {
-        if depth > DEPTH {
-            return Err(format!("nested deeper than {DEPTH}"));
+    fn parse_value(&mut self, depth: usize) -> Result<Value, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("nested deeper than {MAX_DEPTH}"));
         }
-        self.space();
+        self.skip_whitespace();
         match self.peek() {
-            Some('[') => self.items(']', depth).map(Value::Array),
-            Some('(') => self.items(')', depth).map(Value::Array),
-            Some('{') => self.braces(depth),
-            Some('\'' | '"') => self.string(false).map(Value::String),
-            Some(_) => self.word(),
+            Some('[') => self.parse_items(']', depth).map(Value::Array),
+            Some('(') => self.parse_items(')', depth).map(Value::Array),
+            Some('{') => self.parse_braces(depth),
+            Some('\'' | '"') => self.parse_string(false).map(Value::String),
+            Some(_) => self.parse_word(),
             None => Err("ends where a value was expected".into()),
         }
     }
 
-    fn items(&mut self, end: char, depth: usize) -> Result<Vec<Value>, String> {
+    fn parse_items(&mut self, end: char, depth: usize) -> Result<Vec<Value>, String> {
         self.take();
         let mut out = Vec::new();
         loop {
-            self.space();
+            self.skip_whitespace();
             if self.peek() == Some(end) {
                 self.take();
                 return Ok(out);
             }
-            out.push(self.value(depth + 1)?);
-            self.comma(end)?;
+            out.push(self.parse_value(depth + 1)?);
+            self.expect_comma(end)?;
         }
     }
 
     /// Rejects two values without a comma in between. Python would join two strings, but in a list
     /// of test ids that is always a typo.
-    fn comma(&mut self, end: char) -> Result<(), String> {
-        self.space();
+    fn expect_comma(&mut self, end: char) -> Result<(), String> {
+        self.skip_whitespace();
         match self.peek() {
             Some(',') => {
                 self.take();
@@ -86,22 +86,22 @@ impl Reader<'_> {
         }
     }
 
-    fn braces(&mut self, depth: usize) -> Result<Value, String> {
+    fn parse_braces(&mut self, depth: usize) -> Result<Value, String> {
         self.take();
         let mut map = Map::new();
         let mut set = Vec::new();
         loop {
-            self.space();
+            self.skip_whitespace();
             if self.peek() == Some('}') {
                 self.take();
                 let is_set = !set.is_empty();
                 return Ok(if is_set { Value::Array(set) } else { Value::Object(map) });
             }
-            let key = self.value(depth + 1)?;
-            self.space();
+            let key = self.parse_value(depth + 1)?;
+            self.skip_whitespace();
             if self.peek() == Some(':') {
                 self.take();
-                let value = self.value(depth + 1)?;
+                let value = self.parse_value(depth + 1)?;
                 let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
                 map.insert(key, value);
             } else {
@@ -110,11 +110,11 @@ impl Reader<'_> {
             if !map.is_empty() && !set.is_empty() {
                 return Err("mixes a set and a dict".into());
             }
-            self.comma('}')?;
+            self.expect_comma('}')?;
         }
     }
 
-    fn word(&mut self) -> Result<Value, String> {
+    fn parse_word(&mut self) -> Result<Value, String> {
         let rest = &self.text[self.at..];
         let length = rest
             .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-')))
@@ -124,7 +124,7 @@ impl Reader<'_> {
         if let Some(prefix) = quote.and(Some(word.to_ascii_lowercase())) {
             if matches!(prefix.as_str(), "r" | "u") {
                 self.at += length;
-                return self.string(prefix == "r").map(Value::String);
+                return self.parse_string(prefix == "r").map(Value::String);
             }
             return Err(format!("strings with the prefix `{word}` are not text"));
         }
@@ -152,7 +152,7 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self, raw: bool) -> Result<String, String> {
+    fn parse_string(&mut self, raw: bool) -> Result<String, String> {
         let begin = self.at;
         let open = || format!("the string that starts at character {begin} is not closed");
         let quote = self.take().ok_or_else(open)?;
@@ -175,14 +175,14 @@ impl Reader<'_> {
                     out.push('\\');
                     out.push(self.take().ok_or_else(open)?);
                 }
-                '\\' => self.escape(&mut out)?,
+                '\\' => self.parse_escape(&mut out)?,
                 '\n' if triple.is_none() => return Err(open()),
                 next => out.push(next),
             }
         }
     }
 
-    fn escape(&mut self, out: &mut String) -> Result<(), String> {
+    fn parse_escape(&mut self, out: &mut String) -> Result<(), String> {
         let next = self.take().ok_or("ends inside an escape")?;
         let plain = match next {
             '\n' => return Ok(()),
@@ -194,14 +194,14 @@ impl Reader<'_> {
             'f' => '\x0c',
             'v' => '\x0b',
             '\\' | '\'' | '"' => next,
-            'x' => self.code(2, 16)?,
-            'u' => self.code(4, 16)?,
-            'U' => self.code(8, 16)?,
+            'x' => self.parse_char_code(2, 16)?,
+            'u' => self.parse_char_code(4, 16)?,
+            'U' => self.parse_char_code(8, 16)?,
             '0'..='7' => {
                 self.at -= 1;
                 let digits = self.text[self.at..].chars().take(3);
                 let count = digits.take_while(|digit| digit.is_digit(8)).count();
-                self.code(count, 8)?
+                self.parse_char_code(count, 8)?
             }
             'N' => return Err("named characters (`\\N{...}`) are not supported".into()),
             // As in Python, an unknown escape sequence is left unchanged.
@@ -214,7 +214,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn code(&mut self, digits: usize, radix: u32) -> Result<char, String> {
+    fn parse_char_code(&mut self, digits: usize, radix: u32) -> Result<char, String> {
         let text = self.text.get(self.at..self.at + digits).ok_or("ends inside an escape")?;
         let code = u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
         self.at += digits;

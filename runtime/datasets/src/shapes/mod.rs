@@ -16,4 +16,4 @@ mod statement;
 pub(crate) use build::{Provenance, build};
 pub(crate) use detect::detect;
 pub(crate) use lists::kind;
-pub(crate) use shape::{Shape, named, of_hub, shipped};
+pub(crate) use shape::{Shape, load_shape, shape_for_hub, shipped};

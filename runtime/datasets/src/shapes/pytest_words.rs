@@ -109,7 +109,7 @@ fn looks_like_tests<'a>(word: &str, mut tests: impl Iterator<Item = &'a String>)
 mod tests {
     use super::*;
 
-    fn left(line: &str) -> String {
+    fn remaining_words(line: &str) -> String {
         let tests = ["tests/test_new.py".to_owned(), "tests/test_mul.py::test_stack".to_owned()];
         without_tests(shlex::split(line).unwrap(), tests.iter()).unwrap().join(" ")
     }
@@ -132,11 +132,14 @@ mod tests {
             "pytest -rA . ",
             "pytest -rA -- tests/test_new.py -x",
         ] {
-            assert_eq!(left(line), "pytest -rA", "{line}");
+            assert_eq!(remaining_words(line), "pytest -rA", "{line}");
         }
-        assert_eq!(left("python -X dev -m pytest a.py -q"), "python -X dev -m pytest -q");
-        assert_eq!(left("/env/bin/py.test 'a.py::t[x y]'"), "/env/bin/py.test");
-        assert_eq!(left("pytest -xvs --no-header doc"), "pytest -xvs --no-header");
+        assert_eq!(
+            remaining_words("python -X dev -m pytest a.py -q"),
+            "python -X dev -m pytest -q"
+        );
+        assert_eq!(remaining_words("/env/bin/py.test 'a.py::t[x y]'"), "/env/bin/py.test");
+        assert_eq!(remaining_words("pytest -xvs --no-header doc"), "pytest -xvs --no-header");
     }
 
     #[test]
@@ -159,18 +162,24 @@ mod tests {
             "--maxfail -1",
         ] {
             let line = format!("pytest {options} -rA");
-            assert_eq!(left(&format!("pytest {options} tests/test_new.py tests -rA")), line);
+            assert_eq!(
+                remaining_words(&format!("pytest {options} tests/test_new.py tests -rA")),
+                line
+            );
         }
         // The option is unknown, so the next word is classified by its own form.
-        assert_eq!(left("pytest --of-a-plugin tests/test_new.py"), "pytest --of-a-plugin");
-        assert_eq!(left("pytest --of-a-plugin tests/"), "pytest --of-a-plugin");
+        assert_eq!(
+            remaining_words("pytest --of-a-plugin tests/test_new.py"),
+            "pytest --of-a-plugin"
+        );
+        assert_eq!(remaining_words("pytest --of-a-plugin tests/"), "pytest --of-a-plugin");
     }
 
     #[test]
     fn without_tests_leaves_other_commands_unchanged() {
         for line in ["./tests/runtests.py --parallel 1 a.b", "bin/test -C a.py", "make -m pytest x"]
         {
-            assert_eq!(left(line), line);
+            assert_eq!(remaining_words(line), line);
         }
         assert!(without_tests(Vec::new(), [].iter()).unwrap().is_empty());
     }

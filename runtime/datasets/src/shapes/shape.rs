@@ -37,7 +37,7 @@ pub(crate) struct Shape {
     #[serde(default)]
     pub drop: Vec<String>,
     #[serde(default)]
-    pub detect: Detect,
+    pub detect: DetectionRules,
     #[serde(default)]
     pub hub: Hub,
     #[serde(default)]
@@ -99,7 +99,7 @@ pub(crate) enum Hide {
 /// is rejected.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Detect {
+pub(crate) struct DetectionRules {
     pub all: Vec<String>,
     pub any: Vec<String>,
     pub none: Vec<String>,
@@ -145,13 +145,13 @@ pub(crate) struct Tests {
     /// The benchmark's time limit for one instance.
     pub seconds: f64,
     pub directives: Directives,
-    pub by_repo: Vec<ByRepo>,
+    pub by_repo: Vec<RepoTestSettings>,
 }
 
 /// How to test one repository. The first match applies.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ByRepo {
+pub(crate) struct RepoTestSettings {
     pub repos: Vec<String>,
     /// The versions to which this applies; empty for all.
     pub versions: Vec<String>,
@@ -187,7 +187,7 @@ impl Shape {
 }
 
 impl Tests {
-    pub(crate) fn of(&self, repo: &str, version: &str) -> Option<&ByRepo> {
+    pub(crate) fn of(&self, repo: &str, version: &str) -> Option<&RepoTestSettings> {
         self.by_repo.iter().find(|by| {
             by.repos.iter().any(|name| name == repo)
                 && (by.versions.is_empty() || by.versions.iter().any(|known| known == version))
@@ -243,7 +243,7 @@ pub(crate) fn shipped() -> Result<&'static [Shape], DatasetError> {
 }
 
 /// Returns a built-in shape by name, or a user's shape by file.
-pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> {
+pub(crate) fn load_shape(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> {
     let bad = |why: String| DatasetError::BadShape { shape: name.to_owned(), why };
     if name.ends_with(".toml") {
         let file = base_dir.join(name);
@@ -259,7 +259,7 @@ pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> 
 }
 
 /// Returns the shape for a hub name.
-pub(crate) fn of_hub(name: &str) -> Result<Option<&'static Shape>, DatasetError> {
+pub(crate) fn shape_for_hub(name: &str) -> Result<Option<&'static Shape>, DatasetError> {
     let same = |known: &String| known.eq_ignore_ascii_case(name);
     Ok(shipped()?.iter().find(|shape| shape.hub.names.iter().any(same)))
 }

@@ -3,27 +3,28 @@
 use serde::Serialize;
 
 use super::fields::Fields;
-use crate::{address::Options, bad::Complaint, template::fill};
+use crate::{address::Options, errors::RowError, template::render_template};
 
 const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
 
 /// Returns the row's statement, followed by hints if requested. The benchmarks' own runs omit hints.
-pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, Complaint> {
-    let statement = fields.needed("statement")?;
-    let hints = fields.text("hints")?.filter(|hints| options.hints && !hints.trim().is_empty());
+pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, RowError> {
+    let statement = fields.take_required_text("statement")?;
+    let hints =
+        fields.take_text("hints")?.filter(|hints| options.hints && !hints.trim().is_empty());
     let Some(hints) = hints else {
         return Ok(statement);
     };
     #[derive(Serialize)]
-    struct Filling {
+    struct TemplateVariables {
         statement: String,
         hints: String,
     }
-    render(HINTS, Filling { statement, hints })
+    render(HINTS, TemplateVariables { statement, hints })
 }
 
 /// Fills a template from `prompts/`.
-pub(crate) fn render(template: &str, filling: impl Serialize) -> Result<String, Complaint> {
-    fill(template, filling)
-        .map_err(|error| Complaint::whole(format!("statement template: {error:#}")))
+pub(crate) fn render(template: &str, filling: impl Serialize) -> Result<String, RowError> {
+    render_template(template, filling)
+        .map_err(|error| RowError::in_row(format!("statement template: {error:#}")))
 }

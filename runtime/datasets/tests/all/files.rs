@@ -15,15 +15,15 @@ use proctor_datasets::load;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{classic, generate, with};
+use crate::common::{classic_row, generate, with_fields};
 
 /// Writes rows as Parquet. Every field is text, except `FAIL_TO_PASS`, which is a list in the
 /// encoding of the hub's writers.
-fn parquet(file: &Path, rows: &[Value]) {
-    compressed(file, rows, Compression::SNAPPY);
+fn write_parquet(file: &Path, rows: &[Value]) {
+    write_compressed_parquet(file, rows, Compression::SNAPPY);
 }
 
-fn compressed(file: &Path, rows: &[Value], codec: Compression) {
+fn write_compressed_parquet(file: &Path, rows: &[Value], codec: Compression) {
     let names: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
     let columns: String = names
         .iter()
@@ -97,10 +97,10 @@ fn full_dataset_loads_except_its_broken_row() {
 #[test]
 fn parquet_codecs_are_read_or_reported() {
     let dir = TempDir::new().unwrap();
-    let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
+    let row = with_fields(classic_row(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
     for codec in ["UNCOMPRESSED", "SNAPPY", "GZIP(6)", "ZSTD(3)"] {
         let file = dir.path().join("rows.parquet");
-        compressed(&file, std::slice::from_ref(&row), codec.parse().unwrap());
+        write_compressed_parquet(&file, std::slice::from_ref(&row), codec.parse().unwrap());
         let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
         assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{codec}");
     }
@@ -124,7 +124,7 @@ fn parquet_and_json_lines_give_the_same_tasks() {
         row["FAIL_TO_PASS"] = json!(["tests/a.py::x", "tests/a.py::é"]);
     }
     rows[7]["patch"] = Value::Null;
-    parquet(&dir.path().join("rows.parquet"), &rows);
+    write_parquet(&dir.path().join("rows.parquet"), &rows);
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
     let of = |name: &str| load(&[name.to_owned()], dir.path()).unwrap();
@@ -153,7 +153,7 @@ fn folder_is_found_from_any_spelling_of_a_relative_base() {
     let (dir, relative) = temporary_directory_below_target();
     let data = dir.path().join("set[1]/data");
     fs::create_dir_all(&data).unwrap();
-    fs::write(data.join("test.jsonl"), format!("{}\n", classic())).unwrap();
+    fs::write(data.join("test.jsonl"), format!("{}\n", classic_row())).unwrap();
     for base in [relative.clone(), format!("./{relative}"), format!("{relative}/.")] {
         for name in ["set[1]", "set[1]/", "./set[1]", "./set[1]/./", ".", "set[1]#split=test"] {
             let loaded = load(&[name.to_owned()], Path::new(&base)).unwrap();
@@ -173,7 +173,7 @@ fn folder_is_found_from_any_spelling_of_a_relative_base() {
 #[test]
 fn splits_of_files_and_folders_are_chosen() {
     let dir = TempDir::new().unwrap();
-    let row = |id: &str| with(classic(), &[("instance_id", json!(id))]);
+    let row = |id: &str| with_fields(classic_row(), &[("instance_id", json!(id))]);
     let both = json!({"lite": [row("a")], "full": [row("a"), row("b")]});
     fs::write(dir.path().join("splits.json"), both.to_string()).unwrap();
     let of = |pattern: &str| load(&[pattern.to_owned()], dir.path());
@@ -186,9 +186,9 @@ fn splits_of_files_and_folders_are_chosen() {
     let data = dir.path().join("set/data");
     fs::create_dir_all(&data).unwrap();
     for (split, id) in [("test", "a"), ("dev", "b")] {
-        parquet(
+        write_parquet(
             &data.join(format!("{split}-00000-of-00001.parquet")),
-            &[with(row(id), &[("FAIL_TO_PASS", json!(["t.py::x"]))])],
+            &[with_fields(row(id), &[("FAIL_TO_PASS", json!(["t.py::x"]))])],
         );
     }
     assert_eq!(of("set#split=dev").unwrap().tasks[0].id.as_str(), "b");
@@ -207,8 +207,8 @@ fn splits_of_files_and_folders_are_chosen() {
 #[test]
 fn load_detects_the_format_from_the_content() {
     let dir = TempDir::new().unwrap();
-    let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
-    parquet(&dir.path().join("columns.json"), std::slice::from_ref(&row));
+    let row = with_fields(classic_row(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
+    write_parquet(&dir.path().join("columns.json"), std::slice::from_ref(&row));
     fs::write(dir.path().join("array.jsonl"), json!([row]).to_string()).unwrap();
     fs::write(dir.path().join("pretty.jsonl"), serde_json::to_string_pretty(&row).unwrap())
         .unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fuzz::{fuzz, told};
+use fuzz::{assert_error_text, fuzz};
 use proctor_datasets::{load, parse_task};
 
 #[test]
@@ -14,12 +14,12 @@ fn rows_become_tasks_or_bad_rows() {
         let loaded = match load(&["rows.jsonl".to_owned()], dir.path()) {
             Ok(loaded) => loaded,
             Err(error) => {
-                told(&error.to_string(), "rows.jsonl");
+                assert_error_text(&error.to_string(), "rows.jsonl");
                 return false;
             }
         };
         for bad in &loaded.bad {
-            told(&bad.to_string(), "rows.jsonl");
+            assert_error_text(&bad.to_string(), "rows.jsonl");
         }
         for task in &loaded.tasks {
             assert!(loaded.origins.contains_key(&task.id), "{} has no origin", task.id);

@@ -4,7 +4,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use proctor_datasets::{Loaded, load};
+use proctor_datasets::{LoadedDataset, load};
 use proctor_harbor::Folder;
 use proctor_types::{HarborNetwork, Source, Task};
 
@@ -55,15 +55,15 @@ fn create_task_folder(root: &Path, name: &str, changes: &[(&str, Option<&str>)])
     }
 }
 
-fn loaded(root: &Path, pattern: &str) -> Loaded {
+fn load_pattern(root: &Path, pattern: &str) -> LoadedDataset {
     load(&[pattern.to_owned()], root).unwrap()
 }
 
-fn ids(loaded: &Loaded) -> Vec<&str> {
+fn ids(loaded: &LoadedDataset) -> Vec<&str> {
     loaded.tasks.iter().map(|task| task.id.as_str()).collect()
 }
 
-fn only(loaded: Loaded) -> Task {
+fn single_task(loaded: LoadedDataset) -> Task {
     assert!(loaded.bad.is_empty(), "{:?}", loaded.bad);
     assert_eq!(loaded.tasks.len(), 1);
     loaded.tasks.into_iter().next().unwrap()
@@ -74,13 +74,13 @@ fn harbor_folder_loads_by_every_kind_of_address() {
     let root = tempfile::tempdir().unwrap();
     create_task_folder(root.path(), "one", &[]);
     for pattern in ["one", "one/task.toml", ".", "o*", "*/task.toml", "one#shape=harbor"] {
-        let found = loaded(root.path(), pattern);
+        let found = load_pattern(root.path(), pattern);
         assert_eq!(ids(&found), ["made/one"], "{pattern}: {:?}", found.bad);
     }
-    let found = loaded(root.path(), "one");
+    let found = load_pattern(root.path(), "one");
     let base = found.base_dir(&found.tasks[0].id).unwrap();
     assert_eq!(base.canonicalize().unwrap(), root.path().join("one").canonicalize().unwrap());
-    let task = only(found);
+    let task = single_task(found);
     assert_eq!(task.statement, "Write a file.\n");
     assert_eq!(task.environment.dockerfile.as_deref(), Some("environment"));
     assert_eq!((task.workdir.as_str(), task.fail_to_pass.len()), ("", 0));
@@ -134,7 +134,7 @@ fn bad_folder_is_reported_and_others_load() {
     create_task_folder(root.path(), "w15", &[]);
     symlink("/etc/passwd", root.path().join("w15/tests/out")).unwrap();
     fs::create_dir(root.path().join("docs")).unwrap();
-    let found = loaded(root.path(), ".");
+    let found = load_pattern(root.path(), ".");
     assert_eq!(ids(&found), ["made/a", "made/b"]);
     let said: Vec<String> = found.bad.iter().map(ToString::to_string).collect();
     for (name, _, what) in
@@ -152,7 +152,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
     let root = tempfile::tempdir().unwrap();
     let config = "flavour = 1\n[verifier]\ntimout_sec = 5\n";
     create_task_folder(root.path(), "one", &[("task.toml", Some(config))]);
-    let found = loaded(root.path(), "one");
+    let found = load_pattern(root.path(), "one");
     assert_eq!(ids(&found), ["one"], "the folder name is the default");
     assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
     assert!(
@@ -168,7 +168,7 @@ fn image_without_a_dockerfile_gets_the_folder_files() {
     let root = tempfile::tempdir().unwrap();
     let config = "[environment]\ndocker_image = \"debian:12\"\n";
     create_task_folder(root.path(), "with", &[("task.toml", Some(config))]);
-    let with = only(loaded(root.path(), "with"));
+    let with = single_task(load_pattern(root.path(), "with"));
     assert_eq!((with.environment.image.as_deref(), with.source), (Some("debian:12"), None));
     assert_eq!(with.environment.dockerfile, None, "the image takes precedence");
     let changes = [
@@ -177,7 +177,7 @@ fn image_without_a_dockerfile_gets_the_folder_files() {
         ("environment/data", Some("1")),
     ];
     create_task_folder(root.path(), "without", &changes);
-    let without = only(loaded(root.path(), "without"));
+    let without = single_task(load_pattern(root.path(), "without"));
     assert_eq!(without.source, Some(Source::Path { path: "environment".into() }));
 }
 
@@ -198,18 +198,18 @@ fn dataset_toml_selects_tasks_by_digest() {
     };
     fs::write(root.path().join("dataset.toml"), text(&digest("two"))).unwrap();
     for pattern in [".", "dataset.toml"] {
-        let found = loaded(root.path(), pattern);
+        let found = load_pattern(root.path(), pattern);
         assert!(found.bad.is_empty(), "{:?}", found.bad);
         assert_eq!(ids(&found), ["made/one", "made/two"], "only the listed tasks");
     }
     fs::write(root.path().join("dataset.toml"), text(&zero)).unwrap();
-    let found = loaded(root.path(), ".");
+    let found = load_pattern(root.path(), ".");
     assert_eq!(ids(&found), ["made/one"]);
     let said = found.bad[0].to_string();
     assert!(said.contains("dataset.toml:8: made/two: the digest of"), "{said}");
     let missing = "[dataset]\nname = 'made/set'\n[[tasks]]\nname = 'made/gone'\ndigest = 'ZERO'\n";
     fs::write(root.path().join("dataset.toml"), missing.replace("ZERO", &zero)).unwrap();
-    let found = loaded(root.path(), ".");
+    let found = load_pattern(root.path(), ".");
     assert!(
         found.tasks.is_empty() && found.bad[0].to_string().contains("its folder is missing"),
         "{:?}",
@@ -229,7 +229,7 @@ fn dataset_files_are_verified() {
          path = 'metric.py'\ndigest = '{zero}'\n"
     );
     fs::write(root.path().join("dataset.toml"), text).unwrap();
-    let found = loaded(root.path(), ".");
+    let found = load_pattern(root.path(), ".");
     assert_eq!(found.bad.len(), 1, "{:?}", found.bad);
     assert!(found.bad[0].to_string().contains("metric.py"), "{:?}", found.bad);
     assert!(!found.bad[0].folder, "the whole dataset differs");
@@ -243,7 +243,7 @@ fn harbor_accepts_ids_and_rejects_other_options() {
     }
     create_task_folder(root.path(), "bad", &[("tests/test.sh", None)]);
     fs::write(root.path().join("ids"), "made/two\n").unwrap();
-    let found = loaded(root.path(), ".#ids=ids");
+    let found = load_pattern(root.path(), ".#ids=ids");
     assert_eq!(ids(&found), ["made/two"]);
     assert!(found.bad.is_empty(), "errors in other tasks must be ignored: {:?}", found.bad);
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
@@ -259,7 +259,7 @@ fn native_task_file_is_not_a_harbor_folder() {
                test_command = ['pytest']\n[environment]\nbase = 'host'\n";
     fs::create_dir(root.path().join("own")).unwrap();
     fs::write(root.path().join("own/task.toml"), own).unwrap();
-    let found = loaded(root.path(), "own/task.toml");
+    let found = load_pattern(root.path(), "own/task.toml");
     assert_eq!(ids(&found), ["own"], "{:?}", found.bad);
     assert!(found.tasks[0].harbor.is_none());
 }
@@ -270,5 +270,5 @@ fn harbor_loads_five_hundred_folders() {
     for number in 0..500 {
         create_task_folder(root.path(), &format!("t{number:03}"), &[]);
     }
-    assert_eq!(loaded(root.path(), ".").tasks.len(), 500);
+    assert_eq!(load_pattern(root.path(), ".").tasks.len(), 500);
 }

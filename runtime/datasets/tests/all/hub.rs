@@ -12,13 +12,13 @@ use axum::{
     routing::get,
 };
 use pretty_assertions::assert_eq;
-use proctor_datasets::{Hub, load_with};
+use proctor_datasets::{Hub, load_with_hub};
 use serde_json::{Value, json};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::common::{classic, with};
+use crate::common::{classic_row, with_fields};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const NAME: &str = "SWE-bench/SWE-bench_Lite";
@@ -41,7 +41,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn refusal(server: &mut Server, headers: &HeaderMap, what: String) -> Option<StatusCode> {
+fn rejection(server: &mut Server, headers: &HeaderMap, what: String) -> Option<StatusCode> {
     server.requests.push(what);
     if server.failures > 0 {
         server.failures -= 1;
@@ -58,7 +58,7 @@ async fn info(
     Path((owner, name, revision)): Path<(String, String, String)>,
 ) -> Response {
     let mut server = server.lock().unwrap();
-    if let Some(status) = refusal(&mut server, &headers, format!("info {revision}")) {
+    if let Some(status) = rejection(&mut server, &headers, format!("info {revision}")) {
         return status.into_response();
     }
     if format!("{owner}/{name}") != NAME || !["main", "v1", COMMIT].contains(&revision.as_str()) {
@@ -86,7 +86,7 @@ async fn resolve(
     Path((_, _, commit, path)): Path<(String, String, String, String)>,
 ) -> Response {
     let mut server = server.lock().unwrap();
-    if let Some(status) = refusal(&mut server, &headers, format!("resolve {commit} {path}")) {
+    if let Some(status) = rejection(&mut server, &headers, format!("resolve {commit} {path}")) {
         return status.into_response();
     }
     let Some((_, bytes, lfs)) = server.files.iter().find(|(known, ..)| *known == path) else {
@@ -122,7 +122,7 @@ async fn serve(server: Server) -> (String, Shared) {
 }
 
 fn files() -> Vec<(String, Vec<u8>, bool)> {
-    let row = |id: &str| with(classic(), &[("instance_id", json!(id))]).to_string();
+    let row = |id: &str| with_fields(classic_row(), &[("instance_id", json!(id))]).to_string();
     vec![
         ("README.md".into(), b"# card".to_vec(), false),
         ("data/test-00000-of-00002.jsonl".into(), row("a").into_bytes(), true),
@@ -136,7 +136,7 @@ async fn tasks(
     hub: &Hub,
 ) -> Result<Vec<(String, Option<String>, Option<String>)>, String> {
     let dir = TempDir::new().unwrap();
-    let loaded = load_with(&[pattern.to_owned()], dir.path(), hub).await;
+    let loaded = load_with_hub(&[pattern.to_owned()], dir.path(), hub).await;
     let loaded = loaded.map_err(|error| error.to_string())?;
     assert_eq!(loaded.bad, []);
     Ok(loaded

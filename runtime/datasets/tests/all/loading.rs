@@ -5,7 +5,7 @@
 use std::fs;
 
 use pretty_assertions::assert_eq;
-use proctor_datasets::{DatasetError, Loaded, load};
+use proctor_datasets::{DatasetError, LoadedDataset, load};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -25,13 +25,13 @@ fn with(key: &str, value: Value) -> Value {
     row
 }
 
-fn load_rows(rows: &[String]) -> Loaded {
+fn load_rows(rows: &[String]) -> LoadedDataset {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("t.jsonl"), rows.join("\n")).unwrap();
     load(&["t.jsonl".into()], dir.path()).unwrap()
 }
 
-fn complaint(row: &Value) -> (Option<String>, String) {
+fn row_error(row: &Value) -> (Option<String>, String) {
     let loaded = load_rows(&[row.to_string()]);
     assert_eq!(loaded.tasks.len(), 0);
     let bad = loaded.bad.first().unwrap();
@@ -57,19 +57,19 @@ fn bad_row_is_reported_and_others_load() {
 
 #[test]
 fn nested_key_errors_name_the_path() {
-    let (field, what) = complaint(&with("environment", json!({"base": "host", "setpu": []})));
+    let (field, what) = row_error(&with("environment", json!({"base": "host", "setpu": []})));
     assert_eq!(field.as_deref(), Some("environment.setpu"));
     assert!(what.contains("`setup`"), "{what}");
-    let (field, what) = complaint(&with("source", json!({"pypi": "a", "version": "1"})));
+    let (field, what) = row_error(&with("source", json!({"pypi": "a", "version": "1"})));
     assert_eq!(
         (field.as_deref(), what.as_str()),
         (Some("source.sha256"), "is required with `pypi`")
     );
-    let (field, _) = complaint(&with("source", json!({"pypi": "a", "git": "b"})));
+    let (field, _) = row_error(&with("source", json!({"pypi": "a", "git": "b"})));
     assert_eq!(field.as_deref(), Some("source"));
-    let (_, what) = complaint(&with("source", json!({"archiv": "a.tar.gz"})));
+    let (_, what) = row_error(&with("source", json!({"archiv": "a.tar.gz"})));
     assert!(what.contains("`archive`"), "{what}");
-    let (field, _) = complaint(&with("timeouts", json!({"grade_seconds": "soon"})));
+    let (field, _) = row_error(&with("timeouts", json!({"grade_seconds": "soon"})));
     assert_eq!(field.as_deref(), Some("timeouts.grade_seconds"));
 }
 
@@ -92,7 +92,7 @@ fn task_rules_are_enforced() {
         ("schema_version", json!(2)),
     ];
     for (key, value) in cases {
-        let (field, what) = complaint(&with(key, value.clone()));
+        let (field, what) = row_error(&with(key, value.clone()));
         assert_eq!(field.as_deref(), Some(key), "{key} = {value}: {what}");
     }
 }
@@ -108,21 +108,21 @@ fn cheats_need_unique_names_and_effective_patches() {
         (json!([cheat("a", "")]), "cheats[0].patch", "changes no file"),
         (json!([cheat("a", "+ x = 1\n")]), "cheats[0].patch", "no file in it"),
     ] {
-        let (at, what) = complaint(&with("cheats", cheats));
+        let (at, what) = row_error(&with("cheats", cheats));
         assert_eq!(at.as_deref(), Some(field), "{what}");
         assert!(what.contains(said), "{field}: {what}");
     }
 }
 
 #[test]
-fn missing_key_is_named() {
+fn missing_key_error_names_the_key() {
     let mut row = row();
     row.as_object_mut().unwrap().remove("statement");
-    assert_eq!(complaint(&row), (Some("statement".into()), "is missing".into()));
+    assert_eq!(row_error(&row), (Some("statement".into()), "is missing".into()));
 }
 
 #[test]
-fn duplicate_id_is_rejected_with_the_first_place() {
+fn duplicate_id_error_names_the_first_location() {
     let loaded = load_rows(&[row().to_string(), row().to_string()]);
     assert_eq!(loaded.tasks.len(), 1);
     assert!(loaded.bad[0].what.contains("t.jsonl:1"), "{}", loaded.bad[0]);
@@ -186,7 +186,7 @@ fn test_results_allow_ids_of_other_runners_and_are_checked() {
         (json!({"format": "pytest", "path": "x.xml"}), json!(["t.py::a"]), "test_results.path"),
         (json!({"format": "pytest"}), json!(["adds"]), "fail_to_pass"),
     ] {
-        let (field, what) = complaint(&row(results.clone(), ids));
+        let (field, what) = row_error(&row(results.clone(), ids));
         assert_eq!(field.as_deref(), Some(expected), "{results}: {what}");
     }
 }

@@ -57,7 +57,7 @@ fn featurebench_output_has_attempts_and_failures() {
     let text = format!("{}\n{}\n{inner}\n", row(1, true), row(2, false));
     let read = read("output.jsonl", &text);
     assert_eq!(read.bad, []);
-    assert_eq!(read.attempts(), 2);
+    assert_eq!(read.max_attempt(), 2);
     let made = &read.makers["codex/gpt"];
     assert_eq!(made[&("a.lv1".to_owned(), 1)].failed, None);
     assert_eq!(made[&("a.lv1".to_owned(), 2)].failed.as_deref(), Some("out of time"));

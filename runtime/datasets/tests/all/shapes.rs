@@ -10,7 +10,9 @@ use proctor_types::Task;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{PATCH, classic, complaint, featurebench, load_rows, task, with};
+use crate::common::{
+    PATCH, classic_row, featurebench_row, load_rows, load_task, row_error, with_fields,
+};
 
 fn details(task: &Task) -> Value {
     json!(task.benchmark.as_ref().unwrap().details)
@@ -22,7 +24,7 @@ fn name(task: &Task) -> &str {
 
 #[test]
 fn classic_swe_bench_row_becomes_a_task() {
-    let task = task(classic(), "");
+    let task = load_task(classic_row(), "");
     assert_eq!(name(&task), "swe-bench");
     assert_eq!(task.benchmark.as_ref().unwrap().version.as_deref(), Some("5.0.2"));
     assert_eq!(task.id.as_str(), "astropy__astropy-12907");
@@ -45,10 +47,11 @@ fn classic_swe_bench_row_becomes_a_task() {
 
 #[test]
 fn commands_follow_repository_and_version() {
-    let old = task(with(classic(), &[("version", json!("1.3"))]), "");
+    let old = load_task(with_fields(classic_row(), &[("version", json!("1.3"))]), "");
     assert_eq!(details(&old)["test_cmd"], "pytest -rA -vv -o console_output_style=classic --tb=no");
-    let django = with(classic(), &[("repo", json!("django/django")), ("version", json!("3.0"))]);
-    let django = task(django, "");
+    let django =
+        with_fields(classic_row(), &[("repo", json!("django/django")), ("version", json!("3.0"))]);
+    let django = load_task(django, "");
     let line = "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1";
     assert_eq!(details(&django)["test_cmd"], line);
     assert_eq!(details(&django)["test_directives"], json!(["test_a"]));
@@ -58,8 +61,8 @@ fn commands_follow_repository_and_version() {
 #[test]
 fn swe_bench_5_row_has_image_script_and_parser() {
     let script = "#!/bin/bash\nset -uxo pipefail\n: '>>>>> Start Test Output'\npytest -rA -p no:x tests/test_a.py\n: '>>>>> End Test Output'\n";
-    let row = with(
-        classic(),
+    let row = with_fields(
+        classic_row(),
         &[
             ("image", json!("ghcr.io/x/y@sha256:AB")),
             ("eval_script", json!(script)),
@@ -68,7 +71,7 @@ fn swe_bench_5_row_has_image_script_and_parser() {
             ("FAIL_TO_PASS", json!(["tests/test_a.py::test_x"])),
         ],
     );
-    let task = task(row, "");
+    let task = load_task(row, "");
     assert_eq!(task.environment.image.as_deref(), Some("ghcr.io/x/y@sha256:AB"));
     let details = details(&task);
     assert_eq!(details["eval_script"], script);
@@ -89,7 +92,7 @@ fn strict_command_omits_the_tests_of_the_script() {
         let script = format!(
             "#!/bin/bash\n: '>>>>> Start Test Output'\n{line}\n: '>>>>> End Test Output'\n"
         );
-        let task = task(with(classic(), &[("eval_script", json!(script))]), "");
+        let task = load_task(with_fields(classic_row(), &[("eval_script", json!(script))]), "");
         assert!(task.test_command[0].ends_with("/bin/pytest"), "{:?}", task.test_command);
         assert_eq!(task.test_command[1..], ["-rA"], "{line}");
         assert_eq!(details(&task)["eval_script"], script);
@@ -98,7 +101,7 @@ fn strict_command_omits_the_tests_of_the_script() {
 
 #[test]
 fn featurebench_level_1_is_masked_and_hides_its_test() {
-    let task = task(featurebench(1), "");
+    let task = load_task(featurebench_row(1), "");
     assert_eq!((name(&task), task.level), ("featurebench", Some(1)));
     assert_eq!((task.mask.as_deref(), task.gold.as_deref()), (Some(PATCH), None));
     assert_eq!(task.hidden, ["tests/test_a.py"]);
@@ -142,7 +145,7 @@ fn replaced_option_is_rejected_with_the_new_key() {
 
 #[test]
 fn featurebench_level_2_starts_from_an_empty_directory() {
-    let task = task(featurebench(2), "");
+    let task = load_task(featurebench_row(2), "");
     assert_eq!((task.level, &task.mask, &task.gold), (Some(2), &None, &None));
     let start = task.from_scratch.as_ref().unwrap();
     assert_eq!(start.files["README.md"], "put all codes in this folder\n");
@@ -150,26 +153,27 @@ fn featurebench_level_2_starts_from_an_empty_directory() {
     assert!(task.test_patch.is_some() && task.hidden.is_empty());
     assert!(task.statement.starts_with("## Task\nDo it.\n\n## Interface"), "{}", task.statement);
     assert_eq!(details(&task)["test_patch_deletes"], false);
-    let own = with(featurebench(2), &[("gold", json!(PATCH))]);
-    assert_eq!(crate::common::task(own, "").gold.as_deref(), Some(PATCH));
+    let own = with_fields(featurebench_row(2), &[("gold", json!(PATCH))]);
+    assert_eq!(crate::common::load_task(own, "").gold.as_deref(), Some(PATCH));
 }
 
 #[test]
 fn featurebench_removes_copies_from_its_images() {
-    assert_eq!(task(featurebench(1), "").environment.setup, ["rm -rf /root/my_repo"]);
-    let mlflow = task(with(featurebench(1), &[("repo", json!("mlflow/mlflow"))]), "");
+    assert_eq!(load_task(featurebench_row(1), "").environment.setup, ["rm -rf /root/my_repo"]);
+    let mlflow =
+        load_task(with_fields(featurebench_row(1), &[("repo", json!("mlflow/mlflow"))]), "");
     assert!(mlflow.environment.setup[1].contains("/testbed/libs/skinny/mlflow"));
-    let own = task(featurebench(1), "#image=mine:1");
+    let own = load_task(featurebench_row(1), "#image=mine:1");
     assert!(own.environment.setup.is_empty(), "a custom image must not be modified");
 }
 
 #[test]
 fn featurebench_fills_missing_settings() {
-    let bare = with(
-        featurebench(1),
+    let bare = with_fields(
+        featurebench_row(1),
         &[("repo_settings", json!("{}")), ("repo", json!("pydantic/pydantic"))],
     );
-    let task = task(bare, "");
+    let task = load_task(bare, "");
     assert_eq!(details(&task)["test_cmd"], "pytest -rA -v --color=no");
     assert_eq!(details(&task)["log_parser"], "pydantic");
     assert_eq!(task.timeouts.grade_seconds, 1800.0);
@@ -182,21 +186,21 @@ fn featurebench_fills_missing_settings() {
             "FAIL_TO_PASS: is text that does not contain a list",
         ),
     ] {
-        let found = complaint(with(featurebench(1), &[change]), "");
+        let found = row_error(with_fields(featurebench_row(1), &[change]), "");
         assert!(found.starts_with(said), "{found}");
     }
 }
 
 #[test]
 fn fail_to_pass_accepts_a_python_list_literal() {
-    let row = with(featurebench(1), &[("FAIL_TO_PASS", json!("['tests/test_a.py']"))]);
-    assert_eq!(task(row, "").fail_to_pass, ["tests/test_a.py"]);
+    let row = with_fields(featurebench_row(1), &[("FAIL_TO_PASS", json!("['tests/test_a.py']"))]);
+    assert_eq!(load_task(row, "").fail_to_pass, ["tests/test_a.py"]);
 }
 
 #[test]
 fn swe_bench_live_keeps_commands_and_ignores_parser_code() {
-    let row = with(
-        classic(),
+    let row = with_fields(
+        classic_row(),
         &[
             ("environment_setup_commit", Value::Null),
             ("pull_number", json!("12907")),
@@ -205,7 +209,7 @@ fn swe_bench_live_keeps_commands_and_ignores_parser_code() {
             ("rebuild_cmds", json!(["make"])),
         ],
     );
-    let task = task(row, "");
+    let task = load_task(row, "");
     assert_eq!(name(&task), "swe-bench-live");
     let image = "starryzhang/sweb.eval.x86_64.astropy_1776_astropy-12907:latest";
     assert_eq!(task.environment.image.as_deref(), Some(image));
@@ -219,14 +223,14 @@ fn swe_bench_live_keeps_commands_and_ignores_parser_code() {
 
 #[test]
 fn swe_gym_is_detected_by_its_missing_commit() {
-    let row = with(
-        classic(),
+    let row = with_fields(
+        classic_row(),
         &[
             ("environment_setup_commit", Value::Null),
             ("FAIL_TO_PASS", json!(["tests/test_a.py::test_x"])),
         ],
     );
-    let task = task(row, "");
+    let task = load_task(row, "");
     assert_eq!(name(&task), "swe-gym");
     let image = "xingyaoww/sweb.eval.x86_64.astropy_s_astropy-12907:latest";
     assert_eq!(task.environment.image.as_deref(), Some(image));
@@ -236,11 +240,11 @@ fn swe_gym_is_detected_by_its_missing_commit() {
 fn swe_rebench_install_config_is_an_object_or_text() {
     let install = json!({"install": "pip install -e .", "test_cmd": ["pytest -q --x"], "log_parser": "parse_log_pytest_v2"});
     for install in [install.clone(), json!(install.to_string())] {
-        let row = with(
-            classic(),
+        let row = with_fields(
+            classic_row(),
             &[("install_config", install), ("image_name", json!("swerebench/a:b"))],
         );
-        let task = task(row, "");
+        let task = load_task(row, "");
         assert_eq!(name(&task), "swe-rebench");
         assert_eq!(task.environment.image.as_deref(), Some("swerebench/a:b"));
         let details = details(&task);
@@ -257,7 +261,7 @@ fn swe_smith_patch_is_the_bug() {
         "FAIL_TO_PASS": ["tests/test_a.py::test_x"], "PASS_TO_PASS": ["tests/test_b.py::test_y"],
         "image_name": "jyangballin/swesmith.x86_64.a_1776_b.12345678", "problem_statement": "Broken."
     });
-    let task = task(row, "");
+    let task = load_task(row, "");
     assert_eq!(name(&task), "swe-smith");
     assert_eq!((task.mask.as_deref(), task.gold.as_deref()), (Some(PATCH), None));
     assert_eq!(task.hidden, ["tests/test_a.py"]);
@@ -272,7 +276,7 @@ fn swe_smith_profile_may_list_test_files() {
         "patch": PATCH, "FAIL_TO_PASS": ["b.py::test_x", "a.py::test_x"],
         "PASS_TO_PASS": ["b.py::test_y", "a.py::test_z"], "image_name": "i", "problem_statement": "Broken."
     });
-    let details = details(&task(row, ""));
+    let details = details(&load_task(row, ""));
     assert_eq!(details["test_directives"], json!(["a.py", "b.py", "a.py", "b.py"]));
 }
 
@@ -282,8 +286,8 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
         {"type": "function", "name": "f", "lines": [1, 2], "signature": "def f():", "doc": "Does f."},
         {"type": "class", "name": "C", "lines": [4, 9], "signature": "class C:", "doc": ""}
     ]);
-    let base = with(
-        classic(),
+    let base = with_fields(
+        classic_row(),
         &[
             ("instance_id", json!("acme__tool-7")),
             ("repo", json!("acme/tool")),
@@ -299,9 +303,9 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
         "first_commit_time": 9.0, "pr_title": "Add f", "pr_body": "Body", "pr_timeline": [],
         "issues": {"1": {"issue_title": "I", "issue_body": "want", "issue_timeline": []}}
     });
-    let medium = task(with(base.clone(), &[("problem_info", info)]), "");
-    let oracle = task(
-        with(
+    let medium = load_task(with_fields(base.clone(), &[("problem_info", info)]), "");
+    let oracle = load_task(
+        with_fields(
             base.clone(),
             &[
                 ("pull_request_text", json!("<request>\nAdd f\nBody\n----------\n</request>")),
@@ -314,7 +318,8 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
     assert_eq!(name(&medium), "fea-bench");
     assert_eq!(medium.statement, oracle.statement);
     assert!(medium.statement.contains("(definition of f:)\ndef f():\n\"\"\"Does f.\"\"\"\n"));
-    let standard = task(with(base.clone(), &[("problem_statement", json!(medium.statement))]), "");
+    let standard =
+        load_task(with_fields(base.clone(), &[("problem_statement", json!(medium.statement))]), "");
     assert_eq!(standard.statement, medium.statement);
     assert_eq!(details(&standard)["functions_added"], 1);
     assert_eq!(details(&standard)["classes_added"], 1);
@@ -322,7 +327,7 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
     let test_cmd = "pytest --no-header -rA --tb=no -p no:cacheprovider";
     assert_eq!(details(&standard)["test_cmd"], test_cmd);
     assert_eq!(standard.environment.image.as_deref(), Some("sweb.eval.x86_64.acme__tool-7:latest"));
-    let hosted = task(with(base, &[("problem_statement", json!("x"))]), "#base=host");
+    let hosted = load_task(with_fields(base, &[("problem_statement", json!("x"))]), "#base=host");
     assert_eq!(hosted.environment.base.as_deref(), Some("host"));
     assert!(hosted.source.is_some() && !hosted.environment.setup.is_empty());
     assert_eq!(hosted.test_command[0], "/venv/bin/pytest");
@@ -335,28 +340,28 @@ fn row_with_only_ids_explains_how_to_complete_it() {
         "base_commit": "abc", "environment_setup_commit": "abc",
         "FAIL_TO_PASS": ["tests/test_a.py::test_x"], "PASS_TO_PASS": []
     });
-    let found = complaint(row, "");
+    let found = row_error(row, "");
     assert!(found.starts_with("patch: is missing") && found.contains("#repos="), "{found}");
 }
 
 #[test]
 fn hints_are_included_only_on_request() {
-    assert_eq!(task(classic(), "").statement, "It is wrong.");
-    let hinted = task(classic(), "#hints=true");
+    assert_eq!(load_task(classic_row(), "").statement, "It is wrong.");
+    let hinted = load_task(classic_row(), "#hints=true");
     assert_eq!(hinted.statement, "It is wrong.\n\n## Hints\n\nLook there.\n");
 }
 
 #[test]
 fn unknown_fields_are_kept_if_short_and_named_if_long() {
-    let row = with(
-        classic(),
+    let row = with_fields(
+        classic_row(),
         &[
             ("difficulty", json!("<15 min")),
             ("extra", json!([1, 2])),
             ("long", json!("x".repeat(5000))),
         ],
     );
-    let details = details(&task(row, ""));
+    let details = details(&load_task(row, ""));
     assert_eq!(details["difficulty"], "<15 min");
     assert_eq!(details["row"], json!({"extra": [1, 2]}));
     assert_eq!(details["row_left_out"], json!(["long"]));
@@ -375,15 +380,15 @@ fn row_errors_name_the_original_field() {
         (("problem_statement", json!("")), "problem_statement: is empty"),
         (("repo_settings", json!("{}")), "patch: "),
     ] {
-        let found = complaint(with(classic(), std::slice::from_ref(&change)), "");
+        let found = row_error(with_fields(classic_row(), std::slice::from_ref(&change)), "");
         let odd = change.0 == "repo_settings";
         assert!(odd || found.starts_with(said), "{found}");
     }
-    let mut null = classic();
+    let mut null = classic_row();
     null["FAIL_TO_PASS"] = Value::Null;
-    let null = complaint(null, "");
+    let null = row_error(null, "");
     assert!(null.starts_with("FAIL_TO_PASS: is null"), "{null}");
-    let lacking = complaint(with(classic(), &[("test_patch", Value::Null)]), "");
+    let lacking = row_error(with_fields(classic_row(), &[("test_patch", Value::Null)]), "");
     assert!(lacking.contains("would also need `test_patch`"), "{lacking}");
 }
 
@@ -399,19 +404,21 @@ fn row_that_matches_two_shapes_is_rejected() {
     for (at, (one, first, value)) in marks.iter().enumerate() {
         for (two, second, other) in &marks[at + 1..] {
             let changes = [(*first, value.clone()), (*second, other.clone())];
-            let found = complaint(with(classic(), &changes), "");
+            let found = row_error(with_fields(classic_row(), &changes), "");
             for said in [one, first, two, second, &"#shape="] {
                 assert!(found.contains(said), "{first} {second}: {found}");
             }
         }
     }
     let both = [("test_cmds", json!(["pytest"])), ("install_config", json!({}))];
-    let said = task(with(classic(), &both), "#shape=swe-bench-live");
+    let said = load_task(with_fields(classic_row(), &both), "#shape=swe-bench-live");
     assert_eq!(name(&said), "swe-bench-live");
     // A table that combines several benchmarks has every column, with null where a row has no value.
-    let null =
-        with(classic(), &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)]);
-    assert_eq!(name(&task(null, "")), "swe-bench-live");
+    let null = with_fields(
+        classic_row(),
+        &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)],
+    );
+    assert_eq!(name(&load_task(null, "")), "swe-bench-live");
 }
 
 #[test]
@@ -434,8 +441,8 @@ fn custom_shape_is_a_single_file() {
         seconds = 3600.0
     "#;
     fs::write(dir.path().join("pro.toml"), shape).unwrap();
-    let row = with(
-        classic(),
+    let row = with_fields(
+        classic_row(),
         &[
             ("FAIL_TO_PASS", Value::Null),
             ("PASS_TO_PASS", Value::Null),
@@ -457,8 +464,8 @@ fn custom_shape_is_a_single_file() {
 }
 
 #[test]
-fn duplicate_rows_are_reported_with_both_places() {
-    let loaded = load_rows(&[classic(), classic()], "");
+fn duplicate_row_error_names_both_locations() {
+    let loaded = load_rows(&[classic_row(), classic_row()], "");
     assert_eq!(loaded.tasks.len(), 1);
     assert!(loaded.bad[0].to_string().contains("rows.jsonl:1"), "{}", loaded.bad[0]);
     assert_eq!(loaded.bad[0].field.as_deref(), Some("instance_id"));
@@ -481,12 +488,15 @@ fn rows_with_other_id_fields_are_detected() {
     "#;
     fs::write(dir.path().join("quarry.toml"), shape).unwrap();
     let row = |case: Value| {
-        with(classic(), &[("instance_id", Value::Null), ("case", case), ("image", json!("a/b:1"))])
+        with_fields(
+            classic_row(),
+            &[("instance_id", Value::Null), ("case", case), ("image", json!("a/b:1"))],
+        )
     };
     let rows = [
         row(json!("a__b-1")),
         row(json!("a__b-1")),
-        with(row(json!("a__b-2")), &[("patch", json!(3))]),
+        with_fields(row(json!("a__b-2")), &[("patch", json!(3))]),
     ];
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
@@ -500,43 +510,43 @@ fn rows_with_other_id_fields_are_detected() {
 }
 
 #[test]
-fn row_without_a_shape_names_the_missing_field() {
-    let mut nameless = classic();
+fn row_without_a_shape_is_rejected_with_the_missing_field() {
+    let mut nameless = classic_row();
     nameless.as_object_mut().unwrap().remove("instance_id");
     let loaded = load_rows(&[nameless], "");
     let said = loaded.bad[0].to_string();
     assert!(said.contains("instance_id") && !said.contains("schema_version"), "{said}");
-    let address = with(classic(), &[("repo", json!("https://github.com/a/b"))]);
+    let address = with_fields(classic_row(), &[("repo", json!("https://github.com/a/b"))]);
     let said = load_rows(&[address], "").bad[0].to_string();
     assert!(said.contains("`repo`") && said.contains("OWNER/NAME"), "{said}");
 }
 
 #[test]
 fn row_with_an_unknown_parser_is_rejected() {
-    let row = |name: &str| with(classic(), &[("log_parser", json!(name))]);
-    let said = complaint(row("parse_log_gotset"), "");
+    let row = |name: &str| with_fields(classic_row(), &[("log_parser", json!(name))]);
+    let said = row_error(row("parse_log_gotset"), "");
     assert!(said.starts_with("log_parser: ") && said.contains("\"parse_log_gotset\""), "{said}");
     assert!(said.contains("did you mean `parse_log_gotest`?"), "{said}");
-    let said = complaint(row("nobody's"), "");
+    let said = row_error(row("nobody's"), "");
     assert!(said.contains("swe-bench 5.0.2 has no parser") && said.len() < 300, "{said}");
     // A known parser, but not for this instance.
-    let said = complaint(row("parse_log_jekyll"), "");
+    let said = row_error(row("parse_log_jekyll"), "");
     assert!(said.contains("astropy__astropy-12907"), "{said}");
-    assert_eq!(details(&task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");
+    assert_eq!(details(&load_task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");
 }
 
 #[test]
 fn row_of_another_language_needs_a_test_command() {
     let go = [("repo", json!("gin-gonic/gin"))];
-    let said = complaint(with(classic(), &go), "");
+    let said = row_error(with_fields(classic_row(), &go), "");
     assert!(
         said.starts_with("eval_script: is missing") && said.contains("gin-gonic/gin"),
         "{said}"
     );
     let script =
         "set -e\n: '>>>>> Start Test Output'\ngo test -v ./...\n: '>>>>> End Test Output'\n";
-    let row = with(classic(), &[go[0].clone(), ("eval_script", json!(script))]);
-    let task = task(row, "");
+    let row = with_fields(classic_row(), &[go[0].clone(), ("eval_script", json!(script))]);
+    let task = load_task(row, "");
     assert_eq!(task.test_command, ["go", "test", "-v", "./..."]);
     assert_eq!(details(&task)["log_parser"], "parse_log_gotest");
 }

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use proctor_types::{DenyReason, NetworkMode, UrlDecision};
 
+use crate::fixture::{ProxyFixture, run};
 use crate::not_run::not_run;
-use crate::stage::{Stage, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn allowed_path_passes_and_other_paths_are_denied() {
-    let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
+    let stage = ProxyFixture::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     stage.ledger.step.store(7, Ordering::SeqCst);
     let (status, body) = stage.curl(&["https://a.test:PORT/ok/file"]).await;
     assert_eq!((status, body.len()), (200, 100_000));
@@ -19,7 +19,7 @@ async fn allowed_path_passes_and_other_paths_are_denied() {
     assert!(body.contains("not_allowed") && body.contains("not on the list"), "{body}");
     let (status, _) = stage.curl(&["-d", "x", "https://a.test:PORT/ok/file"]).await;
     assert_eq!(status, 403, "the method is part of the rule");
-    let ledger = stage.ledger(3).await;
+    let ledger = stage.wait_for_ledger(3).await;
     let (step, first) = &ledger[0];
     assert_eq!((*step, first.method.as_str(), first.status), (7, "GET", Some(200)));
     assert_eq!((first.decision, first.bytes_down), (UrlDecision::Allowed, 100_000));
@@ -31,7 +31,7 @@ async fn allowed_path_passes_and_other_paths_are_denied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fully_allowed_host_passes_uninspected() {
-    let stage = Stage::new(NetworkMode::Allow, &["https://a.test:PORT"], "").await;
+    let stage = ProxyFixture::new(NetworkMode::Allow, &["https://a.test:PORT"], "").await;
     // The client sees the upstream's own certificate, not the proxy's.
     let ca = stage.dir.path().join("upstream.pem");
     let ca = ca.to_str().unwrap();
@@ -39,7 +39,7 @@ async fn fully_allowed_host_passes_uninspected() {
     assert_eq!((status, body.len()), (200, 100_000));
     let (status, body) = stage.curl(&["--cacert", ca, "https://b.test:PORT/ok/file"]).await;
     assert_eq!(status, 0, "{body}");
-    let ledger = stage.ledger(2).await;
+    let ledger = stage.wait_for_ledger(2).await;
     assert_eq!(ledger[0].1.method, "CONNECT");
     assert!(ledger[0].1.bytes_down > 100_000);
     assert_eq!(ledger[1].1.reason, Some(DenyReason::UntrustedProxy));
@@ -47,14 +47,15 @@ async fn fully_allowed_host_passes_uninspected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_pass_both_ways_and_connections_are_reused() {
-    let stage = Stage::new(NetworkMode::OpenExcept, &[], r#", "blocked_urls": ["x.test/y"]"#).await;
+    let stage =
+        ProxyFixture::new(NetworkMode::OpenExcept, &[], r#", "blocked_urls": ["x.test/y"]"#).await;
     let big = stage.dir.path().join("big");
     std::fs::write(&big, vec![b'z'; 3 << 20]).unwrap();
     let data = format!("@{}", big.display());
     let url = "https://b.test:PORT/up";
     let (status, body) = stage.curl(&["--data-binary", &data, url, url]).await;
     assert!(body.contains("3145728 bytes"), "{status} {body}");
-    let ledger = stage.ledger(2).await;
+    let ledger = stage.wait_for_ledger(2).await;
     assert_eq!((ledger[0].1.bytes_up, ledger[1].1.bytes_up), (3 << 20, 3 << 20));
     let plain = crate::upstream::Upstream::start(&[], stage.dir.path()).await;
     let url = format!("http://127.0.0.1:{}/", plain.port());
@@ -65,7 +66,7 @@ async fn bodies_pass_both_ways_and_connections_are_reused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn audit_allows_requests_and_records_the_reason() {
-    let stage = Stage::with(
+    let stage = ProxyFixture::with_network(
         NetworkMode::Allow,
         &["https://a.test:PORT/ok/**"],
         r#", "blocked_urls": ["https://a.test/secret"]"#,
@@ -75,7 +76,7 @@ async fn audit_allows_requests_and_records_the_reason() {
     assert_eq!(stage.curl(&["https://a.test:PORT/ok/file"]).await.0, 200);
     assert_eq!(stage.curl(&["https://a.test:PORT/other"]).await.0, 404);
     assert_eq!(stage.curl(&["https://a.test:PORT/secret"]).await.0, 403);
-    let ledger = stage.ledger(3).await;
+    let ledger = stage.wait_for_ledger(3).await;
     let said: Vec<_> = ledger.iter().map(|(_, line)| (line.decision, line.reason)).collect();
     assert_eq!(
         said,
@@ -90,7 +91,7 @@ async fn audit_allows_requests_and_records_the_reason() {
 /// Each client finds the proxy and its certificate through the variables of the sandbox.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
-    let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
+    let stage = ProxyFixture::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
     let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
     let node = format!("fetch('{url}').then(r => r.text()).then(t => console.log(t.length))");

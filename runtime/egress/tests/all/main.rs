@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod clients;
+mod fixture;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod refusals;
-mod stage;
 #[path = "../../../../tests/end_to_end/upstream.rs"]
 mod upstream;

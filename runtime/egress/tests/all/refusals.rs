@@ -16,11 +16,11 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::stage::Stage;
+use crate::fixture::ProxyFixture;
 
 /// Allows everything on the upstream except the URLs that the task blocks.
-async fn stage() -> Stage {
-    Stage::new(
+async fn open_fixture() -> ProxyFixture {
+    ProxyFixture::new(
         NetworkMode::OpenExcept,
         &[],
         r#", "blocked_urls": ["https://a.test/secret"], "repo": "acme/widget""#,
@@ -29,7 +29,7 @@ async fn stage() -> Stage {
 }
 
 /// Sends bytes to the proxy and reads its whole response.
-async fn raw(stage: &Stage, text: &str) -> String {
+async fn send_raw(stage: &ProxyFixture, text: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
     stream
         .write_all(text.replace("PORT", &stage.upstream.port().to_string()).as_bytes())
@@ -41,8 +41,8 @@ async fn raw(stage: &Stage, text: &str) -> String {
 }
 
 /// Opens a tunnel to `a.test` with this server name in the TLS greeting.
-async fn tunnel(
-    stage: &Stage,
+async fn open_tunnel(
+    stage: &ProxyFixture,
     name: &str,
 ) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await?;
@@ -68,8 +68,8 @@ async fn tunnel(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-async fn inside(stage: &Stage, request: &str) -> String {
-    let mut stream = tunnel(stage, "a.test").await.unwrap();
+async fn send_in_tunnel(stage: &ProxyFixture, request: &str) -> String {
+    let mut stream = open_tunnel(stage, "a.test").await.unwrap();
     let request = request.replace("PORT", &stage.upstream.port().to_string());
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut said = Vec::new();
@@ -79,10 +79,12 @@ async fn inside(stage: &Stage, request: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refusal_gives_its_reason_in_status_line_header_and_body() {
-    let stage = stage().await;
-    let said =
-        inside(&stage, "GET /secret HTTP/1.1\r\nhost: a.test:PORT\r\nconnection: close\r\n\r\n")
-            .await;
+    let stage = open_fixture().await;
+    let said = send_in_tunnel(
+        &stage,
+        "GET /secret HTTP/1.1\r\nhost: a.test:PORT\r\nconnection: close\r\n\r\n",
+    )
+    .await;
     assert!(
         said.starts_with("HTTP/1.1 403 Blocked by the egress proxy: task_blocked\r\n"),
         "{said}"
@@ -97,7 +99,7 @@ async fn refusal_gives_its_reason_in_status_line_header_and_body() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mismatched_host_names_are_refused() {
-    let stage = stage().await;
+    let stage = open_fixture().await;
     for request in [
         "GET /ok/file HTTP/1.1\r\nhost: b.test:PORT\r\n\r\n",
         "GET /ok/file HTTP/1.1\r\nhost: a.test\r\n\r\n",
@@ -107,32 +109,33 @@ async fn mismatched_host_names_are_refused() {
         "GET /ok/file HTTP/1.0\r\n\r\n",
     ] {
         let said =
-            inside(&stage, &request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
+            send_in_tunnel(&stage, &request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"))
+                .await;
         assert!(said.contains("host_mismatch"), "{request}: {said}");
     }
-    assert!(tunnel(&stage, "b.test").await.is_err(), "the greeting names another server");
-    let said = raw(
+    assert!(open_tunnel(&stage, "b.test").await.is_err(), "the greeting names another server");
+    let said = send_raw(
         &stage,
         "GET http://a.test:PORT/ok HTTP/1.1\r\nhost: b.test:PORT\r\nconnection: close\r\n\r\n",
     )
     .await;
     assert!(said.contains("host_mismatch"), "{said}");
-    let ledger = stage.ledger(8).await;
+    let ledger = stage.wait_for_ledger(8).await;
     assert!(ledger.iter().all(|(_, line)| line.reason == Some(DenyReason::HostMismatch)));
     assert!(stage.upstream.asked().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn non_http_traffic_is_refused() {
-    let stage = stage().await;
+    let stage = open_fixture().await;
     let connect = "CONNECT a.test:PORT HTTP/1.1\r\nhost: a.test:PORT\r\n\r\n";
     for text in
         ["SSH-2.0-x\r\n", "GET /secret HTTP/1.1\r\nhost: a.test\r\n\r\n", "\u{16}\u{3}nonsense!"]
     {
-        let said = raw(&stage, &format!("{connect}{text}")).await;
+        let said = send_raw(&stage, &format!("{connect}{text}")).await;
         assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("\r\n\r\n"), "{said}");
     }
-    let ledger = stage.ledger(3).await;
+    let ledger = stage.wait_for_ledger(3).await;
     assert!(ledger.iter().all(|(_, line)| line.reason == Some(DenyReason::NotHttp)));
     for (request, reason) in [
         ("GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n", "bad_request"),
@@ -151,7 +154,7 @@ async fn non_http_traffic_is_refused() {
             "ambiguous_url",
         ),
     ] {
-        let said = raw(&stage, request).await;
+        let said = send_raw(&stage, request).await;
         assert!(said.contains(reason), "{request}: {said}");
     }
     assert!(stage.upstream.asked().is_empty());
@@ -159,7 +162,7 @@ async fn non_http_traffic_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn private_addresses_are_refused_in_every_spelling() {
-    let stage = stage().await;
+    let stage = open_fixture().await;
     let mut lines = 0;
     for host in [
         "127.0.0.2",
@@ -179,7 +182,7 @@ async fn private_addresses_are_refused_in_every_spelling() {
         assert!(body.contains("private_address"), "{host}: {body}");
         lines += 1;
     }
-    let ledger = stage.ledger(lines).await;
+    let ledger = stage.wait_for_ledger(lines).await;
     for (_, line) in ledger {
         assert_eq!(line.reason, Some(DenyReason::PrivateAddress), "{line:?}");
         assert_eq!(line.decision, UrlDecision::Denied);
@@ -190,8 +193,10 @@ async fn private_addresses_are_refused_in_every_spelling() {
 #[tokio::test(flavor = "multi_thread")]
 async fn upstream_with_an_invalid_certificate_is_rejected() {
     let blocked = r#", "blocked_urls": ["https://z.test/"]"#;
-    let unknown = Stage::with(NetworkMode::OpenExcept, &[], blocked, |n| n.ca_file = None).await;
-    let misnamed = Stage::with(NetworkMode::OpenExcept, &[], blocked, |network| {
+    let unknown =
+        ProxyFixture::with_network(NetworkMode::OpenExcept, &[], blocked, |n| n.ca_file = None)
+            .await;
+    let misnamed = ProxyFixture::with_network(NetworkMode::OpenExcept, &[], blocked, |network| {
         network.private[0] = network.private[0].replace("a.test", "c.test");
     })
     .await;
@@ -199,7 +204,7 @@ async fn upstream_with_an_invalid_certificate_is_rejected() {
         let (status, body) = stage.curl(&[&format!("https://{host}:PORT/ok/file")]).await;
         assert_eq!(status, 502, "{body}");
         assert!(body.contains("TLS handshake with the server"), "{body}");
-        let ledger = stage.ledger(1).await;
+        let ledger = stage.wait_for_ledger(1).await;
         assert_eq!((ledger[0].1.decision, ledger[0].1.status), (UrlDecision::Allowed, Some(502)));
         assert!(stage.upstream.asked().is_empty());
     }
@@ -207,27 +212,28 @@ async fn upstream_with_an_invalid_certificate_is_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_request_head_is_rejected() {
-    let stage = stage().await;
+    let stage = open_fixture().await;
     let head = format!("GET http://a.test:PORT/ HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20));
-    let said = raw(&stage, &head).await;
+    let said = send_raw(&stage, &head).await;
     assert!(!said.contains("200 OK"), "{said}");
     assert!(stage.upstream.asked().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn aborted_download_is_recorded_and_a_full_ledger_is_a_fault() {
-    let stage = stage().await;
-    let mut stream = tunnel(&stage, "a.test").await.unwrap();
+    let stage = open_fixture().await;
+    let mut stream = open_tunnel(&stage, "a.test").await.unwrap();
     let request =
         format!("GET /ok/file HTTP/1.1\r\nhost: a.test:{}\r\n\r\n", stage.upstream.port());
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.read_u8().await.unwrap();
     drop(stream);
-    let ledger = stage.ledger(1).await;
+    let ledger = stage.wait_for_ledger(1).await;
     assert_eq!(ledger[0].1.status, Some(200));
     stage.ledger.full.store(true, Ordering::SeqCst);
     stage.curl(&["https://a.test:PORT/secret"]).await;
-    let fault = tokio::time::timeout(Duration::from_secs(5), stage.proxy.broken()).await.unwrap();
+    let fault =
+        tokio::time::timeout(Duration::from_secs(5), stage.proxy.wait_for_fault()).await.unwrap();
     assert!(fault.what.contains("disk is full"));
     assert!(stage.proxy.close().await.is_err());
 }

@@ -1,7 +1,7 @@
 //! Scripts come from users and may contain any text.
 
 use fake_llm::Script;
-use fuzz::{fuzz, told};
+use fuzz::{assert_error_text, fuzz};
 
 #[test]
 fn arbitrary_text_parses_or_returns_an_error() {
@@ -16,7 +16,7 @@ fn arbitrary_text_parses_or_returns_an_error() {
                 true
             }
             Err(error) => {
-                told(&error.to_string(), "script");
+                assert_error_text(&error.to_string(), "script");
                 false
             }
         }

@@ -4,4 +4,4 @@ mod fuzz;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod openai_client;
-mod wire;
+mod server;

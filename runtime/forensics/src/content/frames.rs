@@ -1,7 +1,7 @@
 //! Parses Git's pkt-line frames: a length of four hexadecimal digits, a channel, and data.
 
 /// Returns the data of the first channel if this is a response of Git's smart protocol.
-pub(super) fn content(answer: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn reassemble_pack(answer: &[u8]) -> Option<Vec<u8>> {
     const PACK: u8 = 1;
     let (mut rest, mut content, mut any) = (answer, Vec::new(), false);
     while rest.len() >= 4 {
@@ -23,15 +23,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_reassemble_git_packs_only() {
+    fn reassemble_pack_returns_git_packs_only() {
         assert_eq!(
-            content(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"),
+            reassemble_pack(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"),
             Some(b"PACK!".to_vec())
         );
         // Truncated by a size limit.
-        assert_eq!(content(b"0009\x01PACK00ff\x01tail"), Some(b"PACKtail".to_vec()));
+        assert_eq!(reassemble_pack(b"0009\x01PACK00ff\x01tail"), Some(b"PACKtail".to_vec()));
         for other in [&b"def f():\n    return 1\n"[..], b"", b"0008NAK\n0000", b"{\"a\": 1}"] {
-            assert_eq!(content(other), None);
+            assert_eq!(reassemble_pack(other), None);
         }
     }
 }

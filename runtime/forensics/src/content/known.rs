@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use proctor_record::{Blobs, RecordError, Remedy, Tree};
 use proctor_types::Fault;
-use proctor_wire::{EntryKind, WINDOW_LINES, print};
+use proctor_wire::{EntryKind, WINDOW_LINES, fingerprint};
 
 use super::solution::Solution;
 
 /// What is known about a solution's lines at one point of a trial.
-pub(super) struct Known<'a> {
+pub(super) struct KnownLines<'a> {
     pub solution: &'a Solution,
     /// Per line: whether the task row or the tree contains it.
     common: Vec<bool>,
@@ -28,8 +28,8 @@ pub(super) struct Known<'a> {
     is_read: bool,
 }
 
-impl<'a> Known<'a> {
-    pub(super) fn of(solution: &'a Solution) -> Self {
+impl<'a> KnownLines<'a> {
+    pub(super) fn new(solution: &'a Solution) -> Self {
         let count = solution.lines.len();
         Self {
             solution,
@@ -46,24 +46,24 @@ impl<'a> Known<'a> {
 
     /// Sets the initial tree. It is read only when the first run is found, because reading it is
     /// expensive.
-    pub(super) fn begin_with(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
+    pub(super) fn set_base_tree(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
         self.base = blobs.map(|blobs| (blobs, snapshot));
     }
 
     /// Adds text that the model wrote.
-    pub(super) fn say(&mut self, text: &str) {
-        self.packed.extend(self.solution.held(text.as_bytes()));
+    pub(super) fn add_model_text(&mut self, text: &str) {
+        self.packed.extend(self.solution.find_runs(text.as_bytes()));
         for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>()
         {
             self.vocabulary.insert(word.to_owned());
         }
-        self.said.extend(print::left(text.as_bytes()));
+        self.said.extend(fingerprint::normalize(text.as_bytes()));
         // A separator, so that no match spans two texts.
         self.said.push(0);
     }
 
     /// Returns the runs that were not already known.
-    pub(super) fn news(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
+    pub(super) fn unknown_runs(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         if runs.is_empty() {
             return Ok(runs);
         }
@@ -71,7 +71,7 @@ impl<'a> Known<'a> {
         let mut news = runs;
         news.retain(|run| {
             let lines = self.solution.runs[*run as usize];
-            let new = lines.iter().filter(|line| !self.knows(**line)).count();
+            let new = lines.iter().filter(|line| !self.is_known_line(**line)).count();
             !self.packed.contains(run) && new >= self.solution.settings.rare_lines
         });
         Ok(news)
@@ -79,26 +79,26 @@ impl<'a> Known<'a> {
 
     /// Returns whether a line occurs in the tree or in text that the model wrote, ignoring line
     /// breaks.
-    fn knows(&mut self, line: usize) -> bool {
+    fn is_known_line(&mut self, line: usize) -> bool {
         if self.common[line] || self.wrote[line] {
             return true;
         }
         let left = &self.solution.lines[line].left;
         // Start slightly earlier, because a match may begin in the part already searched.
         let from = self.searched[line].saturating_sub(left.len());
-        self.wrote[line] = super::solution::holds(&self.said[from..], left);
+        self.wrote[line] = super::solution::contains_bytes(&self.said[from..], left);
         self.searched[line] = self.said.len();
         self.wrote[line]
     }
 
     /// Returns the runs that were not known and that no program written by the model could have
     /// produced by replacing existing text or combining words.
-    pub(super) fn not_made(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
-        let mut news = self.news(runs)?;
+    pub(super) fn underivable_runs(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
+        let mut news = self.unknown_runs(runs)?;
         let lines: BTreeSet<usize> =
             news.iter().flat_map(|run| self.solution.runs[*run as usize]).collect();
-        let new = lines.into_iter().filter(|line| !self.knows(*line)).collect();
-        let foreign = self.foreign(new)?;
+        let new = lines.into_iter().filter(|line| !self.is_known_line(*line)).collect();
+        let foreign = self.lines_with_foreign_words(new)?;
         let rare = self.solution.settings.rare_lines;
         news.retain(|run| {
             let lines = self.solution.runs[*run as usize];
@@ -109,7 +109,7 @@ impl<'a> Known<'a> {
 
     /// Returns the lines that contain a foreign word: one that the model did not write and that no
     /// line of the tree has in the same position.
-    fn foreign(&self, lines: BTreeSet<usize>) -> Result<BTreeSet<usize>, Fault> {
+    fn lines_with_foreign_words(&self, lines: BTreeSet<usize>) -> Result<BTreeSet<usize>, Fault> {
         // A word that the model wrote may appear in any position.
         let own = |word: &'a str| (!self.vocabulary.contains(word)).then_some(word);
         let pattern = |line: usize| words(&self.solution.lines[line].text).map(own);
@@ -117,7 +117,7 @@ impl<'a> Known<'a> {
             lines.into_iter().map(|line| (line, pattern(line).collect())).collect();
         foreign.retain(|(_, pattern)| pattern.iter().any(Option::is_some));
         if !foreign.is_empty() {
-            self.each_file(&mut |bytes| {
+            self.for_each_source_file(&mut |bytes| {
                 for line in String::from_utf8_lossy(bytes).lines() {
                     let there: Vec<&str> = words(line).collect();
                     foreign.retain(|(_, pattern)| {
@@ -134,7 +134,7 @@ impl<'a> Known<'a> {
 
     /// Returns the number of runs that occur in neither the task row nor the tree, and so can be
     /// found.
-    pub(super) fn all(&self) -> usize {
+    pub(super) fn count_findable_runs(&self) -> usize {
         let rare = |run: &&[usize; WINDOW_LINES]| {
             let rare = run.iter().filter(|line| !self.common[**line]).count();
             rare >= self.solution.settings.rare_lines
@@ -143,7 +143,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns the first uncommon line of these runs, for display.
-    pub(super) fn shown(&self, runs: &BTreeSet<u32>) -> &'a str {
+    pub(super) fn sample_line(&self, runs: &BTreeSet<u32>) -> &'a str {
         let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
         let rare = lines.filter(|line| !self.common[*line]).min();
         rare.map_or("", |line| self.solution.lines[line].text.trim())
@@ -154,23 +154,26 @@ impl<'a> Known<'a> {
             return Ok(());
         }
         let mut common = std::mem::take(&mut self.common);
-        let read = self.each_file(&mut |bytes| {
+        let read = self.for_each_source_file(&mut |bytes| {
             let lines = bytes.split(|byte| *byte == b'\n');
-            lines.filter_map(|line| self.solution.line(line)).for_each(|line| common[line] = true);
+            lines
+                .filter_map(|line| self.solution.find_line(line))
+                .for_each(|line| common[line] = true);
         });
         self.common = common;
         read
     }
 
     /// Calls `look` with the content of each source file in the tree.
-    fn each_file(&self, look: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+    fn for_each_source_file(&self, look: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
         let Some((blobs, snapshot)) = self.base else { return Ok(()) };
-        for entry in Tree::load(blobs, snapshot).map_err(lost)?.entries.values() {
+        for entry in Tree::load(blobs, snapshot).map_err(unreadable_record_fault)?.entries.values()
+        {
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
             // Content that was not stored was too large, or belongs to the environment and is
             // unchanged.
             if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
-                look(&blobs.get(hash).map_err(lost)?);
+                look(&blobs.get(hash).map_err(unreadable_record_fault)?);
             }
         }
         Ok(())
@@ -181,6 +184,6 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-pub(super) fn lost(error: RecordError) -> Fault {
-    error.fault().hint(Remedy::Copy.hint()).lasting()
+pub(super) fn unreadable_record_fault(error: RecordError) -> Fault {
+    error.fault().hint(Remedy::Copy.hint()).into_permanent()
 }

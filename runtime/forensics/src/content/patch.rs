@@ -9,19 +9,19 @@ use proctor_types::{Envelope, Event, Fault};
 use proctor_wire::RawPath;
 
 use super::{
-    known::{Known, lost},
+    known::{KnownLines, unreadable_record_fault},
     tally::Tally,
 };
-use crate::finding::Kind;
+use crate::finding::FindingKind;
 
 /// Compares the lines that the patch adds to each file.
 pub(super) fn compare(
     (patch, events, blobs): (&[u8], &[Envelope], Option<&Blobs>),
     how: &dyn Fn() -> String,
-    known: &mut Known<'_>,
+    known: &mut KnownLines<'_>,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
-    for file in &Patch::read(patch).files {
+    for file in &Patch::parse(patch).files {
         let mut added = Vec::new();
         for (side, lines) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
             if side == Side::New {
@@ -30,36 +30,37 @@ pub(super) fn compare(
             // The added lines on both sides of an unchanged line are not consecutive.
             added.extend(b"\x01\n");
         }
-        let held = known.solution.held(&added);
-        let mut held = known.not_made(held)?;
-        held.retain(|run| !tally.has(*run));
+        let held = known.solution.find_runs(&added);
+        let mut held = known.underivable_runs(held)?;
+        held.retain(|run| !tally.contains_run(*run));
         if !held.is_empty() {
-            let step = blobs.map(|blobs| step_of(&file.name(), &held, known, events, blobs));
-            tally.add(Kind::AnswerInEnvironment, how, held, step.transpose()?.flatten());
+            let step =
+                blobs.map(|blobs| first_step_with_runs(&file.path(), &held, known, events, blobs));
+            tally.add(FindingKind::AnswerInEnvironment, how, held, step.transpose()?.flatten());
         }
     }
     Ok(())
 }
 
 /// Returns the first step after which the file contained all of these lines.
-fn step_of(
+fn first_step_with_runs(
     path: &RawPath,
     runs: &BTreeSet<u32>,
-    known: &Known<'_>,
+    known: &KnownLines<'_>,
     events: &[Envelope],
     blobs: &Blobs,
 ) -> Result<Option<u64>, Fault> {
     let mut last: Option<String> = None;
     for envelope in events {
         let Event::SnapshotTaken { snapshot, .. } = &envelope.event else { continue };
-        let tree = Tree::load(blobs, snapshot).map_err(lost)?;
+        let tree = Tree::load(blobs, snapshot).map_err(unreadable_record_fault)?;
         let Some(hash) = tree.entries.get(path).and_then(|entry| entry.hash.clone()) else {
             continue;
         };
         if last.as_ref() == Some(&hash) || !blobs.has(&hash) {
             continue;
         }
-        let held = known.solution.held(&blobs.get(&hash).map_err(lost)?);
+        let held = known.solution.find_runs(&blobs.get(&hash).map_err(unreadable_record_fault)?);
         if runs.is_subset(&held) {
             return Ok(Some(envelope.step));
         }

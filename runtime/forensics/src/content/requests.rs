@@ -5,12 +5,12 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use proctor_types::Answer;
+use proctor_types::ModelResponse;
 use serde_json::{Value, value::RawValue};
 
 /// The author of a text in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writer {
+pub(super) enum Author {
     /// The scaffold: a prompt, a reminder, a tool description, or a message in the user's name.
     Scaffold {
         says_user: bool,
@@ -19,8 +19,8 @@ pub(super) enum Writer {
     Model,
 }
 
-const MODELS: &[&str] = &["assistant", "model"];
-const TOOLS: &[&str] = &["tool", "function"];
+const MODEL_ROLES: &[&str] = &["assistant", "model"];
+const TOOL_ROLES: &[&str] = &["tool", "function"];
 /// Parts written by the model and parts written by tools, identified by their `type` or key.
 const MODEL_PARTS: &[&str] = &[
     "tool_calls",
@@ -37,57 +37,61 @@ const TOOL_PARTS: &[&str] =
 /// The parts of requests that have been read. Every request repeats the conversation, so known
 /// parts are skipped without parsing.
 #[derive(Default)]
-pub(super) struct Requests(HashSet<u64>);
+pub(super) struct SeenRequestParts(HashSet<u64>);
 
-impl Requests {
+impl SeenRequestParts {
     /// Calls `text` with each text in parts that no earlier body contained.
-    pub(super) fn added(&mut self, body: &[u8], text: &mut impl FnMut(Writer, &str)) {
+    pub(super) fn for_each_new_text(&mut self, body: &[u8], text: &mut impl FnMut(Author, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
-            return text(Writer::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
+            return text(Author::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
         };
         for part in parts.values() {
             match serde_json::from_str::<Vec<&RawValue>>(part.get()) {
-                Ok(each) => each.iter().for_each(|one| self.part(one.get(), text)),
-                Err(_) => self.part(part.get(), text),
+                Ok(each) => each.iter().for_each(|one| self.read_part(one.get(), text)),
+                Err(_) => self.read_part(part.get(), text),
             }
         }
     }
 
-    fn part(&mut self, json: &str, text: &mut impl FnMut(Writer, &str)) {
+    fn read_part(&mut self, json: &str, text: &mut impl FnMut(Author, &str)) {
         let mut hasher = DefaultHasher::new();
         json.hash(&mut hasher);
         if self.0.insert(hasher.finish()) {
             let part = serde_json::from_str(json).unwrap_or_default();
-            written(&part, Writer::Scaffold { says_user: false }, text);
+            for_each_authored_text(&part, Author::Scaffold { says_user: false }, text);
         }
     }
 }
 
 /// Calls `text` with the texts of a part and the author of each.
-pub(super) fn written(value: &Value, writer: Writer, text: &mut impl FnMut(Writer, &str)) {
+pub(super) fn for_each_authored_text(
+    value: &Value,
+    writer: Author,
+    text: &mut impl FnMut(Author, &str),
+) {
     match value {
         Value::String(one) => text(writer, one),
-        Value::Array(all) => all.iter().for_each(|one| written(one, writer, text)),
+        Value::Array(all) => all.iter().for_each(|one| for_each_authored_text(one, writer, text)),
         Value::Object(keys) => {
             let is = |key: &str, names: &[&str]| {
                 keys.get(key).and_then(Value::as_str).is_some_and(|name| names.contains(&name))
             };
-            let writer = if is("role", MODELS) || is("type", MODEL_PARTS) {
-                Writer::Model
-            } else if is("role", TOOLS) || is("type", TOOL_PARTS) {
-                Writer::Tool
+            let writer = if is("role", MODEL_ROLES) || is("type", MODEL_PARTS) {
+                Author::Model
+            } else if is("role", TOOL_ROLES) || is("type", TOOL_PARTS) {
+                Author::Tool
             } else if is("role", &["user"]) {
-                Writer::Scaffold { says_user: true }
+                Author::Scaffold { says_user: true }
             } else {
                 writer
             };
             for (key, one) in keys {
                 let writer = match key.as_str() {
-                    key if MODEL_PARTS.contains(&key) => Writer::Model,
-                    key if TOOL_PARTS.contains(&key) => Writer::Tool,
+                    key if MODEL_PARTS.contains(&key) => Author::Model,
+                    key if TOOL_PARTS.contains(&key) => Author::Tool,
                     _ => writer,
                 };
-                written(one, writer, text);
+                for_each_authored_text(one, writer, text);
             }
         }
         _ => {}
@@ -95,17 +99,17 @@ pub(super) fn written(value: &Value, writer: Writer, text: &mut impl FnMut(Write
 }
 
 /// Calls `text` with the texts of a response, including the strings in its call arguments.
-pub(super) fn said(answer: &Answer, text: &mut impl FnMut(&str)) {
+pub(super) fn for_each_response_text(answer: &ModelResponse, text: &mut impl FnMut(&str)) {
     text(&answer.content);
-    strings(&serde_json::to_value(&answer.extra).unwrap_or_default(), text);
+    for_each_string(&serde_json::to_value(&answer.extra).unwrap_or_default(), text);
     for call in &answer.tool_calls {
-        strings(&serde_json::to_value(call).unwrap_or_default(), text);
+        for_each_string(&serde_json::to_value(call).unwrap_or_default(), text);
     }
 }
 
 /// Calls `text` with every string of a value. Strings that contain JSON, such as call arguments,
 /// are parsed as well.
-pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
+pub(super) fn for_each_string(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => {
             text(one);
@@ -113,21 +117,21 @@ pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
                 && let Ok(inner @ (Value::Object(_) | Value::Array(_))) =
                     serde_json::from_str::<Value>(one)
             {
-                inside(&inner, text);
+                for_each_nested_string(&inner, text);
             }
         }
-        Value::Array(all) => all.iter().for_each(|one| strings(one, text)),
-        Value::Object(keys) => keys.values().for_each(|one| strings(one, text)),
+        Value::Array(all) => all.iter().for_each(|one| for_each_string(one, text)),
+        Value::Object(keys) => keys.values().for_each(|one| for_each_string(one, text)),
         _ => {}
     }
 }
 
 /// Parses JSON inside a string, one level deep. Strings inside it are used as they are.
-fn inside(value: &Value, text: &mut impl FnMut(&str)) {
+fn for_each_nested_string(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => text(one),
-        Value::Array(all) => all.iter().for_each(|one| inside(one, text)),
-        Value::Object(keys) => keys.values().for_each(|one| inside(one, text)),
+        Value::Array(all) => all.iter().for_each(|one| for_each_nested_string(one, text)),
+        Value::Object(keys) => keys.values().for_each(|one| for_each_nested_string(one, text)),
         _ => {}
     }
 }
@@ -140,11 +144,11 @@ mod tests {
 
     #[test]
     fn requests_read_only_new_messages() {
-        let mut requests = Requests::default();
+        let mut requests = SeenRequestParts::default();
         let mut read = |body: Value| {
             let mut all = Vec::new();
-            let mut keep = |_: Writer, text: &str| all.push(text.to_owned());
-            requests.added(body.to_string().as_bytes(), &mut keep);
+            let mut keep = |_: Author, text: &str| all.push(text.to_owned());
+            requests.for_each_new_text(body.to_string().as_bytes(), &mut keep);
             all
         };
         let (one, two) =

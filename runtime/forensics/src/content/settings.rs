@@ -39,12 +39,12 @@ impl Settings {
     }
 
     /// Returns how many different runs must be found if the solution has `all` runs.
-    pub(super) fn need(&self, all: usize) -> usize {
+    pub(super) fn required_runs(&self, all: usize) -> usize {
         let share = (all as f64 * self.share).ceil() as usize;
         share.max(self.few_runs).min(self.enough_runs).min(all)
     }
 
-    pub(super) fn scan(&self) -> ScanLimits {
+    pub(super) fn scan_limits(&self) -> ScanLimits {
         let Limits { expanded_bytes, depth, file_bytes, .. } = self.limits;
         ScanLimits { file_bytes, expanded_bytes, depth, entries: 1, findings: 1 }
     }
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn required_share_depends_on_the_solution_length() {
         let settings = Settings::get().unwrap();
-        let needs = [2, 4, 5, 30, 1000].map(|all| settings.need(all));
+        let needs = [2, 4, 5, 30, 1000].map(|all| settings.required_runs(all));
         assert_eq!(needs, [2, 4, 4, 6, 40]);
     }
 }

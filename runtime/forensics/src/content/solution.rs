@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use proctor_patch::{Patch, Side, gold_of};
+use proctor_patch::{Patch, Side, gold_patch};
 use proctor_scan::Windows;
 use proctor_types::{Fault, Task};
-use proctor_wire::{WINDOW_LINES, print};
+use proctor_wire::{WINDOW_LINES, fingerprint};
 use serde_json::Value;
 
 use super::{frames, settings::Settings};
@@ -36,15 +36,15 @@ impl Solution {
     ///
     /// # Errors
     /// Returns an error if the built-in thresholds cannot be read.
-    pub fn of(task: &Task) -> Result<Option<Self>, Fault> {
+    pub fn from_task(task: &Task) -> Result<Option<Self>, Fault> {
         let settings = Settings::get()?;
         // Task setup reports a gold patch that cannot be read.
-        let gold = gold_of(task).ok().flatten();
+        let gold = gold_patch(task).ok().flatten();
         let tests = task.test_patch.as_ref().map(|text| text.as_bytes().to_vec());
         let (mut lines, mut runs) = (Vec::<Line>::new(), Vec::new());
         let (mut by_hash, mut windows) = (HashMap::new(), HashMap::new());
         for patch in gold.into_iter().chain(tests) {
-            for file in &Patch::read(&patch).files {
+            for file in &Patch::parse(&patch).files {
                 for (side, added) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
                     if side != Side::New {
                         continue;
@@ -52,10 +52,12 @@ impl Solution {
                     let mut run = Vec::new();
                     for line in added {
                         let text = line.text();
-                        let Some((hash, bytes)) = print::line(text.as_bytes()) else { continue };
+                        let Some((hash, bytes)) = fingerprint::hash_line(text.as_bytes()) else {
+                            continue;
+                        };
                         let at = *by_hash.entry(hash).or_insert(lines.len());
                         if at == lines.len() {
-                            let left = print::left(text.as_bytes());
+                            let left = fingerprint::normalize(text.as_bytes());
                             let shown = text.trim_start();
                             let interface = |word: &String| shown.starts_with(word.as_str());
                             let is_common = bytes < settings.line_bytes
@@ -65,7 +67,7 @@ impl Solution {
                         run.push((hash, at));
                     }
                     for three in run.windows(WINDOW_LINES) {
-                        let hash = print::window(&[three[0].0, three[1].0, three[2].0]);
+                        let hash = fingerprint::hash_window(&[three[0].0, three[1].0, three[2].0]);
                         windows.entry(hash).or_insert_with(|| {
                             runs.push((hash, [three[0].1, three[1].1, three[2].1]));
                         });
@@ -73,9 +75,9 @@ impl Solution {
                 }
             }
         }
-        let row = row(task);
+        let row = visible_task_text(task);
         for line in lines.iter_mut().filter(|line| !line.is_common) {
-            line.is_common = holds(&row, &line.left);
+            line.is_common = contains_bytes(&row, &line.left);
         }
         let rare = |run: &[usize; WINDOW_LINES]| {
             run.iter().filter(|line| !lines[**line].is_common).count() >= settings.rare_lines
@@ -85,30 +87,30 @@ impl Solution {
             return Ok(None);
         }
         let (hashes, runs) = runs.into_iter().unzip();
-        let windows = Windows::new(hashes, settings.scan());
+        let windows = Windows::new(hashes, settings.scan_limits());
         Ok(Some(Self { settings, lines, runs, by_hash, windows }))
     }
 
     /// Returns the index of an equal line in the solution.
-    pub(super) fn line(&self, line: &[u8]) -> Option<usize> {
-        let (hash, _) = print::line(line)?;
+    pub(super) fn find_line(&self, line: &[u8]) -> Option<usize> {
+        let (hash, _) = fingerprint::hash_line(line)?;
         self.by_hash.get(&hash).copied()
     }
 
     /// Returns the runs that the content contains, after opening archives and decoding encodings.
-    pub(super) fn held(&self, content: &[u8]) -> BTreeSet<u32> {
-        let mut held = self.windows.held(content);
+    pub(super) fn find_runs(&self, content: &[u8]) -> BTreeSet<u32> {
+        let mut held = self.windows.find_in(content);
         // Git's frames split the streams in a response.
-        if let Some(bytes) = frames::content(content) {
-            held.extend(self.windows.held(&bytes));
+        if let Some(bytes) = frames::reassemble_pack(content) {
+            held.extend(self.windows.find_in(&bytes));
         }
         held
     }
 
     /// Returns whether a response through the egress proxy contains enough to be kept for closer
     /// inspection.
-    pub fn is_in(&self, answer: &[u8]) -> bool {
-        self.held(answer).len() >= self.settings.least_runs
+    pub fn is_contained_in(&self, answer: &[u8]) -> bool {
+        self.find_runs(answer).len() >= self.settings.least_runs
     }
 
     /// Returns the limits of the comparison: bytes per response, bytes of all responses in transit,
@@ -121,19 +123,19 @@ impl Solution {
 
 /// Returns the normalized text of the statement and of everything else in the task row that the
 /// agent sees, such as interfaces.
-fn row(task: &Task) -> Vec<u8> {
+fn visible_task_text(task: &Task) -> Vec<u8> {
     let Ok(Value::Object(mut row)) = serde_json::to_value(task) else { return Vec::new() };
     for key in ["mask", "gold", "test_patch", "cheats"] {
         row.remove(key);
     }
     let mut left = Vec::new();
-    super::requests::strings(&Value::Object(row), &mut |text| {
-        left.extend(print::left(text.as_bytes()));
+    super::requests::for_each_string(&Value::Object(row), &mut |text| {
+        left.extend(fingerprint::normalize(text.as_bytes()));
         left.push(0);
     });
     left
 }
 
-pub(super) fn holds(text: &[u8], part: &[u8]) -> bool {
+pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::Fault;
 use proctor_wire::WINDOW_LINES;
 
-use super::known::Known;
-use crate::finding::{Finding, Kind};
+use super::known::KnownLines;
+use crate::finding::{Finding, FindingKind};
 
 /// The source in which each run of the solution first appeared. A run that came over the network is
 /// not attributed to the environment even if a tool shows it later.
 #[derive(Default)]
 pub(super) struct Tally {
-    first: BTreeMap<u32, Kind>,
-    sources: BTreeMap<Kind, Source>,
+    first: BTreeMap<u32, FindingKind>,
+    sources: BTreeMap<FindingKind, Source>,
 }
 
 #[derive(Default)]
@@ -26,31 +26,31 @@ struct Source {
 
 impl Tally {
     /// Records content that reached the agent from a source.
-    pub(super) fn came(
+    pub(super) fn record_content(
         &mut self,
-        (kind, how): (Kind, &dyn Fn() -> String),
+        (kind, how): (FindingKind, &dyn Fn() -> String),
         (content, step): (&[u8], Option<u64>),
-        known: &mut Known<'_>,
+        known: &mut KnownLines<'_>,
     ) -> Result<(), Fault> {
-        let mut held = known.solution.held(content);
+        let mut held = known.solution.find_runs(content);
         held.retain(|run| self.first.get(run).is_none_or(|first| *first == kind));
         // Tool output may show the agent's own work.
         let news = match kind {
-            Kind::AnswerInEnvironment => known.not_made(held)?,
-            _ => known.news(held)?,
+            FindingKind::AnswerInEnvironment => known.underivable_runs(held)?,
+            _ => known.unknown_runs(held)?,
         };
         self.add(kind, how, news, step);
         Ok(())
     }
 
     /// Returns whether a run already came from another source.
-    pub(super) fn has(&self, run: u32) -> bool {
+    pub(super) fn contains_run(&self, run: u32) -> bool {
         self.first.contains_key(&run)
     }
 
     pub(super) fn add(
         &mut self,
-        kind: Kind,
+        kind: FindingKind,
         how: &dyn Fn() -> String,
         runs: BTreeSet<u32>,
         step: Option<u64>,
@@ -70,15 +70,16 @@ impl Tally {
     }
 
     /// Returns a finding for each source that supplied enough of the solution.
-    pub(super) fn findings(self, known: &Known<'_>) -> Vec<Finding> {
+    pub(super) fn findings(self, known: &KnownLines<'_>) -> Vec<Finding> {
         let settings = known.solution.settings;
-        let all = known.all();
+        let all = known.count_findable_runs();
         let mut found = Vec::new();
         for (kind, Source { runs, how, steps }) in self.sources {
-            if runs.len() < settings.need(all).max(1) {
+            if runs.len() < settings.required_runs(all).max(1) {
                 continue;
             }
-            let line: String = known.shown(&runs).chars().take(settings.limits.shown).collect();
+            let line: String =
+                known.sample_line(&runs).chars().take(settings.limits.shown).collect();
             let what = format!(
                 "{how}: {} of {all} sequences of {WINDOW_LINES} lines that only the solution has, including: {line}",
                 runs.len()

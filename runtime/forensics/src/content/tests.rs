@@ -2,19 +2,19 @@
 
 use proctor_record::{Blobs, Tree};
 use proctor_types::{Envelope, Task};
-use proctor_wire::{EntryKind, RawPath, SnapEntry};
+use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 use serde_json::{Value, json};
 
 use crate::{
-    examine::{Examiner, examine},
-    tests::{event, names, ran, task},
+    examine::{ExaminationInput, examine},
+    tests::{event, names, shell_call, task},
 };
 
 const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
                     \x20       yield visit(item)\n        stack.extend(item.children)\n";
 
 /// A record under construction, for a task whose solution is [`CODE`].
-struct Record {
+struct RecordBuilder {
     _dir: tempfile::TempDir,
     blobs: Blobs,
     task: Task,
@@ -28,29 +28,30 @@ fn patch_of(code: &str) -> String {
     )
 }
 
-impl Record {
+impl RecordBuilder {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let blobs = Blobs::at(dir.path());
+        let blobs = Blobs::new(dir.path());
         let task = Task { gold: Some(patch_of(CODE)), ..task() };
         Self { _dir: dir, blobs, task }
     }
 
     /// Returns kinds and steps of the content match findings.
-    fn found_with(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
+    fn findings_with_patch(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
         let (names, blobs) = (names(), Some(&self.blobs));
         let patch = patch.as_bytes();
-        let found = examine(&Examiner { task: &self.task, names: &names, events, blobs, patch });
+        let found =
+            examine(&ExaminationInput { task: &self.task, names: &names, events, blobs, patch });
         let found = found.unwrap().evidence.into_iter();
         let found = found.filter(|one| one.kind.starts_with("answer_"));
         found.map(|one| (one.kind, one.steps)).collect()
     }
 
-    fn found(&self, events: &[Envelope]) -> Vec<(String, Vec<u64>)> {
-        self.found_with(events, "")
+    fn findings(&self, events: &[Envelope]) -> Vec<(String, Vec<u64>)> {
+        self.findings_with_patch(events, "")
     }
 
-    fn asked(&self, step: u64, body: &Value) -> Envelope {
+    fn request_served(&self, step: u64, body: &Value) -> Envelope {
         let request = self.blobs.put_body(body.to_string().as_bytes()).unwrap();
         event(
             step,
@@ -62,7 +63,7 @@ impl Record {
         )
     }
 
-    fn fetched(&self, step: u64, method: &str, body: Option<&[u8]>) -> Envelope {
+    fn url_requested(&self, step: u64, method: &str, body: Option<&[u8]>) -> Envelope {
         let kept = body.map(|body| self.blobs.put(body).unwrap());
         event(
             step,
@@ -73,11 +74,11 @@ impl Record {
         )
     }
 
-    fn tree(&self, files: &[(&str, &str)]) -> String {
+    fn save_tree(&self, files: &[(&str, &str)]) -> String {
         let entries = files.iter().map(|(path, text)| {
             let hash = Some(self.blobs.put(text.as_bytes()).unwrap());
             let (path, size) = (RawPath::from(*path), text.len() as u64);
-            let entry = SnapEntry {
+            let entry = SnapshotEntry {
                 path: path.clone(),
                 kind: EntryKind::File,
                 mode: 0o644,
@@ -91,21 +92,21 @@ impl Record {
     }
 }
 
-fn wrote(step: u64, text: &str) -> Envelope {
+fn model_answered(step: u64, text: &str) -> Envelope {
     let call = json!({"id": "1", "name": "edit", "arguments": json!({"text": text}).to_string()});
     let answer = json!({"content": "", "tool_calls": [call], "extra": {}, "finish_reason": null, "refused": false,
                         "usage": proctor_types::Usage::default(), "cost_usd": null});
     event(step, json!({"kind": "model_answered", "answer": answer}))
 }
 
-fn one(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
+fn single_finding(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
     vec![(kind.to_owned(), steps.to_vec())]
 }
 
 /// In every wire format, a text is attributed to the scaffold, a tool or the model.
 #[test]
 fn content_match_covers_scaffold_messages() {
-    let record = Record::new();
+    let record = RecordBuilder::new();
     let quoted = format!("Remember:\n> {}", CODE.replace('\n', "\n> "));
     for body in [
         json!({"messages": [{"role": "system", "content": quoted}]}),
@@ -115,8 +116,8 @@ fn content_match_covers_scaffold_messages() {
         json!({"messages": [], "tools": [{"name": "x", "description": quoted}]}),
         json!({"messages": [{"role": "assistant", "content": CODE}]}),
     ] {
-        let found = record.found(&[record.asked(2, &body)]);
-        assert_eq!(found, one("answer_in_scaffold", &[2]), "{body}");
+        let found = record.findings(&[record.request_served(2, &body)]);
+        assert_eq!(found, single_finding("answer_in_scaffold", &[2]), "{body}");
     }
     for body in [
         json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": CODE}]}]}),
@@ -124,34 +125,34 @@ fn content_match_covers_scaffold_messages() {
         json!({"input": [{"type": "function_call_output", "output": CODE}]}),
         json!({"contents": [{"role": "user", "parts": [{"functionResponse": {"response": {"output": CODE}}}]}]}),
     ] {
-        let found = record.found(&[record.asked(2, &body)]);
-        assert_eq!(found, one("answer_in_environment", &[2]), "{body}");
+        let found = record.findings(&[record.request_served(2, &body)]);
+        assert_eq!(found, single_finding("answer_in_environment", &[2]), "{body}");
     }
     let about = json!({"messages": [{"role": "user", "content": "def remap(root, visit): goes over a stack"}]});
-    assert_eq!(record.found(&[record.asked(2, &about)]), []);
-    let says = record.asked(3, &json!({"messages": [{"role": "user", "content": CODE}]}));
-    let first = wrote(1, "ls");
-    let found = record.found(&[first.clone(), says.clone()]);
-    assert_eq!(found, one("answer_in_environment", &[3]), "a client without tool calls");
-    let [called, returned] = ran(2, "ls", "a.py");
-    let found = record.found(&[first, called, returned, says]);
-    assert_eq!(found, one("answer_in_scaffold", &[3]));
+    assert_eq!(record.findings(&[record.request_served(2, &about)]), []);
+    let says = record.request_served(3, &json!({"messages": [{"role": "user", "content": CODE}]}));
+    let first = model_answered(1, "ls");
+    let found = record.findings(&[first.clone(), says.clone()]);
+    assert_eq!(found, single_finding("answer_in_environment", &[3]), "a client without tool calls");
+    let [called, returned] = shell_call(2, "ls", "a.py");
+    let found = record.findings(&[first, called, returned, says]);
+    assert_eq!(found, single_finding("answer_in_scaffold", &[3]));
 }
 
 #[test]
 fn content_match_blames_the_first_source() {
-    let record = Record::new();
-    let told = record.asked(2, &json!({"messages": [{"role": "user", "content": CODE}]}));
-    let [called, returned] = ran(1, "curl https://mirror.test/a", CODE);
+    let record = RecordBuilder::new();
+    let told = record.request_served(2, &json!({"messages": [{"role": "user", "content": CODE}]}));
+    let [called, returned] = shell_call(1, "curl https://mirror.test/a", CODE);
     let shown = [called, returned, told];
-    assert_eq!(record.found(&shown), one("answer_in_environment", &[1]));
-    let fetched = record.fetched(1, "GET", Some(format!("<pre>\n{CODE}</pre>").as_bytes()));
+    assert_eq!(record.findings(&shown), single_finding("answer_in_environment", &[1]));
+    let fetched = record.url_requested(1, "GET", Some(format!("<pre>\n{CODE}</pre>").as_bytes()));
     let late = [shown.as_slice(), &[fetched]].concat();
-    assert_eq!(record.found(&late), one("answer_upstream", &[1]));
+    assert_eq!(record.findings(&late), single_finding("answer_upstream", &[1]));
     // The response could not be inspected.
-    let unread = [&[record.fetched(1, "CONNECT", None)], shown.as_slice()].concat();
+    let unread = [&[record.url_requested(1, "CONNECT", None)], shown.as_slice()].concat();
     let names = names();
-    let look = Examiner {
+    let look = ExaminationInput {
         task: &record.task,
         names: &names,
         events: &unread,
@@ -166,105 +167,119 @@ fn content_match_blames_the_first_source() {
 
 #[test]
 fn content_match_ignores_the_models_own_work() {
-    let record = Record::new();
-    let [called, shown] = ran(2, "cat a.py", CODE);
+    let record = RecordBuilder::new();
+    let [called, shown] = shell_call(2, "cat a.py", CODE);
     let shown = [called, shown];
     let pieces: Vec<&str> = CODE.lines().collect();
     let ways = [
-        vec![wrote(1, CODE)],
+        vec![model_answered(1, CODE)],
         // The model wrote the lines in pieces that come together only in the file.
         vec![
-            wrote(1, &pieces[..2].join("\n")),
-            wrote(1, &pieces[4..].join("\n")),
-            wrote(1, &pieces[2..4].join("\n")),
+            model_answered(1, &pieces[..2].join("\n")),
+            model_answered(1, &pieces[4..].join("\n")),
+            model_answered(1, &pieces[2..4].join("\n")),
         ],
         // A formatter split the lines.
-        vec![wrote(1, &CODE.replace('\n', " "))],
-        vec![wrote(1, &format!("printf {CODE:?} > a.py"))],
-        vec![wrote(
+        vec![model_answered(1, &CODE.replace('\n', " "))],
+        vec![model_answered(1, &format!("printf {CODE:?} > a.py"))],
+        vec![model_answered(
             1,
             "echo ZGVmIHJlbWFwKHJvb3QsIHZpc2l0KToKICAgIHN0YWNrID0gW3Jvb3RdCiAgICB3aGlsZSBzdGFjazoKICAgICAgICBpdGVtID0gc3RhY2sucG9wKCkKICAgICAgICB5aWVsZCB2aXNpdChpdGVtKQogICAgICAgIHN0YWNrLmV4dGVuZChpdGVtLmNoaWxkcmVuKQo= | base64 -d > a.py",
         )],
     ];
     for way in ways {
         let events = [way.as_slice(), &shown].concat();
-        assert_eq!(record.found_with(&events, &patch_of(CODE)), [], "{way:?}");
+        assert_eq!(record.findings_with_patch(&events, &patch_of(CODE)), [], "{way:?}");
     }
-    assert_eq!(record.found(&shown), one("answer_in_environment", &[2]), "the control");
+    assert_eq!(
+        record.findings(&shown),
+        single_finding("answer_in_environment", &[2]),
+        "the control"
+    );
     // Three consecutive lines out of six are not a copy.
-    let [called, part] = ran(2, "cat b.py", &pieces[1..4].join("\n"));
-    assert_eq!(record.found(&[called, part]), []);
+    let [called, part] = shell_call(2, "cat b.py", &pieces[1..4].join("\n"));
+    assert_eq!(record.findings(&[called, part]), []);
 }
 
 #[test]
 fn content_match_ignores_text_of_the_task_and_repository() {
-    let record = Record::new();
-    let [called, shown] = ran(2, "cat a.py", CODE);
-    let mut given = Record::new();
+    let record = RecordBuilder::new();
+    let [called, shown] = shell_call(2, "cat a.py", CODE);
+    let mut given = RecordBuilder::new();
     given.task.statement = format!("Write this:\n{CODE}");
-    assert_eq!(given.found(&[called.clone(), shown.clone()]), []);
+    assert_eq!(given.findings(&[called.clone(), shown.clone()]), []);
     let began = |text: &str| {
-        let base = record.tree(&[("other.py", text)]);
+        let base = record.save_tree(&[("other.py", text)]);
         let setup = json!({
             "kind": "setup_finished", "backend": "native", "start_ms": 1.0, "base_snapshot": base,
             "not_enforced": []
         });
         [event(0, setup), called.clone(), shown.clone()]
     };
-    assert_eq!(record.found(&began(CODE)), []);
-    assert_eq!(record.found(&began("nothing of it")), one("answer_in_environment", &[2]));
-    let mut signed = Record::new();
+    assert_eq!(record.findings(&began(CODE)), []);
+    assert_eq!(
+        record.findings(&began("nothing of it")),
+        single_finding("answer_in_environment", &[2])
+    );
+    let mut signed = RecordBuilder::new();
     let long = "def remap(root, visit, enter):\n    return 1\n";
     signed.task.gold = Some(patch_of(long));
-    let [called, shown] = ran(1, "cat", long);
-    assert_eq!(signed.found(&[called, shown]), [], "an interface is not the solution");
+    let [called, shown] = shell_call(1, "cat", long);
+    assert_eq!(signed.findings(&[called, shown]), [], "an interface is not the solution");
 }
 
 /// A copy that no tool showed is still found in the patch, because the model never wrote it.
 #[test]
 fn content_match_finds_copies_in_the_patch() {
-    let record = Record::new();
+    let record = RecordBuilder::new();
     let taken = |step, files: &[(&str, &str)]| {
-        let snapshot = record.tree(files);
+        let snapshot = record.save_tree(files);
         event(
             step,
             json!({"kind": "snapshot_taken", "snapshot": snapshot, "changed": 1, "removed": 0, "bytes": 1, "ms": 1.0}),
         )
     };
     let events = [
-        wrote(1, "ls"),
+        model_answered(1, "ls"),
         taken(1, &[("b.py", "")]),
-        wrote(2, "cp /x a.py"),
+        model_answered(2, "cp /x a.py"),
         taken(2, &[("a.py", CODE)]),
     ];
     let patch = patch_of(CODE);
-    assert_eq!(record.found_with(&events, &patch), one("answer_in_environment", &[2]));
     assert_eq!(
-        record.found_with(&events[1..2], &patch),
+        record.findings_with_patch(&events, &patch),
+        single_finding("answer_in_environment", &[2])
+    );
+    assert_eq!(
+        record.findings_with_patch(&events[1..2], &patch),
         [],
         "no model, as with the scaffold `gold`"
     );
     // A program written by the model combined its words, or replaced some in existing text.
-    let program = wrote(
+    let program = model_answered(
         2,
         "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)",
     );
     let made = [program, taken(2, &[("a.py", CODE)])];
-    assert_eq!(record.found_with(&made, &patch), []);
-    let base = record.tree(&[("b.py", &CODE.replace("stack", "pile").replace("visit", "see"))]);
+    assert_eq!(record.findings_with_patch(&made, &patch), []);
+    let base =
+        record.save_tree(&[("b.py", &CODE.replace("stack", "pile").replace("visit", "see"))]);
     let setup = json!({
         "kind": "setup_finished", "backend": "native", "start_ms": 1.0, "base_snapshot": base, "not_enforced": []
     });
-    let [called, shown] = ran(3, "cat a.py", CODE);
+    let [called, shown] = shell_call(3, "cat a.py", CODE);
     let replaced = [
         event(0, setup),
-        wrote(2, "sed 's/pile/stack/; s/see/visit/' b.py > a.py"),
+        model_answered(2, "sed 's/pile/stack/; s/see/visit/' b.py > a.py"),
         taken(2, &[("a.py", CODE)]),
         called,
         shown,
     ];
-    assert_eq!(record.found_with(&replaced, &patch), []);
+    assert_eq!(record.findings_with_patch(&replaced, &patch), []);
     let copied: Vec<Envelope> =
-        [&replaced[..1], &[wrote(2, "cp /x a.py")], &replaced[2..]].concat();
-    assert_eq!(record.found_with(&copied, &patch), one("answer_in_environment", &[3]));
+        [&replaced[..1], &[model_answered(2, "cp /x a.py")], &replaced[2..]].concat();
+    assert_eq!(
+        record.findings_with_patch(&copied, &patch),
+        single_finding("answer_in_environment", &[3])
+    );
 }

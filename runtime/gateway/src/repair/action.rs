@@ -4,10 +4,10 @@ use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use super::{
-    body::{each, each_call, is_blank, on_assistants},
+    body::{change_assistant_messages, change_each, change_each_call, is_blank},
     ids, members, reasoning, schema, turns,
 };
-use crate::turns::Turns;
+use crate::turns::NativeTurns;
 
 /// The longest function name that all endpoints accept.
 const MAX_NAME_LENGTH: usize = 64;
@@ -106,7 +106,7 @@ impl Repair {
     }
 
     /// Applies the repair to a body. Returns whether anything changed.
-    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, own: &Turns) -> bool {
+    pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, own: &NativeTurns) -> bool {
         match &self.action {
             Action::RenameLimit { from, to } => match body.shift_remove(*from) {
                 Some(limit) => {
@@ -115,8 +115,8 @@ impl Repair {
                 }
                 None => false,
             },
-            Action::OutputLimit { most, .. } => lower_limit(api, body, *most),
-            Action::ExplicitLimit(limit) => explicit_limit(api, body, *limit),
+            Action::OutputLimit { most, .. } => lower_output_limit(api, body, *most),
+            Action::ExplicitLimit(limit) => set_output_limit(api, body, *limit),
             Action::DropField(name) => body.shift_remove(name).is_some(),
             Action::NoStream => {
                 let streams = body.get("stream") == Some(&true.into())
@@ -134,42 +134,42 @@ impl Repair {
                 }
                 true
             }
-            Action::DropCacheControl => drop_everywhere(body, "cache_control"),
+            Action::DropCacheControl => drop_field_everywhere(body, "cache_control"),
             Action::DropStrict => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_key(tools, "strict"))
             }
-            Action::RestoreTurns => own.restore_in(api, body),
-            Action::EmptyReasoningContent => on_assistants(body, |message| {
+            Action::RestoreTurns => own.restore_in_body(api, body),
+            Action::EmptyReasoningContent => change_assistant_messages(body, |message| {
                 let missing = !message.contains_key("reasoning_content");
                 if missing {
                     message.insert("reasoning_content".into(), "".into());
                 }
                 missing
             }),
-            Action::UnsignedCalls => reasoning::unsigned_calls(api, body),
+            Action::UnsignedCalls => reasoning::sign_unsigned_calls(api, body),
             Action::DropTurnField(name) => members::drop_from_turns(api, body, name),
-            Action::PlainTurns => members::plain_turns(body),
-            Action::PlaceholderTurn => turns::placeholder_turns(api, body),
+            Action::PlainTurns => members::keep_supported_members(body),
+            Action::PlaceholderTurn => turns::fill_empty_turns(api, body),
             Action::MergeRoles => turns::merge_roles(body),
-            Action::TurnAfterTool => turns::turn_after_tool(body),
-            Action::SingleCalls => turns::single_calls(body),
-            Action::SystemFirst => turns::system_first(body),
-            Action::SystemIntoUser => turns::system_into_user(body),
-            Action::OwnItemIds => ids::own_item_ids(body),
-            Action::NoItemIds => ids::no_item_ids(body),
-            Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
-            Action::ReasoningEachCall => reasoning::reasoning_each_call(body),
-            Action::NoThinking => reasoning::no_thinking(body),
-            Action::NoSignatures => reasoning::no_signatures(api, body),
-            Action::UniqueIds => ids::unique_ids(body),
-            Action::TextOrReasoning => on_assistants(body, |message| {
+            Action::TurnAfterTool => turns::insert_turn_after_tool(body),
+            Action::SingleCalls => turns::split_calls(body),
+            Action::SystemFirst => turns::move_system_first(body),
+            Action::SystemIntoUser => turns::merge_system_into_user(body),
+            Action::OwnItemIds => ids::drop_foreign_item_ids(body),
+            Action::NoItemIds => ids::drop_item_ids(body),
+            Action::NoEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
+            Action::ReasoningEachCall => reasoning::repeat_reasoning_before_calls(body),
+            Action::NoThinking => reasoning::drop_thinking(body),
+            Action::NoSignatures => reasoning::replace_signatures(api, body),
+            Action::UniqueIds => ids::make_ids_unique(body),
+            Action::TextOrReasoning => change_assistant_messages(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
                 let names = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
                 text && names.iter().filter(|name| message.shift_remove(**name).is_some()).count()
                     > 0
             }),
-            Action::ShortIds => ids::short_ids(body),
-            Action::PlainNames => each_call(body, |call| {
+            Action::ShortIds => ids::shorten_ids(body),
+            Action::PlainNames => change_each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
                 let plain: String = name
                     .chars()
@@ -183,7 +183,7 @@ impl Repair {
                 *name = plain;
                 changed
             }),
-            Action::JsonArguments => each_call(body, |call| {
+            Action::JsonArguments => change_each_call(body, |call| {
                 let Some(Value::String(text)) = call.get_mut("arguments") else { return false };
                 if serde_json::from_str::<Map<String, Value>>(text).is_ok() {
                     return false;
@@ -193,8 +193,8 @@ impl Repair {
                     if blank { "{}".to_owned() } else { json!({"arguments": text}).to_string() };
                 true
             }),
-            Action::NoTypeLists => body.get_mut("tools").is_some_and(schema::no_type_lists),
-            Action::NoEmptySchemas => body.get_mut("tools").is_some_and(schema::no_empty_schemas),
+            Action::NoTypeLists => body.get_mut("tools").is_some_and(schema::collapse_type_lists),
+            Action::NoEmptySchemas => body.get_mut("tools").is_some_and(schema::drop_empty_schemas),
             Action::DropSchemaKeyword(keyword) => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_keyword(tools, keyword))
             }
@@ -202,7 +202,7 @@ impl Repair {
     }
 }
 
-fn lower_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
+fn lower_output_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_completion_tokens", "max_tokens"],
         Api::Responses => &["max_output_tokens"],
@@ -215,7 +215,7 @@ fn lower_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
     };
     let Some(holder) = holder else { return false };
     let wanted = holder.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
-    each(wanted.map(|(_, limit)| limit), |limit| {
+    change_each(wanted.map(|(_, limit)| limit), |limit| {
         let lower = limit.as_u64().is_some_and(|limit| limit > most);
         if lower {
             *limit = most.into();
@@ -224,7 +224,7 @@ fn lower_limit(api: Api, body: &mut Map<String, Value>, most: u64) -> bool {
     })
 }
 
-fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
+fn set_output_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
     let names: &[&str] = match api {
         Api::Chat => &["max_tokens", "max_completion_tokens"],
         Api::Responses => &["max_output_tokens"],
@@ -247,12 +247,12 @@ fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
     true
 }
 
-fn drop_everywhere(body: &mut Map<String, Value>, name: &str) -> bool {
+fn drop_field_everywhere(body: &mut Map<String, Value>, name: &str) -> bool {
     let dropped = body.shift_remove(name).is_some();
     let holders = body
         .iter_mut()
         .filter(|(field, _)| ["system", "messages", "tools"].contains(&field.as_str()));
-    each(holders.map(|(_, value)| value), |value| schema::drop_key(value, name)) || dropped
+    change_each(holders.map(|(_, value)| value), |value| schema::drop_key(value, name)) || dropped
 }
 
 #[cfg(test)]
@@ -262,16 +262,19 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Action, Repair};
-    use crate::turns::Turns;
+    use crate::turns::NativeTurns;
 
     /// Applies an action, and checks that applying it again changes nothing.
     fn repaired(api: Api, action: Action, body: Value) -> Value {
         let repair = Repair { name: "r".into(), action };
         let mut body = body.as_object().expect("an object").clone();
-        let changed = repair.apply(api, &mut body, &Turns::default());
+        let changed = repair.apply(api, &mut body, &NativeTurns::default());
         let once = body.clone();
         assert!(changed, "{repair:?} changed nothing");
-        assert!(!repair.apply(api, &mut body, &Turns::default()), "{repair:?} changed it twice");
+        assert!(
+            !repair.apply(api, &mut body, &NativeTurns::default()),
+            "{repair:?} changed it twice"
+        );
         assert_eq!(body, once);
         body.into()
     }
@@ -319,7 +322,7 @@ mod tests {
         ]});
         let repair = Repair { name: "r".into(), action: Action::PlaceholderTurn };
         let mut body = body.as_object().expect("an object").clone();
-        assert!(repair.apply(Api::Chat, &mut body, &Turns::default()));
+        assert!(repair.apply(Api::Chat, &mut body, &NativeTurns::default()));
         assert_eq!(Value::Object(body), wanted);
     }
 
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn single_calls_gives_each_call_its_own_turn() {
+    fn split_calls_gives_each_call_its_own_turn() {
         let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
         let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
         let turn = |text: &str, calls: Value| json!({"role": "assistant", "content": text, "tool_calls": calls});
@@ -385,7 +388,7 @@ mod tests {
             {"role": "user", "content": [result, result]}, {"role": "assistant", "content": [used]}]});
         let repair = Repair { name: "r".into(), action: Action::UniqueIds };
         let mut body = body.as_object().expect("an object").clone();
-        assert!(repair.apply(Api::Messages, &mut body, &Turns::default()));
+        assert!(repair.apply(Api::Messages, &mut body, &NativeTurns::default()));
         let ids = |message: usize, name: &str| -> Vec<String> {
             let blocks = body["messages"][message]["content"].as_array().expect("blocks");
             blocks.iter().map(|block| block[name].as_str().expect("an id").to_owned()).collect()

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// Applies a change to each value. Returns whether any changed. Unlike `any`, it does not stop at
 /// the first change.
-pub(super) fn each<'a>(
+pub(super) fn change_each<'a>(
     values: impl Iterator<Item = &'a mut Value>,
     mut change: impl FnMut(&mut Value) -> bool,
 ) -> bool {
@@ -31,18 +31,18 @@ pub(super) fn messages(body: &mut Map<String, Value>) -> Option<&mut Vec<Value>>
 }
 
 /// Changes each assistant message. Returns whether any changed.
-pub(super) fn on_assistants(
+pub(super) fn change_assistant_messages(
     body: &mut Map<String, Value>,
     mut change: impl FnMut(&mut Map<String, Value>) -> bool,
 ) -> bool {
     let assistants =
         items(body.get_mut("messages")).filter(|message| message["role"] == "assistant");
-    each(assistants, |message| message.as_object_mut().is_some_and(&mut change))
+    change_each(assistants, |message| message.as_object_mut().is_some_and(&mut change))
 }
 
 /// Changes the object with the name and arguments of each call: in chat and Messages turns, and in
 /// Responses items.
-pub(super) fn each_call(
+pub(super) fn change_each_call(
     body: &mut Map<String, Value>,
     mut change: impl FnMut(&mut Map<String, Value>) -> bool,
 ) -> bool {
@@ -50,17 +50,17 @@ pub(super) fn each_call(
     let mut changed = false;
     for message in items(body.get_mut("messages")) {
         let functions = items(message.get_mut("tool_calls"));
-        changed |= each(functions.filter_map(|call| call.get_mut("function")), &mut change);
+        changed |= change_each(functions.filter_map(|call| call.get_mut("function")), &mut change);
         let blocks = items(message.get_mut("content"));
-        changed |= each(blocks.filter(|block| block["type"] == "tool_use"), &mut change);
+        changed |= change_each(blocks.filter(|block| block["type"] == "tool_use"), &mut change);
     }
     let calls = items(body.get_mut("input")).filter(|item| item["type"] == "function_call");
-    each(calls, change) || changed
+    change_each(calls, change) || changed
 }
 
 /// The kind of item that an id belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IdOf {
+pub(super) enum IdKind {
     Call,
     Result,
     /// A kind that the gateway does not distinguish.
@@ -68,28 +68,28 @@ pub(super) enum IdOf {
 }
 
 /// Visits the id of each call and each result, in order.
-pub(super) fn each_id(body: &mut Map<String, Value>, mut show: impl FnMut(IdOf, &mut Value)) {
+pub(super) fn visit_ids(body: &mut Map<String, Value>, mut show: impl FnMut(IdKind, &mut Value)) {
     for list in ["messages", "input"] {
         for message in items(body.get_mut(list)) {
             let of_item = match message["type"].as_str() {
-                Some("function_call") => IdOf::Call,
-                Some("function_call_output") => IdOf::Result,
-                _ => IdOf::Other,
+                Some("function_call") => IdKind::Call,
+                Some("function_call_output") => IdKind::Result,
+                _ => IdKind::Other,
             };
-            let of_message = if message["role"] == "tool" { IdOf::Result } else { IdOf::Other };
+            let of_message = if message["role"] == "tool" { IdKind::Result } else { IdKind::Other };
             for (name, of) in [("call_id", of_item), ("tool_call_id", of_message)] {
                 message.get_mut(name).into_iter().for_each(|id| show(of, id));
             }
             for call in items(message.get_mut("tool_calls")) {
-                call.get_mut("id").into_iter().for_each(|id| show(IdOf::Call, id));
+                call.get_mut("id").into_iter().for_each(|id| show(IdKind::Call, id));
             }
             for block in items(message.get_mut("content")) {
                 let (is_use, is_result) =
                     (block["type"] == "tool_use", block["type"] == "tool_result");
                 if is_use {
-                    block.get_mut("id").into_iter().for_each(|id| show(IdOf::Call, id));
+                    block.get_mut("id").into_iter().for_each(|id| show(IdKind::Call, id));
                 }
-                let of = if is_result { IdOf::Result } else { IdOf::Other };
+                let of = if is_result { IdKind::Result } else { IdKind::Other };
                 block.get_mut("tool_use_id").into_iter().for_each(|id| show(of, id));
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::body::{IdOf, drop_field, each, each_id, items};
+use super::body::{IdKind, change_each, drop_field, items, visit_ids};
 
 /// Mistral requires exactly this many letters and digits. All other endpoints accept such ids, too.
 const ID_LENGTH: usize = 9;
@@ -13,8 +13,8 @@ const ID_LENGTH: usize = 9;
 const MAX_ITEM_ID_LENGTH: usize = 64;
 
 /// Removes ids that another server assigned or that are too long.
-pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
-    each(items(body.get_mut("input")), |item| {
+pub(super) fn drop_foreign_item_ids(body: &mut Map<String, Value>) -> bool {
+    change_each(items(body.get_mut("input")), |item| {
         let prefix = match item["type"].as_str() {
             Some("function_call") => "fc",
             Some("reasoning") => "rs",
@@ -30,15 +30,15 @@ pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
 
 /// Removes the ids of all items, because they refer to items that the endpoint did not keep.
 /// Reasoning without encrypted content is then empty and removed, too.
-pub(super) fn no_item_ids(body: &mut Map<String, Value>) -> bool {
+pub(super) fn drop_item_ids(body: &mut Map<String, Value>) -> bool {
     let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
-    let dropped = each(input.iter_mut(), |item| drop_field(item, "id"));
+    let dropped = change_each(input.iter_mut(), |item| drop_field(item, "id"));
     input.retain(|item| item["type"] != "reasoning" || item["encrypted_content"].is_string());
     dropped
 }
 
 /// Renames the second and later calls with the same id, and their results in the same order.
-pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
+pub(super) fn make_ids_unique(body: &mut Map<String, Value>) -> bool {
     let mut calls: HashMap<String, usize> = HashMap::new();
     let mut results: HashMap<String, usize> = HashMap::new();
     let mut changed = false;
@@ -51,20 +51,20 @@ pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
             changed = true;
         }
     };
-    each_id(body, |of, id| match of {
-        IdOf::Call => rename(id, &mut calls),
-        IdOf::Result => rename(id, &mut results),
-        IdOf::Other => {}
+    visit_ids(body, |of, id| match of {
+        IdKind::Call => rename(id, &mut calls),
+        IdKind::Result => rename(id, &mut results),
+        IdKind::Other => {}
     });
     changed
 }
 
 /// Gives each call a new id that depends only on the old one, so that repeated turns keep the same
 /// bytes in every request.
-pub(super) fn short_ids(body: &mut Map<String, Value>) -> bool {
+pub(super) fn shorten_ids(body: &mut Map<String, Value>) -> bool {
     let mut known: HashMap<String, String> = HashMap::new();
     let mut changed = false;
-    each_id(body, |_, id| {
+    visit_ids(body, |_, id| {
         let Value::String(text) = id else { return };
         let fits = text.len() == ID_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if fits {

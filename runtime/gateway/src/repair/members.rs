@@ -3,7 +3,7 @@
 use proctor_types::Api;
 use serde_json::{Map, Value};
 
-use super::body::{each, items, on_assistants};
+use super::body::{change_assistant_messages, change_each, items};
 
 /// Members that carry the content of the model's turn. They are never removed.
 const ESSENTIAL: [&str; 21] = [
@@ -31,8 +31,8 @@ const ESSENTIAL: [&str; 21] = [
 ];
 
 /// Members of an assistant message and of its calls that every chat endpoint supports.
-const PLAIN: [&str; 4] = ["role", "content", "tool_calls", "name"];
-const PLAIN_CALL: [&str; 3] = ["id", "type", "function"];
+const SUPPORTED_MEMBERS: [&str; 4] = ["role", "content", "tool_calls", "name"];
+const SUPPORTED_CALL_MEMBERS: [&str; 3] = ["id", "type", "function"];
 
 /// Removes a member, in any case, from the model's turns and their parts.
 pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &str) -> bool {
@@ -42,18 +42,19 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
         return false;
     }
     let drop_parts = |turn: &mut Value, list: &str| {
-        each(items(turn.get_mut(list)), |part| {
-            let inner = part.get_mut("function").is_some_and(|function| drop_in(function, name));
-            drop_in(part, name) || inner
+        change_each(items(turn.get_mut(list)), |part| {
+            let inner =
+                part.get_mut("function").is_some_and(|function| drop_member(function, name));
+            drop_member(part, name) || inner
         })
     };
     match api {
         Api::Chat | Api::Messages => {
             let turns = items(body.get_mut("messages")).filter(|turn| turn["role"] == "assistant");
-            each(turns, |turn| {
+            change_each(turns, |turn| {
                 let parts = drop_parts(turn, "content");
                 let calls = drop_parts(turn, "tool_calls");
-                drop_in(turn, name) || parts || calls
+                drop_member(turn, name) || parts || calls
             })
         }
         Api::Responses => {
@@ -61,32 +62,32 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
                 matches!(item["type"].as_str(), Some("reasoning" | "function_call"))
                     || item["role"] == "assistant"
             };
-            each(items(body.get_mut("input")).filter(is_own), |item| {
+            change_each(items(body.get_mut("input")).filter(is_own), |item| {
                 let parts = drop_parts(item, "content");
-                drop_in(item, name) || parts
+                drop_member(item, name) || parts
             })
         }
         // Results repeat the ids of their calls.
-        Api::Gemini => each(items(body.get_mut("contents")), |content| {
-            each(items(content.get_mut("parts")), |part| {
-                let call = part.get_mut("functionCall").is_some_and(|call| drop_in(call, name));
+        Api::Gemini => change_each(items(body.get_mut("contents")), |content| {
+            change_each(items(content.get_mut("parts")), |part| {
+                let call = part.get_mut("functionCall").is_some_and(|call| drop_member(call, name));
                 let result = part.get_mut("functionResponse");
-                let result = result.is_some_and(|result| drop_in(result, name));
-                drop_in(part, name) || call || result
+                let result = result.is_some_and(|result| drop_member(result, name));
+                drop_member(part, name) || call || result
             })
         }),
     }
 }
 
 /// Keeps only the members of assistant messages that every chat endpoint supports.
-pub(super) fn plain_turns(body: &mut Map<String, Value>) -> bool {
-    on_assistants(body, |message| {
+pub(super) fn keep_supported_members(body: &mut Map<String, Value>) -> bool {
+    change_assistant_messages(body, |message| {
         let before = message.len();
-        message.retain(|name, _| PLAIN.contains(&name.as_str()));
-        let calls = each(items(message.get_mut("tool_calls")), |call| {
+        message.retain(|name, _| SUPPORTED_MEMBERS.contains(&name.as_str()));
+        let calls = change_each(items(message.get_mut("tool_calls")), |call| {
             let Some(fields) = call.as_object_mut() else { return false };
             let before = fields.len();
-            fields.retain(|name, _| PLAIN_CALL.contains(&name.as_str()));
+            fields.retain(|name, _| SUPPORTED_CALL_MEMBERS.contains(&name.as_str()));
             fields.len() < before
         });
         message.len() < before || calls
@@ -94,7 +95,7 @@ pub(super) fn plain_turns(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Removes a member of an object, in any case. Returns whether it existed.
-fn drop_in(value: &mut Value, name: &str) -> bool {
+fn drop_member(value: &mut Value, name: &str) -> bool {
     let Some(fields) = value.as_object_mut() else { return false };
     let before = fields.len();
     fields.retain(|field, _| !field.eq_ignore_ascii_case(name));
@@ -106,7 +107,7 @@ mod tests {
     use proctor_types::Api;
     use serde_json::{Value, json};
 
-    use super::{drop_from_turns, plain_turns};
+    use super::{drop_from_turns, keep_supported_members};
 
     fn dropped(api: Api, name: &str, body: Value) -> Option<Value> {
         let mut body = body.as_object().expect("an object").clone();
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_turns_keeps_members_that_every_endpoint_supports() {
+    fn members_that_every_endpoint_supports_are_kept() {
         let call =
             json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
         let mut marked = call.clone();
@@ -150,10 +151,10 @@ mod tests {
         let body = json!({"messages": [{"role": "user", "reasoning": "x"},
             {"role": "assistant", "content": null, "reasoning": "hm", "tool_calls": [marked]}]});
         let mut body = body.as_object().expect("an object").clone();
-        assert!(plain_turns(&mut body));
+        assert!(keep_supported_members(&mut body));
         let wanted = json!({"messages": [{"role": "user", "reasoning": "x"},
             {"role": "assistant", "content": null, "tool_calls": [call]}]});
         assert_eq!(Value::Object(body.clone()), wanted);
-        assert!(!plain_turns(&mut body));
+        assert!(!keep_supported_members(&mut body));
     }
 }

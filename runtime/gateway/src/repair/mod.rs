@@ -11,4 +11,4 @@ mod table;
 mod turns;
 
 pub(crate) use action::{Action, Repair};
-pub(crate) use table::Repairs;
+pub(crate) use table::RepairTable;

@@ -3,29 +3,30 @@
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
-use super::body::{drop_field, each, items, on_assistants};
+use super::body::{change_assistant_messages, change_each, drop_field, items};
 
 /// Gemini accepts this instead of a signature for calls that another model made.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
-pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
+pub(super) fn sign_unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
     match api {
-        Api::Chat => on_assistants(body, |message| {
+        Api::Chat => change_assistant_messages(body, |message| {
             let Some(first) = items(message.get_mut("tool_calls")).next() else { return false };
             if first["extra_content"]["google"]["thought_signature"].is_string() {
                 return false;
             }
-            first["extra_content"] = json!({"google": {"thought_signature": NO_SIGNATURE}});
+            first["extra_content"] =
+                json!({"google": {"thought_signature": PLACEHOLDER_SIGNATURE}});
             true
         }),
         Api::Gemini => {
             let turns = items(body.get_mut("contents")).filter(|turn| turn["role"] == "model");
-            each(turns, |turn| {
+            change_each(turns, |turn| {
                 let first =
                     items(turn.get_mut("parts")).find(|part| part.get("functionCall").is_some());
                 let unsigned = first.filter(|part| part.get("thoughtSignature").is_none());
                 unsigned.is_some_and(|part| {
-                    part["thoughtSignature"] = NO_SIGNATURE.into();
+                    part["thoughtSignature"] = PLACEHOLDER_SIGNATURE.into();
                     true
                 })
             })
@@ -35,22 +36,22 @@ pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
 }
 
 /// Replaces the signatures of calls with the one that means "none". Removes all other signatures.
-pub(super) fn no_signatures(api: Api, body: &mut Map<String, Value>) -> bool {
+pub(super) fn replace_signatures(api: Api, body: &mut Map<String, Value>) -> bool {
     let replace = |signature: &mut Value| {
-        let is_foreign = signature.as_str().is_some_and(|one| one != NO_SIGNATURE);
+        let is_foreign = signature.as_str().is_some_and(|one| one != PLACEHOLDER_SIGNATURE);
         if is_foreign {
-            *signature = NO_SIGNATURE.into();
+            *signature = PLACEHOLDER_SIGNATURE.into();
         }
         is_foreign
     };
     match api {
-        Api::Chat => on_assistants(body, |message| {
-            each(items(message.get_mut("tool_calls")), |call| {
+        Api::Chat => change_assistant_messages(body, |message| {
+            change_each(items(message.get_mut("tool_calls")), |call| {
                 call.pointer_mut("/extra_content/google/thought_signature").is_some_and(replace)
             })
         }),
-        Api::Gemini => each(items(body.get_mut("contents")), |content| {
-            each(items(content.get_mut("parts")), |part| {
+        Api::Gemini => change_each(items(body.get_mut("contents")), |content| {
+            change_each(items(content.get_mut("parts")), |part| {
                 if part.get("functionCall").is_some() {
                     return part.get_mut("thoughtSignature").is_some_and(replace);
                 }
@@ -63,7 +64,7 @@ pub(super) fn no_signatures(api: Api, body: &mut Map<String, Value>) -> bool {
 
 /// Repeats a turn's reasoning before each of its calls. The copies have no id, because an id may
 /// occur only once in a request.
-pub(super) fn reasoning_each_call(body: &mut Map<String, Value>) -> bool {
+pub(super) fn repeat_reasoning_before_calls(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let before = items.len();
     let mut thought: Option<Value> = None;
@@ -91,8 +92,8 @@ pub(super) fn reasoning_each_call(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Removes thinking blocks, except from messages that contain nothing else.
-pub(super) fn no_thinking(body: &mut Map<String, Value>) -> bool {
-    on_assistants(body, |message| {
+pub(super) fn drop_thinking(body: &mut Map<String, Value>) -> bool {
+    change_assistant_messages(body, |message| {
         let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) else {
             return false;
         };
@@ -106,10 +107,10 @@ pub(super) fn no_thinking(body: &mut Map<String, Value>) -> bool {
     })
 }
 
-pub(super) fn no_encrypted_reasoning(body: &mut Map<String, Value>) -> bool {
+pub(super) fn drop_encrypted_reasoning(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let reasoning = items.iter_mut().filter(|item| item["type"] == "reasoning");
-    let changed = each(reasoning, |item| drop_field(item, "encrypted_content"));
+    let changed = change_each(reasoning, |item| drop_field(item, "encrypted_content"));
     if changed {
         let says = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
         items.retain(|item| {

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::body::each;
+use super::body::change_each;
 
 /// Removes a key at every level of a value. Returns whether it existed.
 pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     match value {
-        Value::Array(items) => each(items.iter_mut(), |item| drop_key(item, name)),
+        Value::Array(items) => change_each(items.iter_mut(), |item| drop_key(item, name)),
         Value::Object(fields) => {
             let dropped = fields.shift_remove(name).is_some();
-            each(fields.values_mut(), |value| drop_key(value, name)) || dropped
+            change_each(fields.values_mut(), |value| drop_key(value, name)) || dropped
         }
         _ => false,
     }
@@ -18,13 +18,15 @@ pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
 
 /// Calls `change` for each tool schema: objects below `parameters` and its equivalents, but not the
 /// map of properties, whose keys are names.
-fn each_schema(
+fn change_each_schema(
     value: &mut Value,
     within: bool,
     change: &mut dyn FnMut(&mut Map<String, Value>) -> bool,
 ) -> bool {
     match value {
-        Value::Array(items) => each(items.iter_mut(), |item| each_schema(item, within, change)),
+        Value::Array(items) => {
+            change_each(items.iter_mut(), |item| change_each_schema(item, within, change))
+        }
         Value::Object(fields) => {
             let mut changed = within && change(fields);
             for (name, value) in fields.iter_mut() {
@@ -32,10 +34,12 @@ fn each_schema(
                     .contains(&name.as_str());
                 changed |= match (within, name.as_str(), &mut *value) {
                     (true, "properties" | "$defs" | "definitions", Value::Object(properties)) => {
-                        each(properties.values_mut(), |one| each_schema(one, true, change))
+                        change_each(properties.values_mut(), |one| {
+                            change_each_schema(one, true, change)
+                        })
                     }
                     (true, "enum" | "const" | "default" | "examples" | "required", _) => false,
-                    _ => each_schema(value, within || opens, change),
+                    _ => change_each_schema(value, within || opens, change),
                 };
             }
             changed
@@ -46,9 +50,9 @@ fn each_schema(
 
 /// Removes the schemas of tools without parameters, because Gemini rejects an object without
 /// properties. `input_schema` stays, because Messages requires a schema.
-pub(super) fn no_empty_schemas(tools: &mut Value) -> bool {
+pub(super) fn drop_empty_schemas(tools: &mut Value) -> bool {
     match tools {
-        Value::Array(items) => each(items.iter_mut(), no_empty_schemas),
+        Value::Array(items) => change_each(items.iter_mut(), drop_empty_schemas),
         Value::Object(fields) => {
             let before = fields.len();
             fields.retain(|name, schema| {
@@ -59,7 +63,7 @@ pub(super) fn no_empty_schemas(tools: &mut Value) -> bool {
             let inner = ["function", "functionDeclarations"];
             let mut changed = fields.len() < before;
             for name in inner {
-                changed |= fields.get_mut(name).is_some_and(no_empty_schemas);
+                changed |= fields.get_mut(name).is_some_and(drop_empty_schemas);
             }
             changed
         }
@@ -68,8 +72,8 @@ pub(super) fn no_empty_schemas(tools: &mut Value) -> bool {
 }
 
 /// Replaces `"type": ["string", "null"]` with the first type that is not null.
-pub(super) fn no_type_lists(tools: &mut Value) -> bool {
-    each_schema(tools, false, &mut |schema| {
+pub(super) fn collapse_type_lists(tools: &mut Value) -> bool {
+    change_each_schema(tools, false, &mut |schema| {
         let Some(Value::Array(types)) = schema.get("type") else { return false };
         let first = types.iter().find(|kind| **kind != "null").or(types.first()).cloned();
         if let Some(first) = first {
@@ -84,7 +88,7 @@ pub(super) fn no_type_lists(tools: &mut Value) -> bool {
 
 /// Removes a keyword, given in lower case, from all tool schemas.
 pub(super) fn drop_keyword(tools: &mut Value, keyword: &str) -> bool {
-    each_schema(tools, false, &mut |schema| {
+    change_each_schema(tools, false, &mut |schema| {
         let found = schema.keys().find(|name| name.to_lowercase() == keyword).cloned();
         found.is_some_and(|name| schema.shift_remove(&name).is_some())
     })
@@ -94,39 +98,39 @@ pub(super) fn drop_keyword(tools: &mut Value, keyword: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{drop_keyword, no_empty_schemas, no_type_lists};
+    use super::{collapse_type_lists, drop_empty_schemas, drop_keyword};
 
     fn tools(schema: Value) -> Value {
         json!([{"type": "function", "function": {"name": "f", "parameters": schema}}])
     }
 
     #[test]
-    fn no_type_lists_keeps_one_type_and_all_property_names() {
+    fn collapse_type_lists_keeps_one_type_and_all_property_names() {
         let mut given = tools(json!({"type": "object", "properties": {
             "type": {"type": ["string", "null"], "enum": ["a", null]},
             "n": {"type": "array", "items": {"type": ["null", "integer"]}}}}));
-        assert!(no_type_lists(&mut given));
+        assert!(collapse_type_lists(&mut given));
         let wanted = tools(json!({"type": "object", "properties": {
             "type": {"type": "string", "enum": ["a"]},
             "n": {"type": "array", "items": {"type": "integer"}}}}));
         assert_eq!(given, wanted);
-        assert!(!no_type_lists(&mut given));
+        assert!(!collapse_type_lists(&mut given));
     }
 
     #[test]
-    fn no_empty_schemas_removes_schemas_without_properties() {
+    fn drop_empty_schemas_removes_schemas_without_properties() {
         let full = json!({"type": "object", "properties": {"parameters": {"type": "string"}}});
         let mut given = json!([
             {"type": "function", "function": {"name": "f", "parameters": full}},
             {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}},
         ]);
-        assert!(no_empty_schemas(&mut given));
+        assert!(drop_empty_schemas(&mut given));
         let wanted = json!([
             {"type": "function", "function": {"name": "f", "parameters": full}},
             {"type": "function", "function": {"name": "g"}},
         ]);
         assert_eq!(given, wanted);
-        assert!(!no_empty_schemas(&mut given));
+        assert!(!drop_empty_schemas(&mut given));
     }
 
     #[test]

@@ -27,17 +27,17 @@ struct Row {
 /// The table that maps errors to repairs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Repairs {
+pub(crate) struct RepairTable {
     repair: Vec<Row>,
 }
 
-impl Repairs {
+impl RepairTable {
     /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
     /// The table cannot be read.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: ShippedTable<Repairs> =
+        static SHIPPED: ShippedTable<RepairTable> =
             ShippedTable::new("repairs.toml", include_str!("../../../../configs/repairs.toml"));
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
@@ -123,7 +123,7 @@ mod tests {
     use proctor_types::Api;
     use serde_json::json;
 
-    use super::{Action, Repairs};
+    use super::{Action, RepairTable};
 
     fn first(api: Api, message: &str) -> Option<Action> {
         let body = json!({"error": {"message": message}}).to_string();
@@ -131,13 +131,13 @@ mod tests {
     }
 
     fn action(api: Api, status: u16, body: &str, times: u32) -> Option<Action> {
-        let table = Repairs::shipped().expect("a valid table");
+        let table = RepairTable::shipped().expect("a valid table");
         table.of(api, status, body, times).next().map(|repair| repair.action)
     }
 
     #[test]
     fn every_row_names_an_action() {
-        let table = Repairs::shipped().expect("a valid table");
+        let table = RepairTable::shipped().expect("a valid table");
         let anything =
             regex::Regex::new("(?<window>9)(?<input>1)(?<most>1)(?<field>a)(?<keyword>b)")
                 .expect("a regex");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_finds_repairs_for_vendor_messages() {
+    fn repairs_are_found_for_vendor_messages() {
         for (api, message, action) in [
             (
                 Api::Chat,

@@ -3,14 +3,14 @@
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
-use super::body::{each, is_blank, items, messages};
+use super::body::{change_each, is_blank, items, messages};
 
 /// Replaces missing text if an endpoint requires text.
 const PLACEHOLDER: &str = "(no text)";
 
-pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool {
+pub(super) fn fill_empty_turns(api: Api, body: &mut Map<String, Value>) -> bool {
     if api == Api::Gemini {
-        return each(items(body.get_mut("contents")), |content| {
+        return change_each(items(body.get_mut("contents")), |content| {
             let empty = content["parts"].as_array().is_none_or(Vec::is_empty);
             if empty {
                 content["parts"] = json!([{"text": PLACEHOLDER}]);
@@ -18,10 +18,10 @@ pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool
             empty
         });
     }
-    each(items(body.get_mut("messages")), |message| {
+    change_each(items(body.get_mut("messages")), |message| {
         let results =
             items(message.get_mut("content")).filter(|block| block["type"] == "tool_result");
-        let changed = each(results, |block| {
+        let changed = change_each(results, |block| {
             let blank = is_blank(&block["content"]);
             if blank {
                 block["content"] = PLACEHOLDER.into();
@@ -45,7 +45,7 @@ pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool
 }
 
 /// Joins two contents: texts with a blank line between them, parts in one list.
-fn join(before: &mut Value, after: Value) {
+fn join_contents(before: &mut Value, after: Value) {
     let parts = |content: Value| match content {
         Value::Array(parts) => parts,
         Value::String(text) if text.is_empty() => Vec::new(),
@@ -80,7 +80,7 @@ pub(super) fn merge_roles(body: &mut Map<String, Value>) -> bool {
                 if plain && last["role"] == message["role"] && last.get("tool_calls").is_none() =>
             {
                 let content = message["content"].take();
-                join(&mut last["content"], content);
+                join_contents(&mut last["content"], content);
             }
             _ => out.push(message),
         }
@@ -89,7 +89,7 @@ pub(super) fn merge_roles(body: &mut Map<String, Value>) -> bool {
     all.len() != count
 }
 
-pub(super) fn turn_after_tool(body: &mut Map<String, Value>) -> bool {
+pub(super) fn insert_turn_after_tool(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let mut out: Vec<Value> = Vec::with_capacity(all.len() + 1);
     let mut changed = false;
@@ -105,7 +105,7 @@ pub(super) fn turn_after_tool(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Puts each call into its own turn, followed by its result.
-pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
+pub(super) fn split_calls(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let mut out: Vec<Value> = Vec::with_capacity(all.len());
     let mut changed = false;
@@ -139,7 +139,7 @@ pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Joins all system messages at the start of the conversation.
-pub(super) fn system_first(body: &mut Map<String, Value>) -> bool {
+pub(super) fn move_system_first(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";
     if all.iter().skip(1).all(|message| !is_system(message)) {
@@ -149,14 +149,14 @@ pub(super) fn system_first(body: &mut Map<String, Value>) -> bool {
         std::mem::take(all).into_iter().partition(is_system);
     let mut content = Value::Null;
     for mut system in systems {
-        join(&mut content, system["content"].take());
+        join_contents(&mut content, system["content"].take());
     }
     rest.insert(0, json!({"role": "system", "content": content}));
     *all = rest;
     true
 }
 
-pub(super) fn system_into_user(body: &mut Map<String, Value>) -> bool {
+pub(super) fn merge_system_into_user(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";
     if !all.iter().any(is_system) {
@@ -167,7 +167,7 @@ pub(super) fn system_into_user(body: &mut Map<String, Value>) -> bool {
     for mut message in std::mem::take(all) {
         if is_system(&message) {
             let content = message["content"].take();
-            join(&mut system, content);
+            join_contents(&mut system, content);
         } else {
             rest.push(message);
         }
@@ -175,7 +175,7 @@ pub(super) fn system_into_user(body: &mut Map<String, Value>) -> bool {
     match rest.iter_mut().find(|message| message["role"] == "user") {
         Some(first) => {
             let content = first["content"].take();
-            join(&mut system, content);
+            join_contents(&mut system, content);
             first["content"] = system;
         }
         None => rest.insert(0, json!({"role": "user", "content": system})),

@@ -8,10 +8,10 @@ use super::{AttemptResult, BrokenResponse};
 use crate::{
     codec::{
         self, ReadError,
-        neutral::{Delta, Whole},
+        neutral::{CollectedResponse, Delta},
         sse,
     },
-    judge::TroubleKind,
+    judge::FailureKind,
     request_path::Client,
     trial::ModelRoute,
 };
@@ -26,15 +26,19 @@ pub(super) enum Body {
 }
 
 impl Body {
-    pub(super) fn of(raw: &[u8], api: Api) -> Self {
+    pub(super) fn detect(raw: &[u8], api: Api) -> Self {
         let text = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
         match text.trim_ascii_start().first() {
             None => Self::Undecided,
             Some(b'{' | b'[' | b'<') => Self::Whole,
             // Only part of the byte order mark has arrived.
             Some(0xEF) if text.len() < 3 => Self::Undecided,
-            Some(_) if sse::FIELDS.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
-                let mut stream = Stream::of(api);
+            Some(_)
+                if sse::LINE_PREFIXES
+                    .iter()
+                    .any(|field| starts_with_partial(text.trim_ascii_start(), field)) =>
+            {
+                let mut stream = Stream::new(api);
                 stream.decoder.push(raw);
                 Self::Stream(Box::new(stream))
             }
@@ -44,12 +48,12 @@ impl Body {
 }
 
 /// Whether the text starts with `with`, as far as it has arrived.
-fn starts(text: &[u8], with: &[u8]) -> bool {
+fn starts_with_partial(text: &[u8], with: &[u8]) -> bool {
     let length = text.len().min(with.len());
     text[..length] == with[..length]
 }
 
-pub(super) fn read_whole<C: Client>(
+pub(super) fn read_complete_body<C: Client>(
     route: &ModelRoute,
     step: u64,
     client: &mut C,
@@ -57,25 +61,25 @@ pub(super) fn read_whole<C: Client>(
 ) {
     let api = route.model.api;
     let raw = result.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&result.raw);
-    let mut body = match codec::tolerant::value(raw) {
+    let mut body = match codec::lenient_json::parse(raw) {
         Ok(body) => body,
         Err(error) => return result.unreadable = Some((format!("not JSON: {error}"), None)),
     };
-    codec::tolerant::mend_value(&mut body);
+    codec::lenient_json::replace_lone_in_value(&mut body);
     // Gemini's stream without `alt=sse` is a list of its events.
     if let Value::Array(list) = &mut body {
         match list.len() {
             1 => body = list.remove(0),
-            _ if api == Api::Gemini => return read_list(list, client, result),
+            _ if api == Api::Gemini => return read_event_list(list, client, result),
             _ => {}
         }
     }
-    match codec::read_whole(api, &body, step) {
+    match codec::read_response(api, &body, step) {
         Ok(deltas) => {
-            client.whole(&result.raw, &deltas);
-            result.whole = Whole::of(deltas);
+            client.on_response(&result.raw, &deltas);
+            result.whole = CollectedResponse::from_deltas(deltas);
             let ids: Vec<_> = result.whole.calls().map(|call| call.id.clone()).collect();
-            let items = codec::whole_turn(api, &body, &ids);
+            let items = codec::native_turn(api, &body, &ids);
             result.whole.native = Some(NativeTurn { api, items });
         }
         Err(why) => result.unreadable = Some((why, codec::usage(api, &body))),
@@ -83,11 +87,11 @@ pub(super) fn read_whole<C: Client>(
 }
 
 /// Reads the events of a stream that arrived as one list.
-fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResult) {
+fn read_event_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResult) {
     let mut reader = codec::reader(Api::Gemini);
     let mut deltas = Vec::new();
     for item in list {
-        let event = sse::event(format!("data: {item}\n\n").into());
+        let event = sse::parse_event(format!("data: {item}\n\n").into());
         match reader.read(&event) {
             Ok(some) => deltas.extend(some),
             Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
@@ -95,9 +99,9 @@ fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResu
             }
         }
     }
-    client.whole(&result.raw, &deltas);
-    result.whole = Whole::of(deltas);
-    let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
+    client.on_response(&result.raw, &deltas);
+    result.whole = CollectedResponse::from_deltas(deltas);
+    let native = NativeTurn { api: Api::Gemini, items: reader.take_turn() };
     match result.whole.stop {
         Some(_) => result.whole.native = Some(native),
         None => result.unreadable = Some(("no candidates".into(), result.whole.usage)),
@@ -107,7 +111,7 @@ fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResu
 pub(super) struct Stream {
     pub(super) decoder: sse::Decoder,
     reader: Box<dyn codec::Reader>,
-    halves: codec::tolerant::Halves,
+    halves: codec::lenient_json::SurrogateJoiner,
     /// Whether an event other than a comment has arrived.
     pub(super) has_event: bool,
     /// Whether content has arrived since the last check.
@@ -117,11 +121,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    fn of(api: Api) -> Self {
+    fn new(api: Api) -> Self {
         Self {
             decoder: sse::Decoder::default(),
             reader: codec::reader(api),
-            halves: codec::tolerant::Halves::default(),
+            halves: codec::lenient_json::SurrogateJoiner::default(),
             has_event: false,
             progressed: false,
             said: Vec::new(),
@@ -138,24 +142,27 @@ impl Stream {
         result: &mut AttemptResult,
     ) -> Result<bool, BrokenResponse> {
         while let Some(event) = self.next(route, last) {
-            self.has_event |= event.is_progress();
+            self.has_event |= event.has_content();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
                 // Nothing after its end invalidates a response. The bytes are still recorded.
                 Err(_) if result.whole.stop.is_some() => continue,
                 Err(ReadError::Reported(why)) => {
-                    return Err(BrokenResponse::said(why, &event.data));
+                    return Err(BrokenResponse::reported(why, &event.data));
                 }
                 Err(ReadError::Torn(why)) => {
-                    let kind = TroubleKind::Damaged;
-                    return Err(BrokenResponse { kind, ..BrokenResponse::said(why, &event.data) });
+                    let kind = FailureKind::Damaged;
+                    return Err(BrokenResponse {
+                        kind,
+                        ..BrokenResponse::reported(why, &event.data)
+                    });
                 }
             };
             // Like comments, empty chunks only keep a connection open.
             self.progressed |= deltas.iter().any(Delta::is_content);
             let whole = &mut result.whole;
             if streamed {
-                client.event(&event, &deltas, self.reader.ended()).await;
+                client.on_event(&event, &deltas, self.reader.has_ended()).await;
             } else {
                 self.said.extend(deltas.iter().cloned());
             }
@@ -165,13 +172,13 @@ impl Stream {
             let rest = self.halves.join(Vec::new(), true);
             rest.into_iter().for_each(|delta| result.whole.push(delta));
         }
-        Ok(self.reader.ended())
+        Ok(self.reader.has_ended())
     }
 
     /// Returns the assistant's turn in the endpoint's format.
-    pub(super) fn turn(&mut self) -> Vec<Value> {
-        let mut items = self.reader.turn();
-        items.iter_mut().for_each(codec::tolerant::mend_value);
+    pub(super) fn take_turn(&mut self) -> Vec<Value> {
+        let mut items = self.reader.take_turn();
+        items.iter_mut().for_each(codec::lenient_json::replace_lone_in_value);
         items
     }
 
@@ -180,21 +187,21 @@ impl Stream {
     fn next(&mut self, route: &ModelRoute, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
-        let event = route.endpoint.redacted(&event.raw).map_or(event, sse::event);
-        Some(plain(event))
+        let event = route.endpoint.redact_if_present(&event.raw).map_or(event, sse::parse_event);
+        Some(with_strict_json(event))
     }
 }
 
 /// Returns the event with data that strict clients can parse: JavaScript's parser rejects Python's
 /// `NaN`.
-fn plain(event: sse::Event) -> sse::Event {
+fn with_strict_json(event: sse::Event) -> sse::Event {
     if !event.data.contains("NaN") && !event.data.contains("Infinity") {
         return event;
     }
     if serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok() {
         return event;
     }
-    let data = codec::tolerant::repaired(&event.data);
+    let data = codec::lenient_json::repair(&event.data);
     match serde_json::from_str::<serde::de::IgnoredAny>(&data) {
         Ok(_) => {
             let name = if event.name.is_empty() {

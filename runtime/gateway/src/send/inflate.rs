@@ -8,14 +8,14 @@ use http::{HeaderMap, header};
 use super::{BODY_LIMIT, BrokenResponse};
 
 /// Undoes compression that a proxy added although the request does not accept any.
-pub(super) enum Inflate {
+pub(super) enum Decompressor {
     Plain,
     Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
     Deflate(Box<flate2::write::ZlibDecoder<Vec<u8>>>),
 }
 
-impl Inflate {
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, BrokenResponse> {
+impl Decompressor {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, BrokenResponse> {
         let coding = headers.get(header::CONTENT_ENCODING).and_then(|coding| coding.to_str().ok());
         match coding.map(|coding| coding.trim().to_ascii_lowercase()).as_deref() {
             None | Some("" | "identity") => Ok(Self::Plain),
@@ -32,7 +32,10 @@ impl Inflate {
     }
 
     /// Returns the decompressed bytes of a chunk. `None`: the response has ended.
-    pub(super) fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, BrokenResponse> {
+    pub(super) fn decompress(
+        &mut self,
+        chunk: Option<Bytes>,
+    ) -> Result<Option<Bytes>, BrokenResponse> {
         let wrong = |error: std::io::Error| {
             BrokenResponse::new(format!("the compressed response is damaged: {error}"))
         };

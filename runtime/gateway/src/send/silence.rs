@@ -5,16 +5,16 @@ use std::{future::Future, pin::Pin, time::Duration};
 use tokio::time::{Instant, Sleep};
 
 use super::{AttemptEnd, BrokenResponse};
-use crate::{retry::seconds, sink::Waiting, trial::TrialGateway};
+use crate::{retry::seconds, sink::WaitNotice, trial::TrialGateway};
 
 /// Measures silence with one timer per response. Each piece only moves the start time, because
 /// resetting a timer for every piece would cost more than the piece.
-pub(super) struct Silence<'a> {
+pub(super) struct SilenceTimer<'a> {
     trial: &'a TrialGateway,
     timer: Pin<Box<Sleep>>,
 }
 
-impl<'a> Silence<'a> {
+impl<'a> SilenceTimer<'a> {
     pub(super) fn new(trial: &'a TrialGateway) -> Self {
         let notice = seconds(trial.route().policy.notice_seconds);
         Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
@@ -22,7 +22,7 @@ impl<'a> Silence<'a> {
 
     /// Waits for the next piece, for at most `limit`. Reports silence to the user at increasing
     /// intervals.
-    pub(super) async fn over<T>(
+    pub(super) async fn wait_for_piece<T>(
         &mut self,
         limit: Option<Duration>,
         work: impl Future<Output = Result<T, AttemptEnd>>,
@@ -31,7 +31,7 @@ impl<'a> Silence<'a> {
         let mut so_far = seconds(route.policy.notice_seconds);
         tokio::pin!(work);
         loop {
-            let next = due(begun, limit, so_far);
+            let next = next_deadline(begun, limit, so_far);
             // A timer that was set for an earlier piece fires too early, so set it again.
             if self.timer.is_elapsed() || self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
@@ -47,7 +47,7 @@ impl<'a> Silence<'a> {
             }
             if silent >= so_far {
                 let model = route.model.name.clone();
-                self.trial.sink().waiting(Waiting::Silent { model, so_far });
+                self.trial.sink().report_wait(WaitNotice::Silent { model, so_far });
                 so_far = so_far.saturating_mul(2);
             }
         }
@@ -55,7 +55,7 @@ impl<'a> Silence<'a> {
 }
 
 /// Returns when to report next or when the limit ends, whichever comes first.
-fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
+fn next_deadline(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
     // Effectively never. Prevents an overflow if the configured time is huge.
     const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
     begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)

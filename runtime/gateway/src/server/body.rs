@@ -17,7 +17,7 @@ pub(super) enum Payload {
 }
 
 impl Payload {
-    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
+    pub(super) fn from_bytes(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Some(bytes.into()))
     }
 }

@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{body::Payload, refusal::Refusal};
+use super::{body::Payload, error_response::ErrorResponse};
 
 /// Number of pieces that may wait for a slow client before the endpoint is slowed down, too.
 const MAX_QUEUED_PIECES: usize = 32;
@@ -47,7 +47,7 @@ impl Connection {
     }
 
     /// Whether the client has disconnected.
-    pub(super) fn gone(&self) -> bool {
+    pub(super) fn is_disconnected(&self) -> bool {
         match (&self.head, &self.pieces) {
             (Some(head), _) => head.is_closed(),
             (None, Some(pieces)) => pieces.is_closed(),
@@ -56,7 +56,7 @@ impl Connection {
     }
 
     /// Whether part of a response was sent, so that no other response can follow.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started_response(&self) -> bool {
         self.first_byte.is_some()
     }
 
@@ -70,12 +70,12 @@ impl Connection {
             done = &mut work => return done,
             () = tokio::time::sleep_until(self.deadline) => {}
         }
-        self.open(&HeaderMap::new());
+        self.send_head(&HeaderMap::new());
         work.await
     }
 
     /// Sends the head of a stream if it has not been sent yet.
-    pub(super) fn open(&mut self, headers: &HeaderMap) {
+    pub(super) fn send_head(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
         let (pieces, body) = mpsc::channel(MAX_QUEUED_PIECES);
         let mut response = Response::new(Payload::Stream(body));
@@ -106,8 +106,13 @@ impl Connection {
     }
 
     /// Sends a complete response. Returns `false` if the client has disconnected.
-    pub(super) fn whole(&mut self, status: StatusCode, headers: &HeaderMap, body: Bytes) -> bool {
-        let mut response = Response::new(Payload::whole(body));
+    pub(super) fn send_response(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> bool {
+        let mut response = Response::new(Payload::from_bytes(body));
         *response.status_mut() = status;
         response.headers_mut().extend(headers.clone());
         response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
@@ -116,10 +121,10 @@ impl Connection {
 
     /// Sends a refusal: as a status if the head has not been sent, otherwise as an event of the
     /// stream.
-    pub(super) async fn refuse(&mut self, refusal: &Refusal) {
+    pub(super) async fn refuse(&mut self, refusal: &ErrorResponse) {
         if self.head.is_some() {
             let body = refusal.text(self.api);
-            self.whole(refusal.status, &HeaderMap::new(), body.into());
+            self.send_response(refusal.status, &HeaderMap::new(), body.into());
         } else {
             let mut event = String::new();
             refusal.event(self.api, &mut event);

@@ -25,26 +25,26 @@ use tokio::{
 
 use super::{
     body::Payload,
-    call::Call,
     client::Connection,
+    client_request::ClientRequest,
+    error_response::ErrorResponse,
     local,
     policy::ServerPolicy,
-    refusal::Refusal,
     route::{GeminiTarget, Route, route},
-    stored::StoredResponses,
+    stored_responses::StoredResponses,
     token::Token,
     traffic::TrafficTracker,
 };
-use crate::{AskError, RequestRules, TrialGateway};
+use crate::{RequestError, RequestRules, TrialGateway};
 
 /// One trial's gateway over HTTP/1.1. Clones serve the same trial.
 #[derive(Debug, Clone)]
 pub struct GatewayServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ServerState {
     pub trial: Arc<TrialGateway>,
     pub rules: RequestRules,
     pub policy: ServerPolicy,
@@ -57,15 +57,15 @@ pub(super) struct Shared {
     /// Number of requests in flight, and whether new ones are admitted.
     in_flight: watch::Sender<(usize, bool)>,
     /// The first refusal that ends the trial.
-    stopped: watch::Sender<Option<AskError>>,
+    stopped: watch::Sender<Option<RequestError>>,
     pub(super) tracker: TrafficTracker,
     /// Responses that clients of the Responses API may continue.
     pub(super) stored: StoredResponses,
 }
 
-impl Shared {
+impl ServerState {
     /// Reports that the trial cannot continue. The first reason wins.
-    pub(super) fn stop(&self, why: &AskError) {
+    pub(super) fn stop(&self, why: &RequestError) {
         self.stopped.send_if_modified(|stopped| {
             let first = stopped.is_none();
             if first {
@@ -79,12 +79,12 @@ impl Shared {
 /// A listener on this host. Dropping it closes it and its connections. Requests in flight are still
 /// charged and recorded.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ListenerHandle {
     address: SocketAddr,
     accepting: tokio::task::JoinHandle<()>,
 }
 
-impl Listening {
+impl ListenerHandle {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -95,7 +95,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerHandle {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -104,7 +104,7 @@ impl Drop for Listening {
 impl GatewayServer {
     /// Creates a server. `rules` distinguish the main conversation from side requests.
     pub fn new(trial: Arc<TrialGateway>, rules: RequestRules) -> Result<Self, Fault> {
-        let shared = Shared {
+        let shared = ServerState {
             trial,
             rules,
             policy: ServerPolicy::shipped()?,
@@ -123,7 +123,7 @@ impl GatewayServer {
     /// Disables recording of the client's tool calls, if another component records them. Call it
     /// before serving.
     #[must_use]
-    pub fn without_calls(mut self) -> Self {
+    pub fn without_call_recording(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.calls = false;
         }
@@ -153,7 +153,7 @@ impl GatewayServer {
     }
 
     /// Serves all connections to a free port of 127.0.0.1.
-    pub async fn listen(&self) -> io::Result<Listening> {
+    pub async fn listen(&self) -> io::Result<ListenerHandle> {
         let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let server = self.clone();
@@ -177,17 +177,17 @@ impl GatewayServer {
                 }
             }
         });
-        Ok(Listening { address, accepting })
+        Ok(ListenerHandle { address, accepting })
     }
 
     /// Resolves when a request is refused for a reason that ends the trial: a budget, a fault, or
     /// cancellation. The scaffold that runs the client then ends it.
-    pub async fn stopped(&self) -> AskError {
+    pub async fn wait_until_stopped(&self) -> RequestError {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or(AskError::Cancelled),
+            Ok(why) => why.clone().unwrap_or(RequestError::Cancelled),
             // Unreachable: the sender lives as long as `self`.
-            Err(_) => AskError::Cancelled,
+            Err(_) => RequestError::Cancelled,
         }
     }
 
@@ -198,8 +198,8 @@ impl GatewayServer {
     }
 
     /// Returns how the endpoint rejected the last main request. `None`: it got a response.
-    pub fn rejected(&self) -> Option<AskError> {
-        self.shared.tracker.rejected()
+    pub fn last_rejection(&self) -> Option<RequestError> {
+        self.shared.tracker.last_rejection()
     }
 
     /// Admits no further requests and returns when those in flight are charged and recorded.
@@ -212,10 +212,10 @@ impl GatewayServer {
 }
 
 /// Counts a request in flight. It is a guard because its task may be aborted.
-struct RequestGuard(Arc<Shared>);
+struct RequestGuard(Arc<ServerState>);
 
 impl RequestGuard {
-    fn new(shared: &Arc<Shared>) -> Option<Self> {
+    fn new(shared: &Arc<ServerState>) -> Option<Self> {
         let entered = shared.in_flight.send_if_modified(|(count, open)| {
             *count += usize::from(*open);
             *open
@@ -232,9 +232,9 @@ impl Drop for RequestGuard {
 
 /// Fails only if the request's task panics. All other errors are sent to the client.
 async fn respond(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     request: Request<Incoming>,
-) -> Result<Response<Payload>, AskError> {
+) -> Result<Response<Payload>, RequestError> {
     let (head, body) = request.into_parts();
     shared.tracker.count_request();
     let anthropic =
@@ -244,20 +244,20 @@ async fn respond(
         Route::Generate { api, .. } | Route::Models { api, .. } => *api,
         Route::CountTokens(api) | Route::WrongMethod(api) | Route::Unknown(api) => *api,
     };
-    let refuse = |refusal: &Refusal| Ok(refused(api, refusal));
+    let refuse = |refusal: &ErrorResponse| Ok(to_http_response(api, refusal));
     if !shared.token.authorizes(&head.headers, head.uri.query()) {
         let message = "the key is not this trial's token";
         shared.tracker.count_refusal(None);
-        return refuse(&Refusal::new(StatusCode::UNAUTHORIZED, message));
+        return refuse(&ErrorResponse::new(StatusCode::UNAUTHORIZED, message));
     }
     let path = match found {
         Route::WrongMethod(_) => {
             let message = format!("{} does not support {}", head.uri.path(), head.method);
-            return refuse(&Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
+            return refuse(&ErrorResponse::new(StatusCode::METHOD_NOT_ALLOWED, message));
         }
         Route::Unknown(_) => {
             let message = format!("{} is not supported", head.uri.path());
-            return refuse(&Refusal::new(StatusCode::NOT_FOUND, message));
+            return refuse(&ErrorResponse::new(StatusCode::NOT_FOUND, message));
         }
         Route::Models { one, .. } => {
             let model = &shared.trial.route().model;
@@ -268,7 +268,7 @@ async fn respond(
     };
     let Ok(body) = Limited::new(body, shared.policy.body_limit).collect().await else {
         let message = format!("the request is larger than {} bytes", shared.policy.body_limit);
-        return refuse(&Refusal::bad(message));
+        return refuse(&ErrorResponse::bad_request(message));
     };
     let body = body.to_bytes();
     let Some(named) = path else {
@@ -276,10 +276,10 @@ async fn respond(
     };
     let alt = head.uri.query().is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
     if named.as_ref().is_some_and(|GeminiTarget { stream, .. }| *stream) && !alt {
-        return refuse(&Refusal::bad("streamGenerateContent needs ?alt=sse"));
+        return refuse(&ErrorResponse::bad_request("streamGenerateContent needs ?alt=sse"));
     }
     let Some(guard) = RequestGuard::new(&shared) else {
-        return refuse(&Refusal::of(&AskError::Cancelled));
+        return refuse(&ErrorResponse::from_error(&RequestError::Cancelled));
     };
     // Invalid JSON is refused like any other request of the trial, with a number and a record.
     let asked = serde_json::from_slice::<Value>(&body);
@@ -289,8 +289,8 @@ async fn respond(
         (None, Err(_)) => false,
     };
     let (answer, answered) = oneshot::channel();
-    let connection = Connection::new(api, stream, answer, shared.policy.patience());
-    let call = Call {
+    let connection = Connection::new(api, stream, answer, shared.policy.head_timeout());
+    let call = ClientRequest {
         number: shared.numbers.fetch_add(1, Ordering::Relaxed) + 1,
         shared,
         api,
@@ -303,7 +303,7 @@ async fn respond(
         conversation: None,
         losses: crate::codec::Losses::default(),
         connection,
-        reply: super::reply::Reply::default(),
+        reply: super::reply::ClientReply::default(),
         returned: Vec::new(),
         input: Vec::new(),
         rejected: None,
@@ -316,15 +316,15 @@ async fn respond(
     });
     // An error means that the task panicked. It closes the connection, because there is no
     // response.
-    answered.await.map_err(|_| AskError::Cancelled)
+    answered.await.map_err(|_| RequestError::Cancelled)
 }
 
-fn refused(api: Api, refusal: &Refusal) -> Response<Payload> {
+fn to_http_response(api: Api, refusal: &ErrorResponse) -> Response<Payload> {
     json(refusal.status, &refusal.body(api))
 }
 
 fn json(status: StatusCode, body: &Value) -> Response<Payload> {
-    let mut response = Response::new(Payload::whole(body.to_string()));
+    let mut response = Response::new(Payload::from_bytes(body.to_string()));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

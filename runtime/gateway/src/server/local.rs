@@ -41,7 +41,7 @@ pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
 pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     let counted = tokio::task::spawn_blocking(move || {
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        count(&body)
+        count_strings(&body)
     });
     let total = counted.await.unwrap_or_default();
     match api {
@@ -52,11 +52,11 @@ pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
 
 /// Counts all strings except keys. Some keys are text rather than format, such as those of a
 /// schema, but an estimate does not need that distinction.
-fn count(value: &Value) -> u64 {
+fn count_strings(value: &Value) -> u64 {
     match value {
         Value::String(text) => tokens::count(text),
-        Value::Array(items) => items.iter().map(count).sum(),
-        Value::Object(fields) => fields.values().map(count).sum(),
+        Value::Array(items) => items.iter().map(count_strings).sum(),
+        Value::Object(fields) => fields.values().map(count_strings).sum(),
         _ => 0,
     }
 }

@@ -9,18 +9,18 @@
 //! this module sends none itself.
 
 mod body;
-mod call;
 mod client;
+mod client_request;
+mod conversation_fields;
+mod error_response;
 mod listen;
 mod local;
 mod policy;
-mod refusal;
 mod reply;
 mod route;
-mod said;
-mod stored;
+mod stored_responses;
 mod token;
 mod traffic;
 mod withhold;
 
-pub use listen::{GatewayServer, Listening};
+pub use listen::{GatewayServer, ListenerHandle};

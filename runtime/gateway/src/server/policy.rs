@@ -57,16 +57,16 @@ impl ServerPolicy {
         Ok(policy)
     }
 
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn head_timeout(&self) -> Duration {
         seconds(self.head_seconds)
     }
 
-    pub(super) fn withheld(&self, api: Api) -> Option<&WithholdPolicy> {
+    pub(super) fn withhold_policy(&self, api: Api) -> Option<&WithholdPolicy> {
         self.withheld.get(&api)
     }
 
     /// Returns the client's headers that an endpoint of the same format receives.
-    pub(super) fn to_endpoint(&self, headers: &HeaderMap) -> HeaderMap {
+    pub(super) fn request_headers(&self, headers: &HeaderMap) -> HeaderMap {
         let passes = |name: &str| {
             let dropped = &self.headers.request_dropped;
             let prefixes = &self.headers.request_dropped_prefixes;
@@ -78,7 +78,7 @@ impl ServerPolicy {
     }
 
     /// Returns the endpoint's headers that the client receives.
-    pub(super) fn to_client(&self, headers: &HeaderMap) -> HeaderMap {
+    pub(super) fn response_headers(&self, headers: &HeaderMap) -> HeaderMap {
         let kept = self.headers.response_kept.iter();
         let pairs = kept.filter_map(|name| {
             let value = headers.get(name)?;

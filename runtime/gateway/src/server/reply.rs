@@ -10,22 +10,22 @@ use http::{HeaderMap, StatusCode};
 use proctor_types::{Event, Fault, RequestClass, Usage};
 use serde_json::{Map, Value};
 
-use super::{call::Call, stored};
+use super::{client_request::ClientRequest, stored_responses};
 use crate::{
     TrialGateway,
     codec::{
         self, Writer,
-        neutral::{Delta, Whole},
+        neutral::{CollectedResponse, Delta},
         sse,
     },
-    request_path::{Client, End, SPLIT_KEY_NOTICE},
+    request_path::{Client, RequestEnd, SPLIT_KEY_NOTICE},
 };
 
 /// Recorded if the client disconnected before a response. It is not an HTTP status.
 const CLIENT_DISCONNECTED: u16 = 499;
 
 #[derive(Default)]
-pub(super) struct Reply {
+pub(super) struct ClientReply {
     /// The client's request without its conversation. A response repeats some of its fields.
     asked: Map<String, Value>,
     /// Whether to hide usage that the gateway requested although the client did not.
@@ -44,18 +44,18 @@ pub(super) struct Reply {
     refused: Option<u16>,
 }
 
-impl Reply {
+impl ClientReply {
     pub(super) fn set_request(&mut self, asked: Map<String, Value>, hides_usage: bool) {
         (self.asked, self.hides_usage) = (asked, hides_usage);
     }
 
-    pub(super) fn refused(&mut self, status: u16, text: String) {
+    pub(super) fn set_error(&mut self, status: u16, text: String) {
         self.refused = Some(status);
         self.given = text.as_bytes().into();
     }
 
     /// Processes one event and returns what can be sent immediately.
-    fn pass(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
+    fn forward_event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
         let (mut has_content, mut is_end) = (false, ended);
         for delta in deltas {
             is_end |= matches!(delta, Delta::Stopped(_));
@@ -67,7 +67,7 @@ impl Reply {
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
                 out.into()
             }
-            None => self.pass_unchanged(event, deltas, (has_content, is_end)),
+            None => self.forward_unchanged(event, deltas, (has_content, is_end)),
         };
         self.given.extend_from_slice(&ready);
         ready
@@ -75,7 +75,7 @@ impl Reply {
 
     /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
     /// `is_end`: nothing relevant follows it.
-    fn pass_unchanged(
+    fn forward_unchanged(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
@@ -83,7 +83,7 @@ impl Reply {
     ) -> Bytes {
         // Some endpoints mark every piece as the last one.
         let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
-        if self.hides_usage && !has_content && !is_end && is_usage(event, deltas) {
+        if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
             return before;
         }
         if is_end || !self.held.is_empty() {
@@ -98,20 +98,20 @@ impl Reply {
 }
 
 /// Whether this is the chunk that `stream_options.include_usage` adds: usage without choices.
-fn is_usage(event: &sse::Event, deltas: &[Delta]) -> bool {
+fn is_usage_only(event: &sse::Event, deltas: &[Delta]) -> bool {
     let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
     let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
     let none = parsed["choices"].as_array().is_some_and(Vec::is_empty);
     none && (usage || parsed["usage"].is_object())
 }
 
-impl Client for Call {
-    fn is_gone(&self) -> bool {
-        self.connection.gone()
+impl Client for ClientRequest {
+    fn is_disconnected(&self) -> bool {
+        self.connection.is_disconnected()
     }
 
-    fn has_begun(&self) -> bool {
-        self.connection.has_begun()
+    fn has_started_response(&self) -> bool {
+        self.connection.has_started_response()
     }
 
     fn wait_for<T: Send>(
@@ -121,34 +121,34 @@ impl Client for Call {
         self.connection.wait_for(work)
     }
 
-    fn head(&mut self, headers: &HeaderMap) {
+    fn on_head(&mut self, headers: &HeaderMap) {
         let route = self.shared.trial.route();
         let translated = self.api != route.model.api;
         let reply = &mut self.reply;
         reply.headers = match translated {
             true => HeaderMap::new(),
-            false => route.endpoint.redact_headers(self.shared.policy.to_client(headers)),
+            false => route.endpoint.redact_headers(self.shared.policy.response_headers(headers)),
         };
         reply.writer = translated.then(|| codec::writer(self.api, &reply.asked));
         (reply.held, reply.given, reply.whole) = Default::default();
     }
 
-    async fn event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
-        let ready = self.reply.pass(event, deltas, ended);
+    async fn on_event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
+        let ready = self.reply.forward_event(event, deltas, ended);
         // `send` drops the piece if the client has disconnected. The rest of the response is still
         // read, because its usage is billed.
         if !ready.is_empty() {
-            self.connection.open(&self.reply.headers);
+            self.connection.send_head(&self.reply.headers);
             self.connection.send(ready).await;
         }
     }
 
-    fn whole(&mut self, raw: &[u8], deltas: &[Delta]) {
+    fn on_response(&mut self, raw: &[u8], deltas: &[Delta]) {
         self.reply.whole = Some((Bytes::copy_from_slice(raw), deltas.to_vec()));
     }
 
-    fn settled(&mut self, whole: &Whole, usage: &Usage) {
-        self.shared.trial.turns().keep(whole);
+    fn on_settled(&mut self, whole: &CollectedResponse, usage: &Usage) {
+        self.shared.trial.native_turns().store(whole);
         let reply = &mut self.reply;
         let mut out = String::new();
         match reply.whole.take() {
@@ -159,7 +159,9 @@ impl Client for Call {
                 writer.end(usage, &mut out);
             }
             Some((raw, _)) if reply.writer.is_none() => reply.held.extend_from_slice(&raw),
-            Some(_) => out = codec::write_whole(self.api, &reply.asked, whole, usage).to_string(),
+            Some(_) => {
+                out = codec::write_response(self.api, &reply.asked, whole, usage).to_string()
+            }
             None => {
                 if let Some(writer) = &mut reply.writer {
                     writer.end(usage, &mut out);
@@ -167,47 +169,51 @@ impl Client for Call {
             }
         }
         if !self.input.is_empty()
-            && let Some(response) = stored::response_in(&out)
+            && let Some(response) = stored_responses::extract_response(&out)
         {
-            self.shared.stored.keep(&self.input, &response);
+            self.shared.stored.store(&self.input, &response);
         }
         reply.held.extend_from_slice(out.as_bytes());
         reply.given.extend_from_slice(&reply.held);
     }
 
-    async fn record(&mut self, trial: &TrialGateway, end: End<'_>) -> Result<(), Fault> {
+    async fn record(&mut self, trial: &TrialGateway, end: RequestEnd<'_>) -> Result<(), Fault> {
         self.record_end(trial, end).await
     }
 
     async fn finish(&mut self) {
         let held = self.reply.held.split().freeze();
         if self.stream {
-            self.connection.open(&self.reply.headers);
+            self.connection.send_head(&self.reply.headers);
             self.connection.send(held).await;
             self.connection.close();
         } else {
-            self.connection.whole(StatusCode::OK, &self.reply.headers, held);
+            self.connection.send_response(StatusCode::OK, &self.reply.headers, held);
         }
     }
 }
 
-impl Call {
+impl ClientRequest {
     /// Records the request and its end, with the client's own bytes.
     pub(super) async fn record_end(
         &mut self,
         trial: &TrialGateway,
-        end: End<'_>,
+        end: RequestEnd<'_>,
     ) -> Result<(), Fault> {
         let (route, sink) = (trial.route(), trial.sink());
         // Do this before the end is sent, because the client may exit right after it.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
-            self.shared.tracker.answered(answer, main, self.conversation.is_some());
+            self.shared.tracker.count_response(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,
             // The stream's head was already sent when the stream was cut.
-            None if end.delivered || self.connection.has_begun() && end.answer.is_none() => 200,
+            None if end.delivered
+                || self.connection.has_started_response() && end.answer.is_none() =>
+            {
+                200
+            }
             None => CLIENT_DISCONNECTED,
         };
         let given = match end.has_split_key {
@@ -240,6 +246,6 @@ impl Call {
             seconds: self.connection.seconds(),
             first_byte_seconds: self.connection.first_byte,
         };
-        sink.event(end.step.unwrap_or_else(|| trial.meter().steps()), event).await
+        sink.record_event(end.step.unwrap_or_else(|| trial.meter().steps()), event).await
     }
 }

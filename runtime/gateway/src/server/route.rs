@@ -32,7 +32,7 @@ pub(super) struct GeminiTarget {
 /// that OpenAI clients use, too.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
-    if let Some(rest) = gemini(trimmed) {
+    if let Some(rest) = parse_gemini_path(trimmed) {
         return rest.map_or(Route::Unknown(Api::Gemini), |(model, action)| {
             let generate = |stream| Route::Generate {
                 api: Api::Gemini,
@@ -77,7 +77,7 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
 
 /// Returns the model and the action of a Gemini path. The inner `None` means that its form is
 /// invalid.
-fn gemini(path: &str) -> Option<Option<(&str, Option<&str>)>> {
+fn parse_gemini_path(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
         // The stable version has the same form; only the action's colon identifies it.
         path.strip_prefix("v1").filter(|rest| rest.contains(':'))

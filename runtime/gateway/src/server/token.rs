@@ -42,11 +42,11 @@ impl Token {
         let named = ["x-api-key", "x-goog-api-key", "api-key"].into_iter().filter_map(text);
         let asked = query.into_iter().flat_map(|query| query.split('&'));
         let asked = asked.filter_map(|pair| pair.strip_prefix("key="));
-        bearer.into_iter().chain(named).chain(asked).any(|given| self.is(given))
+        bearer.into_iter().chain(named).chain(asked).any(|given| self.matches(given))
     }
 
     /// Compares in constant time.
-    fn is(&self, given: &str) -> bool {
+    fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differ = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
         own.len() == given.len() && differ == 0

@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_types::{Answer, Event, ToolCall, Traffic};
+use proctor_types::{Event, ModelResponse, ToolCall, Traffic};
 use serde_json::Value;
 
 use crate::{
-    AskError,
+    RequestError,
     codec::{self, Part},
 };
 
@@ -21,10 +21,10 @@ pub(super) struct TrafficTracker(Mutex<TrafficCounts>);
 struct TrafficCounts {
     requests: u64,
     refused: u64,
-    answer: Option<Answer>,
+    answer: Option<ModelResponse>,
     answered: Option<Instant>,
     /// How the last main request was rejected or lost.
-    rejected: Option<AskError>,
+    rejected: Option<RequestError>,
     /// Calls whose results are recorded.
     returned: BTreeSet<String>,
 }
@@ -47,7 +47,7 @@ impl TrafficTracker {
         self.state().requests += 1;
     }
 
-    pub(super) fn count_refusal(&self, rejected: Option<&AskError>) {
+    pub(super) fn count_refusal(&self, rejected: Option<&RequestError>) {
         let mut state = self.state();
         state.refused += 1;
         if let Some(error) = rejected {
@@ -55,14 +55,14 @@ impl TrafficTracker {
         }
     }
 
-    pub(super) fn lost(&self, error: AskError) {
+    pub(super) fn note_lost_response(&self, error: RequestError) {
         self.state().rejected = Some(error);
     }
 
     /// Counts a response. `main`: it belongs to the main conversation and was delivered. The
     /// agent's own last response decides how the agent ended. A `sub_agent`'s response counts only
     /// if there is no other.
-    pub(super) fn answered(&self, answer: &Answer, main: bool, sub_agent: bool) {
+    pub(super) fn count_response(&self, answer: &ModelResponse, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
         if main {
@@ -80,14 +80,14 @@ impl TrafficTracker {
         Traffic { in_flight: 0, requests, refused, answer: state.answer.clone() }
     }
 
-    pub(super) fn rejected(&self) -> Option<AskError> {
+    pub(super) fn last_rejection(&self) -> Option<RequestError> {
         self.state().rejected.clone()
     }
 
     /// Returns the results that no earlier request contained, in order. Each request repeats the
     /// whole conversation, so calls are identified by id. A result is skipped if the request does
     /// not contain its call.
-    pub(super) fn returned(&self, request: &codec::Request) -> Vec<ToolResult> {
+    pub(super) fn new_tool_results(&self, request: &codec::Request) -> Vec<ToolResult> {
         let mut state = self.state();
         let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
         let parts = || request.turns.iter().flat_map(|turn| &turn.parts);
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn returned_reports_each_result_once_in_every_format() {
+    fn new_tool_results_reports_each_result_once_in_every_format() {
         for (api, body) in conversations() {
             let tracker = TrafficTracker::default();
             let body = body.as_object().expect("an object");
             let request =
                 codec::read_request(api, body, &mut Losses::default()).expect("a request");
-            let returned = tracker.returned(&request);
+            let returned = tracker.new_tool_results(&request);
             let events: Vec<_> = returned.into_iter().flat_map(|one| one.events()).collect();
             let lines: Vec<_> = events
                 .iter()
@@ -201,7 +201,11 @@ mod tests {
             assert_eq!(lines.len(), 4, "{api}: {lines:?}");
             assert_eq!((lines[0].as_str(), lines[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
             assert!(lines[1].contains('x') && lines[3].contains("/y"), "{api}: {lines:?}");
-            assert_eq!(tracker.returned(&request), [], "{api}: the next request repeats them");
+            assert_eq!(
+                tracker.new_tool_results(&request),
+                [],
+                "{api}: the next request repeats them"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::policy::WithholdPolicy;
 use crate::codec::Losses;
 
-pub(super) fn apply(
+pub(super) fn withhold_tools(
     policy: &WithholdPolicy,
     api: Api,
     body: &mut Map<String, Value>,
@@ -15,12 +15,12 @@ pub(super) fn apply(
     for field in &policy.fields {
         if body.get(field).is_some_and(|value| !value.is_null() && *value != Value::Bool(false)) {
             body.shift_remove(field);
-            losses.withheld(field);
+            losses.add_withheld(field);
         }
     }
     let mut gone = Vec::new();
     if let Some(tools) = body.get_mut("tools").and_then(Value::as_array_mut) {
-        gone = filter(policy, api, tools, "tools", losses);
+        gone = remove_disallowed(policy, api, tools, "tools", losses);
         if tools.is_empty() && !gone.is_empty() {
             body.shift_remove("tools");
         }
@@ -30,7 +30,13 @@ pub(super) fn apply(
         body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
     {
         if let Some(tools) = item.get_mut("tools").and_then(Value::as_array_mut) {
-            gone.extend(filter(policy, api, tools, &format!("input[{index}].tools"), losses));
+            gone.extend(remove_disallowed(
+                policy,
+                api,
+                tools,
+                &format!("input[{index}].tools"),
+                losses,
+            ));
         }
     }
     // The endpoint would reject a `tool_choice` that names a removed tool, or one without tools.
@@ -41,12 +47,12 @@ pub(super) fn apply(
     if (gone.iter().any(|kind| kind == chosen) || empty)
         && body.shift_remove("tool_choice").is_some()
     {
-        losses.withheld("tool_choice");
+        losses.add_withheld("tool_choice");
     }
 }
 
 /// Removes all `tools` that are not allowed. Returns their types.
-fn filter(
+fn remove_disallowed(
     policy: &WithholdPolicy,
     api: Api,
     tools: &mut Vec<Value>,
@@ -59,17 +65,17 @@ fn filter(
         let at = format!("{place}[{index}]");
         index += 1;
         if api == Api::Gemini {
-            return gemini(policy, tool, &at, losses, &mut gone);
+            return remove_disallowed_gemini(policy, tool, &at, losses, &mut gone);
         }
         let kind = tool["type"].as_str().unwrap_or_default().to_owned();
         if !policy.allows(&kind) {
-            losses.withheld(format!("{at} {kind}"));
+            losses.add_withheld(format!("{at} {kind}"));
             gone.push(kind);
             return false;
         }
         // A group may contain tools that are not allowed by themselves.
         if let Some(inner) = tool.get_mut("tools").and_then(Value::as_array_mut) {
-            gone.extend(filter(policy, api, inner, &format!("{at}.tools"), losses));
+            gone.extend(remove_disallowed(policy, api, inner, &format!("{at}.tools"), losses));
         }
         true
     });
@@ -78,7 +84,7 @@ fn filter(
 
 /// Removes the tools that are not allowed from a Gemini object, which has one key per tool. Returns
 /// whether to keep the object.
-fn gemini(
+fn remove_disallowed_gemini(
     policy: &WithholdPolicy,
     tool: &mut Value,
     at: &str,
@@ -90,7 +96,7 @@ fn gemini(
     object.retain(|key, _| {
         let allowed = policy.allows(key);
         if !allowed {
-            losses.withheld(format!("{at}.{key}"));
+            losses.add_withheld(format!("{at}.{key}"));
             gone.push(key.clone());
         }
         allowed
@@ -101,19 +107,24 @@ fn gemini(
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use proctor_types::{Api, LossKind};
+    use proctor_types::{Api, FieldLossKind};
     use serde_json::{Value, json};
 
-    use super::apply;
+    use super::withhold_tools;
     use crate::{codec::Losses, server::policy::ServerPolicy};
 
     fn withheld(api: Api, mut body: Value) -> (Value, Vec<String>) {
         let policy = ServerPolicy::shipped().expect("a valid policy");
         let mut losses = Losses::default();
         let object = body.as_object_mut().expect("an object");
-        apply(policy.withheld(api).expect("a policy for each API"), api, object, &mut losses);
+        withhold_tools(
+            policy.withhold_policy(api).expect("a policy for each API"),
+            api,
+            object,
+            &mut losses,
+        );
         let removed = losses.into_vec();
-        assert!(removed.iter().all(|loss| loss.kind == LossKind::Withheld));
+        assert!(removed.iter().all(|loss| loss.kind == FieldLossKind::Withheld));
         (body, removed.into_iter().map(|loss| loss.field).collect())
     }
 

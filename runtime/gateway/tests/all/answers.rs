@@ -1,7 +1,7 @@
 //! The content of a response (usage, vendor fields, calls, refusals), and how it is sent back.
 
 use crate::common::{Bench, ask};
-use proctor_types::{Api, Ask, Budget, Message, ToolSpec};
+use proctor_types::{Api, Budget, Message, ModelRequest, ToolSpec};
 use serde_json::json;
 
 #[tokio::test]
@@ -24,7 +24,7 @@ content = "Done."
         description: "Runs a command.".into(),
         parameters: json!({"type": "object"}),
     };
-    let mut asked = Ask { tools: vec![tool], ..ask("go") };
+    let mut asked = ModelRequest { tools: vec![tool], ..ask("go") };
     let answer = bench.trial.ask(&asked).await.expect("an answer");
     assert_eq!(answer.finish_reason.as_deref(), Some("tool_calls"));
     assert_eq!(answer.tool_calls.len(), 2);
@@ -32,7 +32,7 @@ content = "Done."
     assert_eq!(answer.tool_calls[1].arguments, r#"{"command": "#);
     assert_eq!(answer.extra["reasoning_content"], "First think.");
 
-    asked.messages.push(answer.message());
+    asked.messages.push(answer.to_message());
     for call in &answer.tool_calls {
         let content = "done".into();
         asked.messages.push(Message::Tool { call_id: call.id.clone(), content });
@@ -88,7 +88,7 @@ async fn parameters_and_vendor_fields_reach_the_endpoint() {
 }
 
 #[tokio::test]
-async fn refusal_is_an_answer_marked_as_refused() {
+async fn refusal_is_a_response_marked_as_refused() {
     let bench = Bench::new("[default]\nrefusal = 'I will not.'", Budget::default()).await;
     let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
     assert!(answer.refused);
@@ -115,13 +115,13 @@ content = "Done."
             description: "Runs a command.".into(),
             parameters: json!({"type": "object"}),
         };
-        let mut asked = Ask { tools: vec![tool], ..ask("go") };
+        let mut asked = ModelRequest { tools: vec![tool], ..ask("go") };
         let answer = bench.trial.ask(&asked).await.expect("an answer");
         assert_eq!(answer.content, "I look.", "{api}");
         assert_eq!(answer.tool_calls[0].arguments, r#"{"command":"ls"}"#);
         assert_eq!(answer.extra["reasoning_content"], "First think.");
         assert_eq!((answer.usage.input, answer.usage.output, answer.usage.cached), (100, 20, 80));
-        asked.messages.push(answer.message());
+        asked.messages.push(answer.to_message());
         let call_id = answer.tool_calls[0].id.clone();
         asked.messages.push(Message::Tool { call_id, content: "done".into() });
         // The script rejects a signature that was not returned unchanged.

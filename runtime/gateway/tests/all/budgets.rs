@@ -7,19 +7,19 @@ use std::{
 };
 
 use crate::common::{Bench, RecordingSink, ask, gateway, model};
-use proctor_gateway::AskError;
-use proctor_types::{Budget, BudgetKind, Spent};
+use proctor_gateway::RequestError;
+use proctor_types::{Budget, BudgetKind, Spending};
 
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
 const PAID: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
 
 /// Sends requests until the budget is used up. Returns the number of responses.
-async fn drain(bench: &Bench, kind: BudgetKind) -> u64 {
+async fn exhaust_budget(bench: &Bench, kind: BudgetKind) -> u64 {
     for answers in 0..100 {
         match bench.trial.ask(&ask("hi")).await {
             Ok(_) => {}
             Err(error) => {
-                assert_eq!(error, AskError::Budget(kind));
+                assert_eq!(error, RequestError::Budget(kind));
                 assert_eq!(bench.trial.reached(), Some(kind));
                 assert_eq!(bench.server.requests().len() as u64, answers, "no request is wasted");
                 return answers;
@@ -30,13 +30,13 @@ async fn drain(bench: &Bench, kind: BudgetKind) -> u64 {
 }
 
 #[tokio::test]
-async fn step_limit_of_n_allows_n_answers() {
+async fn step_limit_of_n_allows_n_responses() {
     for steps in [1, 2, 7] {
         let bench = Bench::new(PAID, Budget { steps: Some(steps), ..Budget::default() }).await;
-        assert_eq!(drain(&bench, BudgetKind::Steps).await, steps);
+        assert_eq!(exhaust_budget(&bench, BudgetKind::Steps).await, steps);
     }
     let bench = Bench::new(PAID, Budget { steps: Some(0), ..Budget::default() }).await;
-    assert_eq!(drain(&bench, BudgetKind::Steps).await, 0);
+    assert_eq!(exhaust_budget(&bench, BudgetKind::Steps).await, 0);
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn concurrent_requests_stay_within_the_step_limit() {
 }
 
 #[tokio::test]
-async fn tokens_and_cost_stop_at_the_first_answer_that_reaches_the_limit() {
+async fn first_response_that_reaches_a_limit_is_the_last() {
     let none = Budget::default;
     for (budget, kind, answers) in [
         (Budget { input_tokens: Some(20), ..none() }, BudgetKind::InputTokens, 2),
@@ -62,7 +62,7 @@ async fn tokens_and_cost_stop_at_the_first_answer_that_reaches_the_limit() {
         (Budget { cost_usd: Some(0.0361), ..none() }, BudgetKind::Cost, 3),
     ] {
         let bench = Bench::new(PAID, budget.clone()).await;
-        assert_eq!(drain(&bench, kind).await, answers, "{budget:?}");
+        assert_eq!(exhaust_budget(&bench, kind).await, answers, "{budget:?}");
     }
 }
 
@@ -73,19 +73,20 @@ async fn spending_adds_up_and_is_kept_on_resume() {
     let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
     assert!((answer.cost_usd.expect("a price") - 0.018).abs() < 1e-12);
     let spent = bench.trial.spent();
-    let wanted = Spent { steps: 1, input_tokens: 10, output_tokens: 5, cached_tokens: 4, ..spent };
+    let wanted =
+        Spending { steps: 1, input_tokens: 10, output_tokens: 5, cached_tokens: 4, ..spent };
     assert_eq!(spent, wanted);
     let again = gateway()
         .open(&model(&bench.server.base_url()), &budget, Arc::new(RecordingSink::default()))
         .expect("a model")
-        .resume_from(Spent { steps: 2, ..spent });
+        .resume_from(Spending { steps: 2, ..spent });
     again.ask(&ask("hi")).await.expect("the third answer");
     assert_eq!(again.spent().input_tokens, 20);
     assert_eq!(again.reached(), Some(BudgetKind::Steps));
 }
 
 #[tokio::test]
-async fn useless_billed_answer_is_charged_without_a_step() {
+async fn useless_billed_response_is_charged_without_a_step() {
     let script = format!("{PAID}\nfault = [{{ kind = 'no_choices' }}]");
     let bench = Bench::new(&script, Budget::default()).await;
     bench.trial.ask(&ask("hi")).await.expect("an answer");
@@ -94,7 +95,7 @@ async fn useless_billed_answer_is_charged_without_a_step() {
     // A useless answer can reach a limit by itself.
     let bench = Bench::new(&script, Budget { total_tokens: Some(15), ..Budget::default() }).await;
     let error = bench.trial.ask(&ask("hi")).await.expect_err("the limit");
-    assert_eq!(error, AskError::Budget(BudgetKind::TotalTokens));
+    assert_eq!(error, RequestError::Budget(BudgetKind::TotalTokens));
     assert_eq!(bench.trial.spent().steps, 0);
 }
 
@@ -118,7 +119,7 @@ async fn time_limits_cancel_a_request_in_flight() {
         let bench = Bench::new(script, budget).await;
         let begun = Instant::now();
         let error = bench.trial.ask(&ask("hi")).await.expect_err("too late");
-        assert_eq!(error, AskError::Budget(kind));
+        assert_eq!(error, RequestError::Budget(kind));
         assert!(begun.elapsed() < Duration::from_secs(5));
         assert_eq!(bench.outcomes(), [(None, true)], "the cancelled attempt is recorded");
         assert_eq!(bench.trial.reached(), Some(kind));
@@ -132,6 +133,6 @@ async fn retry_wait_ends_at_the_wall_limit_and_is_not_working_time() {
         Budget { wall_seconds: Some(1.6), working_seconds: Some(1.0), ..Budget::default() };
     let bench = Bench::new(script, budget).await;
     let error = bench.trial.ask(&ask("hi")).await.expect_err("too long");
-    assert_eq!(error, AskError::Budget(BudgetKind::Wall));
-    assert!(bench.trial.waited() >= Duration::from_millis(600));
+    assert_eq!(error, RequestError::Budget(BudgetKind::Wall));
+    assert!(bench.trial.wait_time() >= Duration::from_millis(600));
 }

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGateway};
-use proctor_types::{Answer, Api, Ask, Budget, Event, Fault, Loss, Message, ModelSpec, Usage};
+use proctor_types::{
+    Api, Budget, Event, Fault, FieldLoss, Message, ModelRequest, ModelResponse, ModelSpec, Usage,
+};
 
 pub const KEY: &str = "sk-test-0123456789";
 /// Value of the variable SHORT_KEY. It fits into one piece of a scripted stream.
@@ -41,8 +43,8 @@ pub struct ServedRequest {
     pub status: u16,
     pub request: Bytes,
     pub response: Bytes,
-    pub losses: Vec<Loss>,
-    pub answer: Option<Answer>,
+    pub losses: Vec<FieldLoss>,
+    pub answer: Option<ModelResponse>,
     pub delivered: bool,
     pub cost_usd: Option<f64>,
 }
@@ -62,7 +64,7 @@ impl ExchangeSink for RecordingSink {
         Ok((bodies.len() - 1).to_string())
     }
 
-    async fn event(&self, step: u64, event: Event) -> Result<(), Fault> {
+    async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault> {
         self.events.lock().expect("no panic in a sink").push((step, event));
         Ok(())
     }
@@ -115,7 +117,7 @@ impl RecordingSink {
         self.events().into_iter().filter_map(attempt).collect()
     }
 
-    pub fn served(&self) -> Vec<ServedRequest> {
+    pub fn served_requests(&self) -> Vec<ServedRequest> {
         let events = self.events();
         let mut all = Vec::new();
         for (place, (_, event)) in events.iter().enumerate() {
@@ -180,8 +182,8 @@ impl Bench {
         self.kept.attempts()
     }
 
-    pub fn served(&self) -> Vec<ServedRequest> {
-        self.kept.served()
+    pub fn served_requests(&self) -> Vec<ServedRequest> {
+        self.kept.served_requests()
     }
 
     /// Returns the status of each attempt, and whether it had an error.
@@ -210,7 +212,7 @@ pub fn gateway() -> Gateway {
         connect_seconds: 5.0,
     };
     let prices = PriceTable::parse(PRICES).expect("a valid table");
-    Gateway::with_policy(prices, policy).expect("a gateway").keys(|name| match name {
+    Gateway::with_policy(prices, policy).expect("a gateway").with_key_lookup(|name| match name {
         "TEST_KEY" => Some(KEY.to_owned()),
         "SHORT_KEY" => Some(SHORT_KEY.to_owned()),
         _ => None,
@@ -238,6 +240,6 @@ pub fn model(base_url: &str) -> ModelSpec {
     }
 }
 
-pub fn ask(text: &str) -> Ask {
-    Ask { messages: vec![Message::User { content: text.into() }], tools: Vec::new() }
+pub fn ask(text: &str) -> ModelRequest {
+    ModelRequest { messages: vec![Message::User { content: text.into() }], tools: Vec::new() }
 }

@@ -5,9 +5,8 @@ mod answers;
 mod budgets;
 mod clients;
 mod common;
-mod ends;
+mod endpoint_failures;
 mod meter;
-mod money;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod parallel;
@@ -15,4 +14,5 @@ mod rates;
 mod retries;
 mod secret;
 mod server;
-mod trouble;
+mod stream_ends;
+mod usage_and_tools;

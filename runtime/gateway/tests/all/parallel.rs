@@ -2,7 +2,7 @@
 //! one response.
 
 use futures_util::future::join_all;
-use proctor_gateway::{AskError, Reserve};
+use proctor_gateway::{RequestBounds, RequestError};
 use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
 use crate::{
@@ -24,7 +24,7 @@ async fn hammer(bench: &Bench, kind: BudgetKind) -> u64 {
             match bench.trial.ask(&ask("hi")).await {
                 Ok(_) => came += 1,
                 Err(error) => {
-                    assert_eq!(error, AskError::Budget(kind));
+                    assert_eq!(error, RequestError::Budget(kind));
                     return came;
                 }
             }
@@ -48,7 +48,7 @@ async fn sixteen_clients_get_exactly_the_step_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_clients_exceed_no_token_or_cost_limit_by_more_than_one_answer() {
+async fn concurrent_clients_exceed_limits_by_at_most_one_response() {
     let none = Budget::default;
     for max_output in [None, Some(5), Some(1000)] {
         for (budget, kind, answers) in [
@@ -69,7 +69,7 @@ async fn side_requests_are_charged_without_a_step() {
     let budget = Budget { steps: Some(1), total_tokens: Some(60), ..Budget::default() };
     let bench = bench(budget, Some(5)).await;
     bench.trial.ask(&ask("hi")).await.expect("step 1");
-    let side = Reserve { class: RequestClass::Side, input_estimate: 10, max_output: Some(5) };
+    let side = RequestBounds { class: RequestClass::Side, input_estimate: 10, max_output: Some(5) };
     let usage = Usage { input: 10, output: 5, ..Usage::default() };
     // The tools of step 1 may still run and send requests.
     let admission = bench.trial.admit(side).await.expect("a side request after the last step");
@@ -81,10 +81,10 @@ async fn side_requests_are_charged_without_a_step() {
         (spent.input_tokens, spent.side_input_tokens, spent.side_output_tokens),
         (20, 10, 5)
     );
-    assert_eq!(bench.trial.ask(&ask("hi")).await, Err(AskError::Budget(BudgetKind::Steps)));
+    assert_eq!(bench.trial.ask(&ask("hi")).await, Err(RequestError::Budget(BudgetKind::Steps)));
     // The trial is over, for side requests too.
     let refused = bench.trial.admit(side).await.expect_err("over");
-    assert_eq!(refused, AskError::Budget(BudgetKind::Steps));
+    assert_eq!(refused, RequestError::Budget(BudgetKind::Steps));
 }
 
 /// Sixteen raw connections to the HTTP server each send requests until one is rejected. Every other
@@ -120,7 +120,7 @@ async fn sixteen_raw_connections_get_exactly_the_step_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_raw_connections_exceed_no_limit_by_more_than_one_answer() {
+async fn raw_connections_exceed_limits_by_at_most_one_response() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
         usage = { input = 500, output = 100, cached = 0 }";
     for budget in [

@@ -27,12 +27,12 @@ impl Run {
         let mut table = EndpointRates { base_url: server.base_url(), ..Default::default() };
         set(&mut table);
         let policy = RatePolicy::shipped().expect("a valid policy");
-        Self { gateway: gateway().rates(vec![table], policy), server }
+        Self { gateway: gateway().with_rates(vec![table], policy), server }
     }
 
     /// Waits until the model has responded once in this run. Later requests are then sent
     /// concurrently.
-    async fn answered(self) -> Self {
+    async fn after_first_response(self) -> Self {
         self.trial(&Budget::default()).0.ask(&ask("warm")).await.expect("the first answer");
         self
     }
@@ -47,7 +47,8 @@ impl Run {
 #[tokio::test(flavor = "multi_thread")]
 async fn trials_share_the_slots_of_an_endpoint() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.25";
-    let run = Run::new(script, |table| table.max_concurrent = Some(2)).await.answered().await;
+    let run =
+        Run::new(script, |table| table.max_concurrent = Some(2)).await.after_first_response().await;
     let trials: Vec<_> = (0..6).map(|_| run.trial(&Budget::default())).collect();
     let one = ask("hi");
     let begun = Instant::now();
@@ -56,7 +57,7 @@ async fn trials_share_the_slots_of_an_endpoint() {
     }
     let took = begun.elapsed().as_secs_f64();
     assert!((0.7..3.0).contains(&took), "three rounds of two: {took}");
-    let waits: Vec<f64> = trials.iter().map(|(trial, _)| trial.waited().as_secs_f64()).collect();
+    let waits: Vec<f64> = trials.iter().map(|(trial, _)| trial.wait_time().as_secs_f64()).collect();
     let most = waits.iter().copied().fold(0.0, f64::max);
     assert!(most > 0.4, "the last waited for two rounds: {waits:?}");
     // The record has the time in the queue, separately from back-off.
@@ -70,7 +71,7 @@ async fn rate_limit_of_one_trial_delays_others_outside_working_time() {
     // Only the first trial's conversation gets the fault.
     let script = "[[rule]]\nwhen = 'first'\nanswer = { content = 'x', fault = [\
         { kind = 'status', status = 429, retry_after = '2' }] }\n[default]\ncontent = 'x'";
-    let run = Run::new(script, |_| {}).await.answered().await;
+    let run = Run::new(script, |_| {}).await.after_first_response().await;
     let budget = Budget { working_seconds: Some(1.0), ..Budget::default() };
     let (first, second) = (run.trial(&budget), run.trial(&budget));
     let begun = Instant::now();
@@ -82,7 +83,7 @@ async fn rate_limit_of_one_trial_delays_others_outside_working_time() {
     one.expect("after the pause");
     two.expect("the two seconds are not working time, so the limit of one second is not reached");
     assert!(begun.elapsed() >= Duration::from_secs(2));
-    assert!(second.0.waited() >= Duration::from_millis(1500), "{:?}", second.0.waited());
+    assert!(second.0.wait_time() >= Duration::from_millis(1500), "{:?}", second.0.wait_time());
     assert_eq!(second.1.attempts().len(), 1, "it was delayed, not rejected");
     assert!(second.1.attempts()[0].queued_seconds >= 1.5);
 }
@@ -92,7 +93,7 @@ async fn rate_limited_requests_are_retried_until_all_are_answered() {
     let script = "[[rule]]\nwhen = 'warm'\nanswer = { content = 'x' }\n\
         [default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
         fault = [{ kind = 'status', status = 429, times = 12 }]";
-    let run = Run::new(script, |_| {}).await.answered().await;
+    let run = Run::new(script, |_| {}).await.after_first_response().await;
     let trials: Vec<_> = (0..16).map(|_| run.trial(&Budget::default())).collect();
     let one = ask("hi");
     for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {

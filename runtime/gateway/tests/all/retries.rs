@@ -7,7 +7,7 @@ use std::{
 
 use crate::common::{Bench, KEY, RecordingSink, ask, gateway, model};
 use fake_llm::{FakeLlm, Script};
-use proctor_gateway::{AskError, GatewayServer, RequestRules};
+use proctor_gateway::{GatewayServer, RequestError, RequestRules};
 use proctor_types::{Budget, Cause, Fault, Layer, ModelSpec};
 
 fn faulty(faults: &str) -> String {
@@ -18,9 +18,9 @@ async fn bench(faults: &str) -> Bench {
     Bench::new(&faulty(faults), Budget::default()).await
 }
 
-fn fault(error: AskError) -> Fault {
+fn expect_fault(error: RequestError) -> Fault {
     match error {
-        AskError::Fault(fault) => fault,
+        RequestError::Fault(fault) => fault,
         other => panic!("not a fault: {other:?}"),
     }
 }
@@ -45,7 +45,10 @@ async fn transient_faults_are_retried_and_recorded() {
         assert_eq!(bench.outcomes(), [(status, true), (Some(200), false)], "{kind}");
         assert_eq!(bench.trial.spent().steps, 1, "{kind}");
         let attempts = bench.attempts();
-        assert!(attempts[1].wait_seconds > 0.0 && bench.trial.waited() > Duration::ZERO, "{kind}");
+        assert!(
+            attempts[1].wait_seconds > 0.0 && bench.trial.wait_time() > Duration::ZERO,
+            "{kind}"
+        );
         assert_eq!(attempts[0].request_body, attempts[1].request_body, "{kind}");
     }
 }
@@ -72,7 +75,7 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
         let bench =
             bench(&format!("{{ kind = 'status', status = 429, retry_after = '{wish}' }}")).await;
         bench.trial.ask(&ask("hi")).await.expect("an answer");
-        let waited = bench.trial.waited().as_secs_f64();
+        let waited = bench.trial.wait_time().as_secs_f64();
         assert!((1.0..=4.5).contains(&waited), "{wish}: {waited}");
         assert!(bench.attempts()[1].wait_seconds >= 1.0, "{wish}");
     }
@@ -81,7 +84,7 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
 #[tokio::test]
 async fn too_long_retry_after_ends_the_request_immediately() {
     let bench = bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
-    let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("an hour"));
+    let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("an hour"));
     assert!(fault.what.contains("the next wait would be 3"), "{fault}");
     assert_eq!(bench.outcomes().len(), 1);
 }
@@ -89,7 +92,7 @@ async fn too_long_retry_after_ends_the_request_immediately() {
 #[tokio::test]
 async fn lasting_fault_ends_after_the_last_attempt() {
     let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
-    let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
+    let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
     assert_eq!((fault.layer, bench.outcomes().len()), (Layer::Model, 4));
     assert!(
         fault.what.contains("after 4 attempts") && fault.what.contains("status 503"),
@@ -107,7 +110,7 @@ async fn unreachable_endpoint_is_reported_after_few_attempts() {
     let kept = Arc::new(RecordingSink::default());
     let model = model(&format!("http://{address}/v1"));
     let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
-    let fault = fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
+    let fault = expect_fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
     assert!(fault.what.contains("after 2 attempts"), "{fault}");
     assert!(fault.what.contains(&address.to_string()), "{fault}");
     assert!(fault.what.to_lowercase().contains("refused"), "{fault}");
@@ -123,7 +126,7 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
         (302, "redirects"),
     ] {
         let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
-        let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
+        let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
         assert_eq!((fault.layer, bench.outcomes()), (Layer::Model, vec![(Some(status), true)]));
         assert!(fault.hint.as_deref().is_some_and(|text| text.contains(hint)), "{fault}");
     }
@@ -133,7 +136,7 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
 async fn empty_account_is_not_retried() {
     let body = r#"{"error": {"code": "insufficient_quota"}}"#;
     let bench = bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
-    let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
+    let fault = expect_fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
     assert!(fault.hint.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
     assert_eq!(bench.outcomes().len(), 1);
 }
@@ -145,7 +148,8 @@ async fn rejected_request_is_repeated_and_then_returned() {
             format!("{{ kind = 'status', status = {status}, body = 'too odd', times = 3 }}");
         let bench = bench(&faults).await;
         let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
-        let rejected = AskError::Rejected { status, body: "too odd".into(), of_the_model: false };
+        let rejected =
+            RequestError::Rejected { status, body: "too odd".into(), of_the_model: false };
         assert_eq!(error, rejected);
         // Another backend of a router may accept it, so the request is repeated before the trial
         // ends.
@@ -198,9 +202,9 @@ async fn cancel_ends_the_request_in_flight() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         bench.trial.cancel();
     });
-    assert_eq!(answer, Err(AskError::Cancelled));
+    assert_eq!(answer, Err(RequestError::Cancelled));
     assert_eq!(bench.attempts()[0].error.as_deref(), Some("cancelled"));
-    assert_eq!(bench.trial.ask(&asked).await, Err(AskError::Cancelled));
+    assert_eq!(bench.trial.ask(&asked).await, Err(RequestError::Cancelled));
 }
 
 /// If one trial finds a key or a model unusable, no other trial of the gateway tries it again.
@@ -213,12 +217,12 @@ async fn rejected_key_is_not_tried_by_another_trial() {
         gateway.open(spec, &Budget::default(), Arc::new(RecordingSink::default())).expect("usable")
     };
     let (first, second) = (open(&spec), open(&spec));
-    assert!(gateway.halted(&spec, false).is_none() && gateway.halts().is_empty());
+    assert!(gateway.halt_reason(&spec, false).is_none() && gateway.halt_faults().is_empty());
     let fault = first.ask(&ask("hi")).await.expect_err("no such key");
     let again = second.ask(&ask("another")).await.expect_err("the same key");
     assert_eq!(fault.to_string(), again.to_string());
     assert_eq!(server.requests().len(), 1);
-    assert!(gateway.halted(&spec, false).is_some() && gateway.halts().len() == 1);
+    assert!(gateway.halt_reason(&spec, false).is_some() && gateway.halt_faults().len() == 1);
     // Another key at the same URL is unaffected.
     let keyless = ModelSpec { key_env: None, ..spec };
     open(&keyless).ask(&ask("another")).await.expect("an answer");
@@ -246,7 +250,7 @@ async fn key_rejected_over_http_is_not_tried_again() {
         assert_eq!(answered.status(), 403, "401 would look like a wrong client token");
         assert!(answered.text().await.expect("a body").contains("401"));
         assert!(
-            matches!(server.stopped().await, AskError::Fault(fault) if fault.cause == Cause::Refused)
+            matches!(server.wait_until_stopped().await, RequestError::Fault(fault) if fault.cause == Cause::Refused)
         );
     }
     assert_eq!(server.requests().len(), 1);
@@ -260,7 +264,7 @@ async fn key_rejected_over_http_is_not_tried_again() {
 /// Some endpoints return 403 for text that they reject, so a key that has received responses stays
 /// in use.
 #[tokio::test]
-async fn status_403_after_an_answer_does_not_halt_the_key() {
+async fn status_403_after_a_response_does_not_halt_the_key() {
     let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n";
     let bench = Bench::new(script, Budget::default()).await;
     bench.trial.ask(&ask("good")).await.expect("an answer");

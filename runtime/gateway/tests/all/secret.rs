@@ -34,7 +34,7 @@ fn check_record(bench: &Bench) {
             assert!(!has_key(&String::from_utf8_lossy(body)), "{attempt:?}");
         }
     }
-    for served in bench.served() {
+    for served in bench.served_requests() {
         assert!(!has_key(&String::from_utf8_lossy(&served.response)), "{served:?}");
         let answer = served.answer.expect("an answer");
         assert!(!has_key(&format!("{answer:?}")), "{answer:?}");
@@ -42,7 +42,7 @@ fn check_record(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn in_process_answer_never_contains_the_key() {
+async fn in_process_response_never_contains_the_key() {
     for api in APIS {
         let bench = Bench::with(ECHO, Budget::default(), |model| model.api = api).await;
         let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
@@ -54,7 +54,7 @@ async fn in_process_answer_never_contains_the_key() {
     }
 }
 
-async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (ServerBench, String) {
+async fn serve_once(script: &str, api: Api, key_env: &str, stream: bool) -> (ServerBench, String) {
     let set = |model: &mut ModelSpec| (model.api, model.key_env) = (api, Some(key_env.into()));
     let bench = Bench::with(script, Budget::default(), set).await;
     let server =
@@ -65,14 +65,14 @@ async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (ServerB
     let body = json!({"model": "m", "stream": stream,
         "messages": [{"role": "user", "content": "hi"}]});
     let (status, given) = served.chat(body).await;
-    assert_eq!((status, served.bench.served().len()), (200, 1), "{api}: {given}");
+    assert_eq!((status, served.bench.served_requests().len()), (200, 1), "{api}: {given}");
     (served, given)
 }
 
 #[tokio::test]
 async fn http_client_never_receives_the_key() {
     for api in APIS {
-        let (served, given) = served(ECHO, api, "TEST_KEY", false).await;
+        let (served, given) = serve_once(ECHO, api, "TEST_KEY", false).await;
         assert!(!has_key(&given), "{api}: {given}");
         assert!(given.contains("Bearer [key]") && given.contains("echo [key]"), "{api}: {given}");
         check_record(&served.bench);
@@ -91,7 +91,7 @@ usage = { input = 10, output = 5 }
 #[tokio::test]
 async fn no_stream_event_contains_the_key() {
     for api in APIS {
-        let (served, given) = served(STREAMED, api, "SHORT_KEY", true).await;
+        let (served, given) = serve_once(STREAMED, api, "SHORT_KEY", true).await;
         assert!(!has_key(&given), "{api}: {given}");
         assert!(given.contains("[key] see") && given.contains("[key]\\\"}"), "{api}: {given}");
         check_record(&served.bench);
@@ -99,11 +99,11 @@ async fn no_stream_event_contains_the_key() {
 }
 
 #[tokio::test]
-async fn recorded_answer_has_no_key_that_arrived_in_pieces() {
+async fn recorded_response_has_no_key_that_arrived_in_pieces() {
     let split = STREAMED.replace("k3y-4711 seen", "the key is k3y-4711");
     for api in APIS {
-        let (served, _) = served(&split, api, "SHORT_KEY", true).await;
-        let answer = served.bench.served()[0].answer.clone().expect("an answer");
+        let (served, _) = serve_once(&split, api, "SHORT_KEY", true).await;
+        let answer = served.bench.served_requests()[0].answer.clone().expect("an answer");
         assert_eq!(answer.content, "the key is [key]", "{api}");
     }
 }

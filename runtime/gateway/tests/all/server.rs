@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::common::{Bench, KEY};
-use proctor_gateway::{AskError, GatewayServer, Listening, RequestRules};
-use proctor_types::{Api, Budget, BudgetKind, Event, LossKind};
+use proctor_gateway::{GatewayServer, ListenerHandle, RequestError, RequestRules};
+use proctor_types::{Api, Budget, BudgetKind, Event, FieldLossKind};
 use serde_json::{Value, json};
 
 const SCRIPT: &str = r#"
@@ -39,7 +39,7 @@ usage = { input = 10, output = 5, cached = 4 }
 pub struct ServerBench {
     pub bench: Bench,
     pub server: GatewayServer,
-    pub listening: Listening,
+    pub listening: ListenerHandle,
     pub http: reqwest::Client,
 }
 
@@ -107,7 +107,7 @@ async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
     let sent = String::from_utf8(attempts[0].request_body.to_vec()).expect("text");
     assert_eq!(sent, body.replace("\"asked\"", "\"priced\""));
     assert_eq!(given, attempts[0].response_body);
-    let record = &served.bench.served()[0];
+    let record = &served.bench.served_requests()[0];
     assert_eq!((&record.request[..], &record.response), (body.as_bytes(), &given));
     assert!(record.delivered && record.losses.is_empty());
     let answer = record.answer.as_ref().expect("an answer");
@@ -158,9 +158,9 @@ async fn used_up_budget_is_402_and_ends_the_trial() {
             serde_json::from_str(&sent.text().await.expect("a body")).expect("JSON");
         assert_eq!(received.pointer(at), Some(&"insufficient_quota".into()), "{received}");
     }
-    assert_eq!(served.server.stopped().await, AskError::Budget(BudgetKind::Steps));
+    assert_eq!(served.server.wait_until_stopped().await, RequestError::Budget(BudgetKind::Steps));
     assert_eq!(served.bench.server.requests().len(), 1);
-    let statuses: Vec<_> = served.bench.served().iter().map(|one| one.status).collect();
+    let statuses: Vec<_> = served.bench.served_requests().iter().map(|one| one.status).collect();
     assert_eq!(statuses, [200, 402, 402], "refusals are recorded");
 }
 
@@ -229,7 +229,7 @@ async fn disconnected_client_is_charged_without_a_step() {
     let spent = served.bench.trial.spent();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (0, 10, 5));
     assert!(!spent.estimated, "the stream was read to its end");
-    let record = served.bench.served().pop().expect("a record");
+    let record = served.bench.served_requests().pop().expect("a record");
     assert!(!record.delivered);
     assert_eq!(record.answer.expect("a complete response").content.len(), 51);
     // Requests after the close are refused.
@@ -258,11 +258,11 @@ async fn server_withholds_and_records_provider_tools() {
     body["web_search_options"] = json!({"search_context_size": "low"});
     assert_eq!(served.chat(body).await.0, 200);
     assert_eq!(served.bench.server.requests()[0].body.get("web_search_options"), None);
-    let losses = &served.bench.served()[0].losses;
+    let losses = &served.bench.served_requests()[0].losses;
     assert_eq!(losses.len(), 1);
     assert_eq!(
         (losses[0].kind, losses[0].field.as_str()),
-        (LossKind::Withheld, "web_search_options")
+        (FieldLossKind::Withheld, "web_search_options")
     );
 }
 
@@ -276,8 +276,12 @@ async fn key_never_appears_in_responses_or_records() {
         received += &format!("{:?}", response.headers());
         received += &response.text().await.expect("a body");
     }
-    received +=
-        &format!("{:?} {:?} {:?}", served.bench.served(), served.bench.attempts(), served.server);
+    received += &format!(
+        "{:?} {:?} {:?}",
+        served.bench.served_requests(),
+        served.bench.attempts(),
+        served.server
+    );
     assert!(!received.contains(KEY) && !received.contains(served.server.token()), "{received}");
 }
 
@@ -319,8 +323,8 @@ async fn server_rejects_unreadable_requests_before_they_cost_anything() {
         let sent = served.post("/v1/chat/completions", body).send().await.expect("a response");
         assert_eq!(sent.status(), 400, "{body}");
     }
-    assert_eq!(served.bench.served().len(), 4);
-    assert_eq!(served.bench.served()[0].client, Api::Chat);
+    assert_eq!(served.bench.served_requests().len(), 4);
+    assert_eq!(served.bench.served_requests()[0].client, Api::Chat);
     assert!(served.bench.server.requests().is_empty());
 }
 
@@ -338,8 +342,8 @@ async fn aborted_stream_is_charged_and_not_retried() {
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
     // If the client exits now, the endpoint is the cause.
-    match served.server.rejected() {
-        Some(AskError::Fault(fault)) => assert!(fault.what.contains("aborted"), "{fault}"),
+    match served.server.last_rejection() {
+        Some(RequestError::Fault(fault)) => assert!(fault.what.contains("aborted"), "{fault}"),
         other => panic!("{other:?}"),
     }
 }

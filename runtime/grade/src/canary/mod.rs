@@ -1,7 +1,9 @@
 //! Canaries: real tests that run a second time with one wrong expectation and must fail.
 
-mod judge;
-mod make;
+mod evaluation;
+mod generation;
 
-pub(crate) use judge::CanaryResults;
-pub(crate) use make::{Canaries, Canary, Kind, make, mistakes, quoted};
+pub(crate) use evaluation::CanaryResults;
+pub(crate) use generation::{
+    Canaries, Canary, MistakeKind, create_canaries, find_impossible_variants, quote_excerpt,
+};

@@ -3,8 +3,8 @@
 //! Tests are restored as for pytest. The graded code could write the report itself. So if the report
 //! says that the task is resolved, the command runs again with canaries in a separate sandbox.
 
-mod delivery;
-mod second;
+mod canary_run;
+mod redirect;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,25 +15,29 @@ use std::{
 use proctor_official::reader::Report;
 use proctor_patch::PatchError;
 use proctor_sandbox_api::{
-    Command, Completed, SandboxError, SandboxHandle,
+    Command, CommandOutput, SandboxError, SandboxHandle,
     wire::{ChangeTime, EntryKind, RawPath},
 };
-use proctor_setup::{Applied, ApplyError, Stays, apply_parts, take_away};
+use proctor_setup::{
+    AppliedPatch, ApplyError, KeptContent, apply_graded_patch, remove_hidden_content,
+};
 use proctor_types::{
     Cause, Evidence, Fault, Layer, Task, TestResults, TestStatus, Verdict, matches_wildcard,
     plural, shell_word,
 };
 
-use self::delivery::{Delivery, delivery};
-use super::{FreshSandboxes, GradeOptions, Graded, incomplete, rejected};
+use self::redirect::{ReportCommand, redirect_report};
+use super::{
+    FreshSandboxes, GradeOptions, GradingResult, build_rejected_result, incomplete_patch_evidence,
+};
 use crate::{
-    evidence::{self, note},
-    hidden::exceptions,
-    paths::{Guard, Paths},
+    evidence::{self, new_evidence},
+    hidden::exposed_content_evidence,
+    paths::{GuardReason, PathRules},
     policy::Policy,
-    pristine::{Pristine, at, paths_of},
+    pristine::{PristineTree, patch_paths, workdir_path},
     restore::{remove, restore},
-    screening::{Base, screen_patch},
+    screening::{ScreeningBase, screen_patch},
     session::append,
     verdict::build_verdict,
 };
@@ -53,8 +57,8 @@ pub(super) struct ReportGrading<'a> {
 }
 
 /// The output of a test run.
-struct Run {
-    done: Completed,
+struct RunOutput {
+    done: CommandOutput,
     files: Vec<Vec<u8>>,
     /// Whether `files` came through the results pipe, not from the sandbox or standard output.
     by_pipe: bool,
@@ -65,7 +69,7 @@ struct Run {
 }
 
 /// The results of a test run.
-struct Reading {
+struct RunResults {
     report: Report,
     /// The status of each expected test.
     tests: BTreeMap<String, TestStatus>,
@@ -75,9 +79,9 @@ struct Reading {
 }
 
 /// The tree that the patch is applied to.
-struct Tree<'a> {
-    pristine: &'a Pristine,
-    paths: &'a Paths<'a>,
+struct BaseTree<'a> {
+    pristine: &'a PristineTree,
+    paths: &'a PathRules<'a>,
     /// The paths in the patch.
     touched: &'a BTreeSet<String>,
     /// Paths that grading itself removes.
@@ -86,47 +90,48 @@ struct Tree<'a> {
 
 impl ReportGrading<'_> {
     /// Grades the patch. Returns a verdict even if the patch makes a grading step fail.
-    pub(super) async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+    pub(super) async fn grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
         match self.try_grade(patch).await {
             Err(fault) if self.laid.load(Ordering::Relaxed) => {
-                super::unfinished(self.handle, self.task, self.options, fault).await
+                super::build_exhausted_result(self.handle, self.task, self.options, fault).await
             }
             graded => graded,
         }
     }
 
-    async fn try_grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+    async fn try_grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
         let (handle, task, options) = (self.handle, self.task, self.options);
         let policy = Policy::get()?;
         let is_empty = patch.trim_ascii().is_empty();
-        let touched = match if is_empty { Ok(BTreeSet::new()) } else { paths_of(patch) } {
+        let touched = match if is_empty { Ok(BTreeSet::new()) } else { patch_paths(patch) } {
             Ok(touched) => touched,
-            Err(error) => return rejected(task, options, &error),
+            Err(error) => return build_rejected_result(task, options, &error),
         };
-        let masked = self.paths_in("mask", task.mask.as_deref())?;
-        let test_patch = self.paths_in("test patch", task.test_patch.as_deref())?;
-        self.find_program().await?;
-        let walked = Pristine::walk(handle, &task.workdir, policy).await?;
+        let masked = self.task_patch_paths("mask", task.mask.as_deref())?;
+        let test_patch = self.task_patch_paths("test patch", task.test_patch.as_deref())?;
+        self.check_program_exists().await?;
+        let walked = PristineTree::walk(handle, &task.workdir, policy).await?;
         let paths = self.paths(policy, masked.clone(), &test_patch);
-        let pristine = self.pristine(walked, &paths, (&masked, &touched)).await?;
-        let own = pristine.files.keys().filter(|path| paths.is_own(path));
+        let pristine = self.load_pristine_tree(walked, &paths, (&masked, &touched)).await?;
+        let own = pristine.files.keys().filter(|path| paths.is_task_path(path));
         let absent = masked.iter().chain(&test_patch).chain(own).cloned().collect();
-        let tree = Tree { pristine: &pristine, paths: &paths, touched: &touched, absent };
+        let tree = BaseTree { pristine: &pristine, paths: &paths, touched: &touched, absent };
 
-        self.strip(handle, &tree).await?;
-        let mut evidence = exceptions(&options.hidden);
+        self.strip_sandbox(handle, &tree).await?;
+        let mut evidence = exposed_content_evidence(&options.hidden);
         if options.defences.screen_patch && !is_empty {
             let screened = |path: &str| paths.guard(path).is_none();
-            let base = Base { names: &pristine.names, provided: None, screened: &screened };
+            let base =
+                ScreeningBase { names: &pristine.names, provided: None, screened: &screened };
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
         self.laid.store(true, Ordering::Relaxed);
         match self.apply_and_restore(handle, &tree, patch).await? {
             Ok(found) => evidence.extend(found),
-            Err(error) => return rejected(task, options, &error),
+            Err(error) => return build_rejected_result(task, options, &error),
         }
         let run = self.run(handle, &tree).await?;
-        let reading = self.reading(&run);
+        let reading = self.parse_results(&run);
         evidence.extend(reading.evidence.iter().cloned());
         let first = self.verdict(&reading, &evidence)?;
         let mut log = self.log(&run, &reading);
@@ -141,13 +146,17 @@ impl ReportGrading<'_> {
         // Standard output is already in the log.
         let has_raw = run.by_pipe || self.results.path.is_some();
         let raw = if has_raw { run.files.concat() } else { Vec::new() };
-        Ok(Graded { verdict, log, raw })
+        Ok(GradingResult { verdict, log, raw })
     }
 
     /// Removes everything that the agent did not have.
-    async fn strip(&self, handle: &SandboxHandle, tree: &Tree<'_>) -> Result<(), Fault> {
+    async fn strip_sandbox(
+        &self,
+        handle: &SandboxHandle,
+        tree: &BaseTree<'_>,
+    ) -> Result<(), Fault> {
         let task = self.task;
-        take_away(handle, task, &self.options.hidden, Stays::default()).await?;
+        remove_hidden_content(handle, task, &self.options.hidden, KeptContent::default()).await?;
         for path in &tree.pristine.histories {
             remove(handle, &task.workdir, path).await?;
         }
@@ -159,7 +168,7 @@ impl ReportGrading<'_> {
     async fn apply_and_restore(
         &self,
         handle: &SandboxHandle,
-        tree: &Tree<'_>,
+        tree: &BaseTree<'_>,
         patch: &[u8],
     ) -> Result<Result<Vec<Evidence>, PatchError>, Fault> {
         let (task, defences) = (self.task, self.options.defences);
@@ -167,10 +176,10 @@ impl ReportGrading<'_> {
         let mut changed = tree.touched.clone();
         if !patch.trim_ascii().is_empty() {
             let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
-            match apply_parts(handle, &root, patch, owner).await {
-                Ok(Applied { paths, left_out }) => {
-                    changed.extend(paths.iter().map(RawPath::escaped));
-                    evidence.extend(incomplete(left_out));
+            match apply_graded_patch(handle, &root, patch, owner).await {
+                Ok(AppliedPatch { paths, left_out }) => {
+                    changed.extend(paths.iter().map(RawPath::to_escaped));
+                    evidence.extend(incomplete_patch_evidence(left_out));
                 }
                 Err(ApplyError::Patch(error)) => return Ok(Err(error)),
                 Err(ApplyError::SandboxHandle(error)) => {
@@ -178,7 +187,7 @@ impl ReportGrading<'_> {
                 }
             }
         }
-        let Tree { pristine, paths, absent, .. } = tree;
+        let BaseTree { pristine, paths, absent, .. } = tree;
         let found = restore(handle, &task.workdir, pristine, paths, &changed, absent, defences);
         evidence.extend(found.await?);
         if defences.canaries {
@@ -188,13 +197,18 @@ impl ReportGrading<'_> {
     }
 
     /// Returns the test files that a run must not change, because they were restored for it.
-    fn watched(&self, pristine: &Pristine, paths: &Paths<'_>, policy: &Policy) -> BTreeSet<String> {
+    fn watched_files(
+        &self,
+        pristine: &PristineTree,
+        paths: &PathRules<'_>,
+        policy: &Policy,
+    ) -> BTreeSet<String> {
         let report = self.results.path.as_deref();
         let is_watched = |path: &&String| {
             let is_report = report.is_some_and(|report| matches_wildcard(report, path));
             let is_scratch =
                 path.split('/').any(|part| policy.unwatched.iter().any(|one| one == part));
-            let is_test = !matches!(paths.guard(path), None | Some(Guard::Bytecode));
+            let is_test = !matches!(paths.guard(path), None | Some(GuardReason::Bytecode));
             is_test && !is_report && !is_scratch
         };
         let files = pristine.names.iter().filter(|(_, kind)| **kind != EntryKind::Dir);
@@ -216,14 +230,14 @@ impl ReportGrading<'_> {
         let folders: BTreeSet<String> = watched.iter().map(folder_of).collect();
         let mut times = BTreeMap::new();
         for folder in folders {
-            let entries = match handle.list(&at(&self.task.workdir, &folder)).await {
+            let entries = match handle.list(&workdir_path(&self.task.workdir, &folder)).await {
                 Ok(entries) => entries,
                 // The folder no longer exists.
                 Err(SandboxError::Refused(_)) => continue,
                 Err(error) => return Err(error.fault("checking the tests")),
             };
             for entry in entries {
-                let name = entry.name.escaped();
+                let name = entry.name.to_escaped();
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
                 if watched.contains(&path) {
                     times.insert(path, entry.changed);
@@ -235,7 +249,7 @@ impl ReportGrading<'_> {
 
     /// Checks that the test command's program exists. It runs before the patch is applied: after that,
     /// the patch could have removed the program.
-    async fn find_program(&self) -> Result<(), Fault> {
+    async fn check_program_exists(&self) -> Result<(), Fault> {
         let Some(program) = self.task.test_command.first() else { return Ok(()) };
         let word = shell_word(program);
         let line =
@@ -267,11 +281,11 @@ impl ReportGrading<'_> {
     }
 
     /// Returns the paths in one of the task's own patches.
-    fn paths_in(&self, what: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
+    fn task_patch_paths(&self, what: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
         let Some(patch) = patch.filter(|patch| !patch.trim().is_empty()) else {
             return Ok(BTreeSet::new());
         };
-        paths_of(patch.as_bytes()).map_err(|error| {
+        patch_paths(patch.as_bytes()).map_err(|error| {
             Fault::new(Layer::Setup, format!("{}: invalid {what}: {error}", self.task.id))
         })
     }
@@ -281,53 +295,57 @@ impl ReportGrading<'_> {
         policy: &'static Policy,
         masked: BTreeSet<String>,
         test_patch: &BTreeSet<String>,
-    ) -> Paths<'static> {
+    ) -> PathRules<'static> {
         // If the task has no mask, the gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
-        let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
+        let changed = gold.and_then(|gold| patch_paths(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
-        Paths::by_name(policy, self.task, source, test_patch)
+        PathRules::for_report_task(policy, self.task, source, test_patch)
     }
 
     /// Returns the pristine tree with the test patch applied to the retained files.
-    async fn pristine(
+    async fn load_pristine_tree(
         &self,
-        mut pristine: Pristine,
-        paths: &Paths<'_>,
+        mut pristine: PristineTree,
+        paths: &PathRules<'_>,
         (masked, touched): (&BTreeSet<String>, &BTreeSet<String>),
-    ) -> Result<Pristine, Fault> {
+    ) -> Result<PristineTree, Fault> {
         let (handle, task) = (self.handle, self.task);
         let readable = self.canary_files(&pristine, paths)?;
         let keep = |path: &str| {
             let concerned = || {
-                paths.is_own(path)
+                paths.is_task_path(path)
                     || touched.contains(path)
                     || masked.contains(path)
                     || readable.contains(path)
             };
             paths.guard(path).is_some() && concerned()
         };
-        pristine.keep(handle, &task.workdir, &keep).await?;
+        pristine.store_files(handle, &task.workdir, &keep).await?;
         if let Some(patch) = task.test_patch.as_deref().filter(|text| !text.trim().is_empty()) {
-            pristine.overlay(patch.as_bytes()).map_err(|fault| fault.context(&task.id))?;
+            pristine.apply_test_patch(patch.as_bytes()).map_err(|fault| fault.context(&task.id))?;
         }
         Ok(pristine)
     }
 
-    async fn run(&self, handle: &SandboxHandle, tree: &Tree<'_>) -> Result<Run, Fault> {
+    async fn run(&self, handle: &SandboxHandle, tree: &BaseTree<'_>) -> Result<RunOutput, Fault> {
         let policy = Policy::get()?;
-        let watched = self.watched(tree.pristine, tree.paths, policy);
+        let watched = self.watched_files(tree.pristine, tree.paths, policy);
         let before = self.change_times(handle, &watched).await?;
-        let mut run = self.start(handle, policy).await?;
+        let mut run = self.run_test_command(handle, policy).await?;
         let after = self.change_times(handle, &watched).await?;
         let changed = before.iter().filter(|(path, time)| after.get(*path) != Some(*time));
         run.changed.extend(changed.map(|(path, _)| {
-            note(evidence::CHANGED_DURING_RUN, format!("{path}: written during the run"))
+            new_evidence(evidence::CHANGED_DURING_RUN, format!("{path}: written during the run"))
         }));
         Ok(run)
     }
 
-    async fn start(&self, handle: &SandboxHandle, policy: &Policy) -> Result<Run, Fault> {
+    async fn run_test_command(
+        &self,
+        handle: &SandboxHandle,
+        policy: &Policy,
+    ) -> Result<RunOutput, Fault> {
         let task = self.task;
         for path in self.report_paths(handle).await? {
             handle
@@ -336,7 +354,8 @@ impl ReportGrading<'_> {
                 .map_err(|error| error.fault("removing the report of an earlier run"))?;
         }
         let programs = &policy.report.pipe_programs;
-        let Delivery { command, by_pipe } = delivery(&task.test_command, self.results, programs);
+        let ReportCommand { command, by_pipe } =
+            redirect_report(&task.test_command, self.results, programs);
         let words = command.iter().map(String::as_str);
         let mut command = self.prepare_command(Command::new(words)).time_limit(self.limit());
         let on_stdout = self.results.path.is_none() && !by_pipe;
@@ -347,7 +366,7 @@ impl ReportGrading<'_> {
         let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
         let (mut files, mut unread) = (Vec::new(), Vec::new());
         if on_stdout {
-            if !done.stdout.is_whole() {
+            if !done.stdout.is_complete() {
                 let what = format!(
                     "the report on standard output is larger than {} bytes",
                     limits.report_bytes
@@ -358,12 +377,12 @@ impl ReportGrading<'_> {
         }
         if by_pipe {
             files.push(done.results.clone());
-            return Ok(Run { done, files, by_pipe, unread, changed: Vec::new() });
+            return Ok(RunOutput { done, files, by_pipe, unread, changed: Vec::new() });
         }
         // Every process of the run is dead, so these files no longer change.
         let mut left = limits.report_bytes as u64;
         for path in self.report_paths(handle).await? {
-            match self.report(handle, &path, left).await? {
+            match self.read_report_file(handle, &path, left).await? {
                 Ok(file) => {
                     left = left.saturating_sub(file.len() as u64);
                     files.push(file);
@@ -371,7 +390,7 @@ impl ReportGrading<'_> {
                 Err(why) => unread.push(format!("{path}: {why}")),
             }
         }
-        Ok(Run { done, files, by_pipe, unread, changed: Vec::new() })
+        Ok(RunOutput { done, files, by_pipe, unread, changed: Vec::new() })
     }
 
     /// The time limit of a run.
@@ -381,7 +400,7 @@ impl ReportGrading<'_> {
     }
 
     /// Reads one file of the report, or returns why it cannot be used.
-    async fn report(
+    async fn read_report_file(
         &self,
         handle: &SandboxHandle,
         path: &RawPath,
@@ -406,7 +425,7 @@ impl ReportGrading<'_> {
         let workdir = RawPath::from(self.task.workdir.as_str());
         let at = |path: &str| match path.strip_prefix('/') {
             Some(_) => RawPath::from(path),
-            None => workdir.join(&RawPath::of_task(path)),
+            None => workdir.join(&RawPath::from_task_path(path)),
         };
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         if !name.contains('*') {
@@ -429,16 +448,16 @@ impl ReportGrading<'_> {
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
             Err(error) => return Err(error.fault("finding the report")),
         };
-        let fits = |entry: &RawPath| matches_wildcard(name, &entry.escaped());
+        let fits = |entry: &RawPath| matches_wildcard(name, &entry.to_escaped());
         let mut names: Vec<RawPath> = entries.into_iter().map(|entry| entry.name).collect();
         names.retain(fits);
         names.sort();
         Ok(names.iter().map(|name| folder.join(name)).collect())
     }
 
-    fn reading(&self, run: &Run) -> Reading {
+    fn parse_results(&self, run: &RunOutput) -> RunResults {
         let (task, format) = (self.task, self.results.format);
-        let Run { done, files, unread, changed, .. } = run;
+        let RunOutput { done, files, unread, changed, .. } = run;
         let report = Report::read(format, files, &task.workdir);
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
@@ -446,45 +465,46 @@ impl ReportGrading<'_> {
         let mut evidence = changed.clone();
         if let Some(code) = done.exited.code.filter(|code| *code != 0)
             && report.ended
-            && report.failures() == 0
+            && report.failure_count() == 0
         {
             // The runner may have failed for another reason, such as a coverage threshold or a linter in
             // the same script.
             let what = format!("exit status {code}, but the report has no failure");
-            evidence.push(note(evidence::READ_FROM_REPORT, what));
+            evidence.push(new_evidence(evidence::READ_FROM_REPORT, what));
         }
         let exited = &done.exited;
         let is_early = !exited.timed_out && exited.code.is_none();
         if exited.timed_out {
             let what = format!("after {} s", self.limit().as_secs_f64());
-            evidence.push(note(evidence::TIMED_OUT, what));
+            evidence.push(new_evidence(evidence::TIMED_OUT, what));
         } else if is_early {
             let signal =
                 exited.signal.map_or("no exit status".to_owned(), |it| format!("signal {it}"));
-            evidence.push(note(evidence::ENDED_EARLY, signal));
+            evidence.push(new_evidence(evidence::ENDED_EARLY, signal));
         }
         for why in unread {
-            evidence.push(note(evidence::ENDED_EARLY, why.as_str()));
+            evidence.push(new_evidence(evidence::ENDED_EARLY, why.as_str()));
         }
         if exited.left_behind > 0 {
             let what = format!("{}, killed", plural(exited.left_behind as usize, "process"));
-            evidence.push(note(evidence::LEFT_BEHIND, what));
+            evidence.push(new_evidence(evidence::LEFT_BEHIND, what));
         }
-        let doubts = report.doubts.iter().map(|what| note(evidence::LOG_DOUBTED, what.as_str()));
+        let doubts =
+            report.doubts.iter().map(|what| new_evidence(evidence::LOG_DOUBTED, what.as_str()));
         evidence.extend(doubts);
         let complete = report.ended && unread.is_empty() && !exited.timed_out && !is_early;
-        Reading { report, tests, complete, evidence }
+        RunResults { report, tests, complete, evidence }
     }
 
     /// Returns the verdict on a run, based on the evidence so far.
-    fn verdict(&self, reading: &Reading, evidence: &[Evidence]) -> Result<Verdict, Fault> {
+    fn verdict(&self, reading: &RunResults, evidence: &[Evidence]) -> Result<Verdict, Fault> {
         let (task, options) = (self.task, self.options);
         let counts = |evidence: &&Evidence| !options.expected.contains(evidence);
         let evidence = evidence.iter().filter(counts).cloned().collect();
         build_verdict(task, &reading.tests, reading.complete, evidence, &options.quarantine)
     }
 
-    fn log(&self, run: &Run, reading: &Reading) -> Vec<u8> {
+    fn log(&self, run: &RunOutput, reading: &RunResults) -> Vec<u8> {
         let mut log = Vec::new();
         append(&mut log, &run.done.stdout);
         append(&mut log, &run.done.stderr);
@@ -506,6 +526,6 @@ impl ReportGrading<'_> {
     fn unverified_report(&self) -> Evidence {
         let format = self.results.format;
         let what = format!("the process that runs the graded code writes the {format} results");
-        note(evidence::READ_FROM_REPORT, what)
+        new_evidence(evidence::READ_FROM_REPORT, what)
     }
 }

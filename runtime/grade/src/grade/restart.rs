@@ -5,17 +5,17 @@
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{Sandbox, SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, apply_parts};
+use proctor_setup::{ApplyError, apply_graded_patch};
 use proctor_types::{Evidence, Fault, FromScratch, Layer};
 
 use super::Grading;
 use crate::{
-    TestRun, exhausted,
-    paths::Guard,
+    TestRun, exhaustion,
+    paths::GuardReason,
     pristine::PatchedTree,
     records::Records,
     restore::restore,
-    scratch::{Original, Submission},
+    scratch::{OriginalLibrary, Submission},
     session::TestSession,
     shadow::remove_shadows,
 };
@@ -29,7 +29,7 @@ pub trait FreshSandboxes: Send + Sync {
 /// The graded work, to be applied again before a second run.
 pub(super) enum Solution<'a> {
     Patch(&'a [u8]),
-    Submission { start: &'a FromScratch, patch: &'a [u8], original: &'a Original },
+    Submission { start: &'a FromScratch, patch: &'a [u8], original: &'a OriginalLibrary },
 }
 
 impl Grading<'_> {
@@ -50,7 +50,7 @@ impl Grading<'_> {
         let started = self.rerun_in(sandbox.handle(), session, laid, solution).await;
         let started = match started {
             Ok(started) => Ok(Ok(started)),
-            Err(fault) => exhausted::judge(sandbox.handle(), fault).await.map(Err),
+            Err(fault) => exhaustion::classify_fault(sandbox.handle(), fault).await.map(Err),
         };
         // Keep the findings even if closing fails: dropping the sandbox also ends it.
         let _ = sandbox.close().await;
@@ -67,7 +67,7 @@ impl Grading<'_> {
         let task = self.task;
         let PatchedTree { pristine, paths, roots, changed } = *laid;
         let defences = self.options.defences;
-        let absent = self.set_up(handle, pristine, paths).await?;
+        let absent = self.strip_sandbox(handle, pristine, paths).await?;
         if let Solution::Submission { original, .. } = solution
             && defences.guard_original
         {
@@ -76,13 +76,13 @@ impl Grading<'_> {
         if let Solution::Patch(patch) = solution {
             if !patch.trim_ascii().is_empty() {
                 let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
-                let applied = apply_parts(handle, &root, patch, owner).await;
+                let applied = apply_graded_patch(handle, &root, patch, owner).await;
                 applied.map_err(|error| self.apply_fault(error))?;
             }
             if defences.remove_shadowing {
                 let imported = changed
                     .iter()
-                    .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))
+                    .filter(|path| paths.guard(path) != Some(GuardReason::SelfLoading))
                     .cloned()
                     .collect();
                 remove_shadows(handle, &task.workdir, pristine, roots, &imported).await?;

@@ -6,15 +6,15 @@ use proctor_screening::is_test_path;
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
-use super::{Graded, Grading, Solution, incomplete};
+use super::{Grading, GradingResult, Solution, incomplete_patch_evidence};
 use crate::{
     canary::{self, Canaries},
-    paths::file_of,
-    pristine::{PatchedTree, Pristine},
+    paths::file_from_test_id,
+    pristine::{PatchedTree, PristineTree},
     probe::secret_folder,
     restore::restore,
-    scratch::{Original, Submission},
-    screening::{Base, screen_submission},
+    scratch::{OriginalLibrary, Submission},
+    screening::{ScreeningBase, screen_submission},
     session::OriginOptions,
 };
 
@@ -25,21 +25,22 @@ impl Grading<'_> {
         &self,
         start: &FromScratch,
         patch: &[u8],
-    ) -> Result<Graded, Fault> {
+    ) -> Result<GradingResult, Fault> {
         let (handle, task) = (self.handle, self.task);
         let nothing = BTreeSet::new();
-        let tree = Pristine::walk(handle, &task.workdir, self.policy).await?;
+        let tree = PristineTree::walk(handle, &task.workdir, self.policy).await?;
         let paths = self.paths(BTreeSet::new(), &tree);
-        let pristine = self.pristine(tree, &paths, &nothing).await?;
+        let pristine = self.load_pristine_tree(tree, &paths, &nothing).await?;
         let roots = self.roots(&pristine, &paths);
-        let original = Original::find(&task.workdir, &pristine, &self.probe, self.policy);
+        let original = OriginalLibrary::find(&task.workdir, &pristine, &self.probe, self.policy);
         let canaries = if self.options.defences.canaries {
             let apart = &self.options.quarantine;
-            canary::make(handle, &self.launch, &self.with_functions(), &pristine, apart).await?
+            canary::create_canaries(handle, &self.launch, &self.with_functions(), &pristine, apart)
+                .await?
         } else {
             Canaries::default()
         };
-        let absent = self.set_up(handle, &pristine, &paths).await?;
+        let absent = self.strip_sandbox(handle, &pristine, &paths).await?;
         let defences = self.options.defences;
         if defences.guard_original {
             original.remove(handle, task, &pristine, &paths).await?;
@@ -48,7 +49,7 @@ impl Grading<'_> {
         self.laid.store(true, Ordering::Relaxed);
         let submission = match Submission::write(handle, secret_folder()?, start, patch).await {
             Ok(submission) => submission,
-            Err(ApplyError::Patch(error)) => return self.rejected(&error),
+            Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
             Err(ApplyError::SandboxHandle(error)) => {
                 return Err(error.fault("copying the submission"));
             }
@@ -60,14 +61,18 @@ impl Grading<'_> {
             workdir: task.workdir.clone(),
             modules: original.modules.clone(),
             test_folders: self.policy.names.test_folders.clone(),
-            test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
+            test_files: task
+                .fail_to_pass
+                .iter()
+                .map(|id| file_from_test_id(id).to_owned())
+                .collect(),
         };
         let laid =
             PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
-        let mut evidence = incomplete(submission.left_out);
+        let mut evidence = incomplete_patch_evidence(submission.left_out);
         if defences.screen_patch {
-            let provided = self.provided();
-            let base = Base {
+            let provided = self.provided_modules();
+            let base = ScreeningBase {
                 names: &pristine.names,
                 provided: Some(&provided),
                 screened: &|path: &str| !is_test_path(path),
@@ -75,7 +80,7 @@ impl Grading<'_> {
             evidence.extend(screen_submission(task, patch, &base)?);
         }
         let solution = Solution::Submission { start, patch, original: &original };
-        self.run(&laid, &canaries, &solution, Some(submitted), evidence).await
+        self.run_and_evaluate(&laid, &canaries, &solution, Some(submitted), evidence).await
     }
 
     /// Returns the task with test functions instead of files, if they are known. Canaries need them.

@@ -5,20 +5,20 @@ use std::time::Duration;
 use proctor_sandbox_api::wire::RawPath;
 use proctor_types::{Fault, FromScratch, Layer, Origin, shell_word};
 
-use super::{OfficialRun, live::Live};
+use super::{OfficialRun, official::OfficialGrading};
 
 /// Time limit for copying or removing a library.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
 
 /// The harness applies the patch in a repository. If the sandbox has no Git, this step has no effect.
-const GIT: &str = "git init -q && git config user.email fb@bench.com && \
+const GIT_INIT_COMMAND: &str = "git init -q && git config user.email fb@bench.com && \
                    git config user.name FeatureBench && git add -A && \
                    git commit -q -m 'Initial commit for FeatureBench evaluation' --allow-empty";
 
-impl Live<'_> {
+impl OfficialGrading<'_> {
     /// Runs the harness's steps in the harness's order. Continues if the installation fails or the test
     /// patch does not apply.
-    pub(super) async fn submission(
+    pub(super) async fn grade_submission(
         &self,
         start: &FromScratch,
         patch: &[u8],
@@ -40,9 +40,9 @@ impl Live<'_> {
             let laid = self.handle.write(&full, text.as_bytes(), Some(0o644)).await;
             laid.map_err(|error| error.fault(format!("writing {path}")))?;
         }
-        self.shell(GIT, COPY_LIMIT).await?;
+        self.shell(GIT_INIT_COMMAND, COPY_LIMIT).await?;
         if !self.apply(patch).await? {
-            return Ok(self.rejected(Vec::new()));
+            return Ok(self.rejected_run(Vec::new()));
         }
         let line = format!("{}; {} 2>&1", policy.run.prelude, start.install);
         let limit = Duration::from_secs(rules.seconds);
@@ -56,7 +56,7 @@ impl Live<'_> {
         let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
         self.run_or_fault(&back, "restoring the library").await?;
         log.extend(self.apply_test_patch().await?);
-        self.files(log).await
+        self.run_files(log).await
     }
 
     async fn run_or_fault(&self, line: &str, what: &str) -> Result<(), Fault> {

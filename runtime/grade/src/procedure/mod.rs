@@ -1,10 +1,12 @@
 //! Runs a benchmark's own grading procedure in a sandbox. `proctor-official` interprets the log.
 
-mod alone;
 mod from_scratch;
-mod live;
+mod official;
+mod official_only;
 mod script;
 
-pub use alone::only_official;
-pub use live::{OfficialRun, Trouble, has_official_run, procedure, run_official};
-pub(crate) use live::{policy_fault, test_patch};
+pub use official::{
+    IncompleteReason, OfficialRun, has_official_run, procedure_commands, run_official,
+};
+pub(crate) use official::{policy_fault, test_patch};
+pub use official_only::is_official_only;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    found::{Change, FoundTest, Mistake},
     literal::changed_literal,
     source::{Language, Source, TokenKind},
+    test_case::{Change, Mistake, TestCase},
 };
-use crate::canary::Kind;
+use crate::canary::MistakeKind;
 
 /// Names that the parser recognizes in tests, from `configs/grading.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,13 +38,13 @@ pub(crate) struct JavaScriptWords {
 }
 
 /// A new symbol, which equals no honest value.
-const WRAPPED: &str = "Symbol()";
+const UNIQUE_SYMBOL: &str = "Symbol()";
 /// Throws an error. The condition prevents compilers from reporting the rest as unreachable.
-const FAILS: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
+const FAILING_STATEMENT: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
 /// Words before a bracket that does not begin a function's parameters.
 const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
 /// Words after which a statement continues on the next line.
-const CONTINUED: [&str; 15] = [
+const CONTINUATION_KEYWORDS: [&str; 15] = [
     "else",
     "do",
     "return",
@@ -63,9 +63,9 @@ const CONTINUED: [&str; 15] = [
 ];
 
 /// Returns the tests of a file that have literal titles; none if the file cannot be parsed.
-pub(super) fn tests(text: &str, words: &JavaScriptWords) -> Vec<FoundTest> {
+pub(super) fn find_tests(text: &str, words: &JavaScriptWords) -> Vec<TestCase> {
     let Some(source) = Source::read(text, Language::JavaScript) else { return Vec::new() };
-    let reader = Reader { source: &source, words };
+    let reader = TestParser { source: &source, words };
     let regions = reader.regions();
     let tests = regions.iter().filter(|region| region.is_test);
     tests.filter_map(|region| reader.test(region, &regions)).collect()
@@ -104,27 +104,29 @@ struct Assertion {
     is_promise: bool,
 }
 
-struct Reader<'a> {
+struct TestParser<'a> {
     source: &'a Source<'a>,
     words: &'a JavaScriptWords,
 }
 
-fn has(words: &[String], word: &str) -> bool {
+fn contains_word(words: &[String], word: &str) -> bool {
     words.iter().any(|one| one == word)
 }
 
-impl Reader<'_> {
+impl TestParser<'_> {
     fn regions(&self) -> Vec<Region> {
         let source = self.source;
         let mut regions = Vec::new();
         for at in 0..source.tokens.len() {
             let word = source.word(at);
-            let is_test = has(&self.words.tests, word);
-            if !is_test && !has(&self.words.suites, word) || !self.is_free_call(at) {
+            let is_test = contains_word(&self.words.tests, word);
+            if !is_test && !contains_word(&self.words.suites, word) || !self.is_free_call(at) {
                 continue;
             }
             let mut open = at + 1;
-            if source.is_sign(open, b'.') && has(&self.words.variants, source.word(open + 1)) {
+            if source.is_sign(open, b'.')
+                && contains_word(&self.words.variants, source.word(open + 1))
+            {
                 open += 2;
             }
             let Some(close) = source.pair(open).filter(|_| source.is_sign(open, b'(')) else {
@@ -155,7 +157,7 @@ impl Reader<'_> {
         if source.kind(at) != Some(TokenKind::Text) || !ends {
             return None;
         }
-        let text = source.text_of(at);
+        let text = source.token_text(at);
         let mut title = String::new();
         let mut chars = text.get(1..text.len() - 1)?.chars();
         while let Some(c) = chars.next() {
@@ -170,7 +172,7 @@ impl Reader<'_> {
         Some(title)
     }
 
-    fn test(&self, region: &Region, regions: &[Region]) -> Option<FoundTest> {
+    fn test(&self, region: &Region, regions: &[Region]) -> Option<TestCase> {
         let source = self.source;
         let around = regions.iter().filter(|other| other.contains(region.open));
         let titles = around.chain([region]).map(|region| region.title.clone());
@@ -186,13 +188,14 @@ impl Reader<'_> {
         let leaves = (first..=last)
             .filter(is_own)
             .find(|at| source.word(*at) == "return" && !self.is_in_function(*at, first));
-        let mut found = FoundTest { titles, mistakes: vec![self.failure(body)], compares: false };
+        let mut found =
+            TestCase { titles, mistakes: vec![self.throwing_mistake(body)], compares: false };
         for at in (first..=last).filter(is_own) {
             let Some(assertion) = self.assertion(at) else { continue };
             found.compares |= assertion.compares;
             let is_certain = self.is_certain(&assertion, body, leaves);
             let changes = assertion.changes.into_iter();
-            found.mistakes.extend(changes.map(|change| change.mistake(is_certain)));
+            found.mistakes.extend(changes.map(|change| change.into_mistake(is_certain)));
         }
         Some(found)
     }
@@ -228,19 +231,19 @@ impl Reader<'_> {
     }
 
     /// Returns a mistake that throws an error at the start of a test.
-    fn failure(&self, body: Body) -> Mistake {
+    fn throwing_mistake(&self, body: Body) -> Mistake {
         let source = self.source;
         let change = match body {
             Body::Block(open) => {
                 let (_, end) = source.span((open, open));
-                Change::new(Kind::Fail, (end, end), FAILS)
+                Change::new(MistakeKind::Fail, (end, end), FAILING_STATEMENT)
             }
             Body::Expression(first, last) => {
                 let span = source.span((first, last));
-                Change::new(Kind::Fail, span, format!("{{{FAILS} }}"))
+                Change::new(MistakeKind::Fail, span, format!("{{{FAILING_STATEMENT} }}"))
             }
         };
-        change.mistake(true)
+        change.into_mistake(true)
     }
 
     /// Whether a token is in a nested function, not directly in the body that begins at `first`.
@@ -305,7 +308,9 @@ impl Reader<'_> {
                 let begin = source.pair(before).and_then(|begin| begin.checked_sub(1));
                 begin.is_none_or(|word| !CONTROL.contains(&source.word(word)))
             }
-            Some(TokenKind::Word) => is_first && !CONTINUED.contains(&source.word(before)),
+            Some(TokenKind::Word) => {
+                is_first && !CONTINUATION_KEYWORDS.contains(&source.word(before))
+            }
             Some(
                 TokenKind::Sign(b']') | TokenKind::Text | TokenKind::Number | TokenKind::Other,
             ) => is_first,
@@ -333,29 +338,30 @@ impl Reader<'_> {
         let words = self.words;
         let is_bare = last == at;
         let receiver: Vec<&str> = (at..last).step_by(2).map(|at| source.word(at)).collect();
-        if !is_bare && !has(&words.receivers, &receiver.join(".")) {
+        if !is_bare && !contains_word(&words.receivers, &receiver.join(".")) {
             return None;
         }
         let arguments = source.arguments(open);
         let is_truth = match is_bare {
             true => words.receivers.first().is_some_and(|name| name == method),
-            false => has(&words.truths, method),
+            false => contains_word(&words.truths, method),
         };
-        let is_equality = has(&words.equalities, method) && (!is_bare || method.ends_with("Equal"));
+        let is_equality =
+            contains_word(&words.equalities, method) && (!is_bare || method.ends_with("Equal"));
         let changes = match arguments.as_slice() {
             [one, other, ..] if is_equality => self.other_values(Some(*one), *other),
             [one, ..] if is_truth => {
                 let (start, end) = source.span(*one);
                 let now = format!("!({})", &source.text[start..end]);
-                vec![Change::new(Kind::Negated, (start, end), now)]
+                vec![Change::new(MistakeKind::Negated, (start, end), now)]
             }
             _ => {
                 let opposite = words.opposites.get(method).filter(|_| !is_bare)?;
                 let span = source.span((last, last));
-                vec![Change::new(Kind::Negated, span, opposite.as_str())]
+                vec![Change::new(MistakeKind::Negated, span, opposite.as_str())]
             }
         };
-        let is_promise = has(&words.promised, method);
+        let is_promise = contains_word(&words.promised, method);
         Some(Assertion { first: at, last: close, changes, compares: is_equality, is_promise })
     }
 
@@ -371,27 +377,28 @@ impl Reader<'_> {
         let name_at = *chain.last()?;
         let name = source.word(name_at);
         let is_called = source.is_sign(last + 1, b'(');
-        if !is_called && !has(&self.words.properties, name) || name.contains("Snapshot") {
+        if !is_called && !contains_word(&self.words.properties, name) || name.contains("Snapshot") {
             return None;
         }
         let arguments = if is_called { source.arguments(last + 1) } else { Vec::new() };
         if is_called {
             last = source.pair(last + 1)?;
         }
-        let compared = arguments.first().filter(|_| has(&self.words.matchers, name));
+        let compared = arguments.first().filter(|_| contains_word(&self.words.matchers, name));
         let not = chain.iter().find(|at| source.word(**at) == "not");
         let changes = match not {
-            Some(not) => vec![Change::new(Kind::Negated, source.span((*not - 1, *not)), "")],
+            Some(not) => vec![Change::new(MistakeKind::Negated, source.span((*not - 1, *not)), "")],
             None => {
                 let (dot, _) = source.span((name_at - 1, name_at - 1));
                 let given = source.arguments(at + 1).first().copied();
                 let mut changes =
                     compared.map(|other| self.other_values(given, *other)).unwrap_or_default();
-                changes.push(Change::new(Kind::Negated, (dot, dot), ".not"));
+                changes.push(Change::new(MistakeKind::Negated, (dot, dot), ".not"));
                 changes
             }
         };
-        let is_promise = chain.iter().any(|at| has(&self.words.promised, source.word(*at)));
+        let is_promise =
+            chain.iter().any(|at| contains_word(&self.words.promised, source.word(*at)));
         Some(Assertion { first: at, last, changes, compares: compared.is_some(), is_promise })
     }
 
@@ -406,12 +413,13 @@ impl Reader<'_> {
             ((_, literals), _) => (other, literals.unwrap_or_default()),
         };
         let changes = literals.into_iter().filter_map(|at| {
-            let now = changed_literal(source.text_of(at), source.kind(at)?, Language::JavaScript)?;
-            Some(Change::new(Kind::Value, source.span((at, at)), now))
+            let now =
+                changed_literal(source.token_text(at), source.kind(at)?, Language::JavaScript)?;
+            Some(Change::new(MistakeKind::Value, source.span((at, at)), now))
         });
         let changes: Vec<Change> = changes.collect();
         if changes.is_empty() {
-            return vec![Change::new(Kind::Wrapped, source.span(argument), WRAPPED)];
+            return vec![Change::new(MistakeKind::Wrapped, source.span(argument), UNIQUE_SYMBOL)];
         }
         changes
     }
@@ -445,14 +453,14 @@ mod tests {
     use super::*;
     use crate::policy::Policy;
 
-    fn found(text: &str) -> Vec<FoundTest> {
-        tests(text, &Policy::get().unwrap().report.canaries.javascript)
+    fn find_tests_in(text: &str) -> Vec<TestCase> {
+        find_tests(text, &Policy::get().unwrap().report.canaries.javascript)
     }
 
     /// The mistakes of a test with this body, except the failure at its start.
-    fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
+    fn mistakes(body: &str) -> Vec<(MistakeKind, bool, String)> {
         let text = format!("test('t', async (t) => {{\n{body}\n}});\n");
-        let [test]: [FoundTest; 1] = found(&text).try_into().unwrap();
+        let [test]: [TestCase; 1] = find_tests_in(&text).try_into().unwrap();
         let of = |mistake: &Mistake| {
             let (start, end) = mistake.span;
             let before = text[..start].rfind('\n').unwrap_or(0);
@@ -460,7 +468,7 @@ mod tests {
             let now = format!("{}{}{}", &text[before..start], mistake.now, &text[end..after]);
             (mistake.kind, mistake.is_certain, now.trim().to_owned())
         };
-        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != Kind::Fail);
+        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != MistakeKind::Fail);
         rest.map(of).collect()
     }
 
@@ -479,7 +487,7 @@ mod tests {
             ("strictEqual(f(), `a`);", "strictEqual(f(), `b`);"),
         ] {
             let found = mistakes(body);
-            assert_eq!(found[0], (Kind::Value, true, now.to_owned()), "{body}");
+            assert_eq!(found[0], (MistakeKind::Value, true, now.to_owned()), "{body}");
         }
         for (body, now) in [
             ("assert.equal(f(), other());", "assert.equal(f(), Symbol());"),
@@ -487,7 +495,7 @@ mod tests {
             ("expect(f()).toEqual(new Set([1]));", "expect(f()).toEqual(Symbol());"),
             ("expect(f()).toBe(null);", "expect(f()).toBe(Symbol());"),
         ] {
-            assert_eq!(mistakes(body)[0], (Kind::Wrapped, true, now.to_owned()), "{body}");
+            assert_eq!(mistakes(body)[0], (MistakeKind::Wrapped, true, now.to_owned()), "{body}");
         }
     }
 
@@ -503,7 +511,7 @@ mod tests {
             ("expect(() => f()).toThrow();", "expect(() => f()).not.toThrow();"),
         ] {
             let found = mistakes(body);
-            assert_eq!(found, [(Kind::Negated, true, now.to_owned())], "{body}");
+            assert_eq!(found, [(MistakeKind::Negated, true, now.to_owned())], "{body}");
         }
         for body in ["expect(f()).toMatchSnapshot();", "check(f(), 3);", "cache.equal(f(), 3);"] {
             assert!(mistakes(body).is_empty(), "{body}");
@@ -545,7 +553,7 @@ mod tests {
                     it(`no ${title}`, () => {});\n});\n\
                     test('it\\'s', { timeout: 5 }, async function (t) {\n  await t.test('inner', () => {});\n});\n\
                     function test(a) {}\nregex.test('y');\n";
-        let found = found(text);
+        let found = find_tests_in(text);
         let titles: Vec<&[String]> = found.iter().map(|test| test.titles.as_slice()).collect();
         assert_eq!(titles, [&["calc", "adds"][..], &["it's"], &["it's", "inner"]]);
         assert_eq!(found[0].mistakes.len(), 2);

@@ -6,15 +6,16 @@ use super::source::{Language, TokenKind};
 /// value is certain to differ.
 pub(super) fn changed_literal(text: &str, kind: TokenKind, language: Language) -> Option<String> {
     match kind {
-        TokenKind::Number => number(text, language),
-        TokenKind::Text => string(text),
+        TokenKind::Number => changed_number(text, language),
+        TokenKind::Text => changed_string(text),
         TokenKind::Char => {
             let inner = text.find('\'')? + 1;
             let end = text.len() - 1;
             match text.get(inner..end)? {
                 escaped if escaped.starts_with('\\') => None,
                 one => {
-                    let other = one.bytes().next().and_then(next).map_or('x', char::from);
+                    let other =
+                        one.bytes().next().and_then(other_alphanumeric).map_or('x', char::from);
                     Some(format!("{}{other}'", &text[..inner]))
                 }
             }
@@ -29,7 +30,7 @@ pub(super) fn changed_literal(text: &str, kind: TokenKind, language: Language) -
 }
 
 /// Returns another letter or digit of the same kind.
-fn next(byte: u8) -> Option<u8> {
+fn other_alphanumeric(byte: u8) -> Option<u8> {
     match byte {
         b'z' => Some(b'a'),
         b'Z' => Some(b'A'),
@@ -39,7 +40,7 @@ fn next(byte: u8) -> Option<u8> {
     }
 }
 
-fn string(text: &str) -> Option<String> {
+fn changed_string(text: &str) -> Option<String> {
     let quote = text.find(['"', '\'', '`'])?;
     let end = text.rfind(['"', '\'', '`'])?;
     let inner = text.get(quote + 1..end)?;
@@ -55,7 +56,7 @@ fn string(text: &str) -> Option<String> {
                 _ => 0,
             };
             chars.by_ref().take(more).for_each(drop);
-        } else if let Some(other) = u8::try_from(c).ok().and_then(next) {
+        } else if let Some(other) = u8::try_from(c).ok().and_then(other_alphanumeric) {
             let at = quote + 1 + at;
             return Some(format!("{}{}{}", &text[..at], char::from(other), &text[at + 1..]));
         }
@@ -65,7 +66,7 @@ fn string(text: &str) -> Option<String> {
 
 /// Changes an integer of Rust by little, because its type has limits. Changes any other number by
 /// much, because doubles that are close may be equal.
-fn number(text: &str, language: Language) -> Option<String> {
+fn changed_number(text: &str, language: Language) -> Option<String> {
     let head = text.get(..2).map(str::to_ascii_lowercase);
     let radix = match head.as_deref() {
         Some("0x") => 16,

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::policy::Policy;
 
-    fn fits(language: Language, path: &str, titles: &[&str], id: &str) -> Option<usize> {
+    fn score(language: Language, path: &str, titles: &[&str], id: &str) -> Option<usize> {
         let rules = &Policy::get().unwrap().report.canaries;
         let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
         match_score(rules, (language, path), &titles, id)
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn match_score_accepts_the_ids_of_each_javascript_runner() {
         let of =
-            |id: &str| fits(Language::JavaScript, "test/a.test.js", &["calc", "adds", "two"], id);
+            |id: &str| score(Language::JavaScript, "test/a.test.js", &["calc", "adds", "two"], id);
         for id in [
             "test/a.test.js::calc > adds > two",
             "/testbed/test/a.test.js::calc > adds > two",
@@ -101,7 +101,7 @@ mod tests {
         for id in ["test/b.test.js::calc > adds > two", "calc > adds > twenty-two", "two > one"] {
             assert!(of(id).is_none(), "{id}");
         }
-        let shorter = fits(Language::JavaScript, "test/a.test.js", &["two"], "calc > adds > two");
+        let shorter = score(Language::JavaScript, "test/a.test.js", &["two"], "calc > adds > two");
         assert!(of("calc > adds > two") > shorter);
     }
 
@@ -118,7 +118,7 @@ mod tests {
             ("tests/other.rs", &["adds"][..], "calc::adds", false),
             ("tests/calc.rs", &["adds"][..], "calc::never_adds", false),
         ] {
-            assert_eq!(fits(Language::Rust, path, titles, id).is_some(), is_one, "{path} {id}");
+            assert_eq!(score(Language::Rust, path, titles, id).is_some(), is_one, "{path} {id}");
         }
     }
 }

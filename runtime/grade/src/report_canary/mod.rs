@@ -3,19 +3,20 @@
 //! The test command runs again with mistakes in some tests, which must then fail. The tests keep
 //! their files and ids, so neither the runner nor the code under test can tell which run counts.
 
-mod found;
+mod evaluation;
+mod generation;
 mod javascript;
-mod judge;
 mod literal;
-mod make;
 mod matches;
 mod rust;
 mod source;
+mod test_case;
 
 use serde::Deserialize;
 
 pub(crate) use self::{
-    javascript::JavaScriptWords, judge::CanaryRun, make::make, rust::RustWords, source::Language,
+    evaluation::CanaryRun, generation::create_report_canaries, javascript::JavaScriptWords,
+    rust::RustWords, source::Language,
 };
 
 /// Rules for creating report canaries.

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 
 use super::{
-    found::{Change, FoundTest},
     literal::changed_literal,
     source::{Language, Source, TokenKind},
+    test_case::{Change, TestCase},
 };
-use crate::canary::Kind;
+use crate::canary::MistakeKind;
 
 /// Names that the parser recognizes in tests, from `configs/grading.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -26,12 +26,12 @@ pub(crate) struct RustWords {
 }
 
 /// A statement that fails at run time.
-const FAILS: &str = " assert_eq!(1, 2);";
+const FAILING_STATEMENT: &str = " assert_eq!(1, 2);";
 
 /// Returns the tests of a file; none if the file cannot be parsed.
-pub(super) fn tests(text: &str, words: &RustWords) -> Vec<FoundTest> {
+pub(super) fn find_tests(text: &str, words: &RustWords) -> Vec<TestCase> {
     let Some(source) = Source::read(text, Language::Rust) else { return Vec::new() };
-    let reader = Reader { source: &source, words };
+    let reader = TestParser { source: &source, words };
     (0..source.tokens.len()).filter_map(|at| reader.test(at)).collect()
 }
 
@@ -57,18 +57,18 @@ struct Assertion {
     compares: bool,
 }
 
-struct Reader<'a> {
+struct TestParser<'a> {
     source: &'a Source<'a>,
     words: &'a RustWords,
 }
 
-fn has(words: &[String], word: &str) -> bool {
+fn contains_word(words: &[String], word: &str) -> bool {
     words.iter().any(|one| one == word)
 }
 
-impl Reader<'_> {
+impl TestParser<'_> {
     /// Returns the test whose `fn` keyword is at a token.
-    fn test(&self, at: usize) -> Option<FoundTest> {
+    fn test(&self, at: usize) -> Option<TestCase> {
         let source = self.source;
         let name = source.word(at + 1);
         if source.word(at) != "fn" || name.is_empty() || !self.is_test(at) {
@@ -85,9 +85,10 @@ impl Reader<'_> {
         let close = source.pair(open)?;
         let titles = self.modules(at).into_iter().chain([name.to_owned()]).collect();
         let (_, end) = source.span((open, open));
-        let failure = Change::new(Kind::Fail, (end, end), FAILS).mistake(true);
-        let mut found = FoundTest { titles, mistakes: vec![failure], compares: false };
-        let leaves = (open..close).find(|at| self.may_leave(*at)).unwrap_or(close);
+        let failure =
+            Change::new(MistakeKind::Fail, (end, end), FAILING_STATEMENT).into_mistake(true);
+        let mut found = TestCase { titles, mistakes: vec![failure], compares: false };
+        let leaves = (open..close).find(|at| self.may_return_early(*at)).unwrap_or(close);
         for at in open + 1..close {
             let is_direct = source.parent(at) == Some(open) && self.begins_statement(at);
             let is_reached = is_direct && at < leaves;
@@ -95,8 +96,8 @@ impl Reader<'_> {
             found.compares |= assertion.compares;
             let values = assertion.values.into_iter();
             let is_certain = is_reached && assertion.is_certain;
-            found.mistakes.extend(values.map(|change| change.mistake(is_certain)));
-            found.mistakes.push(assertion.opposite.mistake(is_reached));
+            found.mistakes.extend(values.map(|change| change.into_mistake(is_certain)));
+            found.mistakes.push(assertion.opposite.into_mistake(is_reached));
         }
         Some(found)
     }
@@ -122,7 +123,7 @@ impl Reader<'_> {
             let words: Vec<&str> =
                 source.children(begin).iter().map(|at| source.word(*at)).collect();
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            if words.iter().any(|word| has(&self.words.exceptions, word)) {
+            if words.iter().any(|word| contains_word(&self.words.exceptions, word)) {
                 return false;
             }
             // `#[test]`, `#[tokio::test(flavor = "...")]`.
@@ -148,12 +149,12 @@ impl Reader<'_> {
 
     /// Whether a run may end the test at this token without a failure: a `return`, or a macro that may
     /// contain one.
-    fn may_leave(&self, at: usize) -> bool {
+    fn may_return_early(&self, at: usize) -> bool {
         let source = self.source;
         let word = source.word(at);
         let is_macro = source.is_sign(at + 1, b'!') && self.is_bracket(at + 2);
         word == "return"
-            || (is_macro && self.begins_statement(at) && !has(&self.words.macros, word))
+            || (is_macro && self.begins_statement(at) && !contains_word(&self.words.macros, word))
     }
 
     fn is_bracket(&self, at: usize) -> bool {
@@ -172,7 +173,7 @@ impl Reader<'_> {
             return None;
         }
         let arguments = source.arguments(at + 2);
-        let of_name = |other: &str| Change::new(Kind::Negated, source.span((at, at)), other);
+        let of_name = |other: &str| Change::new(MistakeKind::Negated, source.span((at, at)), other);
         let (mut values, mut is_certain) = (Vec::new(), true);
         let opposite = match (source.word(at), arguments.as_slice()) {
             ("assert_eq", [one, other, ..]) => {
@@ -183,7 +184,7 @@ impl Reader<'_> {
             ("assert", [one, ..]) if !(one.0..=one.1).any(|at| source.word(at) == "let") => {
                 let (start, end) = source.span(*one);
                 let now = format!("!({})", &source.text[start..end]);
-                Change::new(Kind::Negated, (start, end), now)
+                Change::new(MistakeKind::Negated, (start, end), now)
             }
             _ => return None,
         };
@@ -194,32 +195,32 @@ impl Reader<'_> {
     /// Returns other values for the argument that consists of literals, and whether they certainly change
     /// the result. A type of the task may ignore a value in its equality.
     fn other_values(&self, one: (usize, usize), other: (usize, usize)) -> (Vec<Change>, bool) {
-        let is_plain = (self.is_plain(one), self.is_plain(other));
+        let is_plain = (self.is_plain_literal(one), self.is_plain_literal(other));
         let (argument, is_certain) = match is_plain {
             // Both arguments are literals: nothing of the code under test is compared.
             (true, true) => return (Vec::new(), true),
             (true, false) => (one, true),
             (false, true) => (other, true),
-            (false, false) if self.is_data(other) => (other, false),
-            (false, false) if self.is_data(one) => (one, false),
+            (false, false) if self.only_constructs_value(other) => (other, false),
+            (false, false) if self.only_constructs_value(one) => (one, false),
             (false, false) => return (Vec::new(), true),
         };
         let source = self.source;
         let changes = (argument.0..=argument.1).filter_map(|at| {
-            let now = changed_literal(source.text_of(at), source.kind(at)?, Language::Rust)?;
-            Some(Change::new(Kind::Value, source.span((at, at)), now))
+            let now = changed_literal(source.token_text(at), source.kind(at)?, Language::Rust)?;
+            Some(Change::new(MistakeKind::Value, source.span((at, at)), now))
         });
         (changes.collect(), is_certain)
     }
 
     /// Whether an argument consists only of literals and standard library types around them.
-    fn is_plain(&self, (first, last): (usize, usize)) -> bool {
+    fn is_plain_literal(&self, (first, last): (usize, usize)) -> bool {
         let source = self.source;
         (first..=last).all(|at| match source.kind(at) {
             Some(TokenKind::Text | TokenKind::Number | TokenKind::Char) => true,
             Some(TokenKind::Word) => {
                 let word = source.word(at);
-                matches!(word, "true" | "false") || has(&self.words.conversions, word)
+                matches!(word, "true" | "false") || contains_word(&self.words.conversions, word)
             }
             Some(TokenKind::Sign(sign)) => b"()[],&-!.:".contains(&sign),
             _ => false,
@@ -228,7 +229,7 @@ impl Reader<'_> {
 
     /// Whether an argument only constructs a value and calls no other functions than type constructors
     /// and known conversions.
-    fn is_data(&self, (first, last): (usize, usize)) -> bool {
+    fn only_constructs_value(&self, (first, last): (usize, usize)) -> bool {
         let source = self.source;
         (first..=last).all(|at| match source.kind(at) {
             Some(TokenKind::Text | TokenKind::Number | TokenKind::Char) => true,
@@ -237,7 +238,7 @@ impl Reader<'_> {
                 let is_called = source.is_sign(at + 1, b'(') || source.is_sign(at + 1, b'!');
                 let is_member = at > 0 && source.is_sign(at - 1, b'.');
                 let is_of_type = at > 2 && source.is_sign(at - 1, b':');
-                let is_known = |word: &str| has(&self.words.conversions, word);
+                let is_known = |word: &str| contains_word(&self.words.conversions, word);
                 match word.starts_with(char::is_uppercase) {
                     true => !is_member,
                     // `Foo::new(1)` may panic with another value before anything is compared.
@@ -259,16 +260,16 @@ mod tests {
     use super::*;
     use crate::policy::Policy;
 
-    fn found(text: &str) -> Vec<FoundTest> {
-        tests(text, &Policy::get().unwrap().report.canaries.rust)
+    fn find_tests_in(text: &str) -> Vec<TestCase> {
+        find_tests(text, &Policy::get().unwrap().report.canaries.rust)
     }
 
     /// The mistakes of a test with this body, except the failure at its start.
-    fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
+    fn mistakes(body: &str) -> Vec<(MistakeKind, bool, String)> {
         let text = format!("#[test]\nfn t() {{ {body} }}\n");
-        let [test]: [FoundTest; 1] = found(&text).try_into().unwrap();
+        let [test]: [TestCase; 1] = find_tests_in(&text).try_into().unwrap();
         let head = "#[test]\nfn t() { ".len();
-        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != Kind::Fail);
+        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != MistakeKind::Fail);
         rest.map(|mistake| {
             let mut now = text.clone();
             now.replace_range(mistake.span.0..mistake.span.1, &mistake.now);
@@ -300,7 +301,7 @@ mod tests {
             ("skip!(x); assert_eq!(f(), 3);", "skip!(x); assert_eq!(f(), 2);", false),
         ] {
             let found = mistakes(body);
-            assert_eq!(found[0], (Kind::Value, is_certain, now.to_owned()), "{body}");
+            assert_eq!(found[0], (MistakeKind::Value, is_certain, now.to_owned()), "{body}");
         }
     }
 
@@ -312,7 +313,7 @@ mod tests {
             ("assert_eq!(f(), Point::new(1));", "assert_ne!(f(), Point::new(1));"),
             ("assert_eq!(f::<A, B>(1), 2);", "assert_ne!(f::<A, B>(1), 2);"),
         ] {
-            assert_eq!(mistakes(body), [(Kind::Negated, true, now.to_owned())], "{body}");
+            assert_eq!(mistakes(body), [(MistakeKind::Negated, true, now.to_owned())], "{body}");
         }
         assert!(mistakes("check(f(), 3); assert!(let Some(1) = f());").is_empty());
     }
@@ -334,12 +335,12 @@ mod tests {
     }
 
     #[test]
-    fn tests_finds_functions_that_fail_if_they_panic() {
+    fn find_tests_returns_functions_that_fail_if_they_panic() {
         let text = "use calc::*;\nmod inner {\n    #[test]\n    fn adds() {}\n}\n\
                     #[tokio::test(flavor = \"multi_thread\")]\n/// Text.\nasync fn waits() -> Result<(), Box<dyn Error>> { Ok(()) }\n\
                     #[test]\n#[should_panic(expected = \"x\")]\nfn panics() {}\n\
                     #[ignore]\n#[test]\nfn later() {}\n#[cfg(test)]\nfn helper() {}\nfn plain() { let x = '\"'; }\n";
-        let found = found(text);
+        let found = find_tests_in(text);
         let titles: Vec<&[String]> = found.iter().map(|test| test.titles.as_slice()).collect();
         assert_eq!(titles, [&["inner", "adds"][..], &["waits"]]);
         assert_eq!(found[1].mistakes.len(), 1);

@@ -33,10 +33,10 @@ pub(super) struct Token {
 }
 
 /// Marks a token without a matching or enclosing bracket.
-const NONE: usize = usize::MAX;
+const NO_BRACKET: usize = usize::MAX;
 
 /// JavaScript words after which `/` begins a regular expression.
-const BEFORE_REGEX: [&str; 15] = [
+const REGEX_PREFIX_KEYWORDS: [&str; 15] = [
     "await",
     "case",
     "delete",
@@ -67,7 +67,8 @@ impl<'a> Source<'a> {
     /// Returns `None` if the text cannot be parsed: a string does not end, or brackets do not match.
     pub(super) fn read(text: &'a str, language: Language) -> Option<Self> {
         let tokens = Lexer { text, at: 0, language, tokens: Vec::new() }.read()?;
-        let (mut pairs, mut parents) = (vec![NONE; tokens.len()], vec![NONE; tokens.len()]);
+        let (mut pairs, mut parents) =
+            (vec![NO_BRACKET; tokens.len()], vec![NO_BRACKET; tokens.len()]);
         let mut open: Vec<usize> = Vec::new();
         for (at, token) in tokens.iter().enumerate() {
             if let TokenKind::Sign(sign @ (b')' | b']' | b'}')) = token.kind {
@@ -83,7 +84,7 @@ impl<'a> Source<'a> {
                 }
                 (pairs[begin], pairs[at]) = (at, begin);
             }
-            parents[at] = open.last().copied().unwrap_or(NONE);
+            parents[at] = open.last().copied().unwrap_or(NO_BRACKET);
             if matches!(token.kind, TokenKind::Sign(b'(' | b'[' | b'{')) {
                 open.push(at);
             }
@@ -91,7 +92,7 @@ impl<'a> Source<'a> {
         open.is_empty().then_some(Self { text, tokens, pairs, parents })
     }
 
-    pub(super) fn text_of(&self, at: usize) -> &'a str {
+    pub(super) fn token_text(&self, at: usize) -> &'a str {
         self.tokens.get(at).map_or("", |token| &self.text[token.start..token.end])
     }
 
@@ -101,7 +102,7 @@ impl<'a> Source<'a> {
 
     /// The text of a word; empty for other tokens.
     pub(super) fn word(&self, at: usize) -> &'a str {
-        if self.kind(at) == Some(TokenKind::Word) { self.text_of(at) } else { "" }
+        if self.kind(at) == Some(TokenKind::Word) { self.token_text(at) } else { "" }
     }
 
     pub(super) fn is_sign(&self, at: usize, sign: u8) -> bool {
@@ -110,12 +111,12 @@ impl<'a> Source<'a> {
 
     /// Returns the counterpart of a bracket.
     pub(super) fn pair(&self, at: usize) -> Option<usize> {
-        self.pairs.get(at).copied().filter(|pair| *pair != NONE)
+        self.pairs.get(at).copied().filter(|pair| *pair != NO_BRACKET)
     }
 
     /// Returns the innermost bracket around a token.
     pub(super) fn parent(&self, at: usize) -> Option<usize> {
-        self.parents.get(at).copied().filter(|parent| *parent != NONE)
+        self.parents.get(at).copied().filter(|parent| *parent != NO_BRACKET)
     }
 
     /// Returns the tokens directly inside a bracket. For nested brackets, only the opening bracket.
@@ -180,7 +181,7 @@ impl Lexer<'_> {
                 let rest = &self.text[self.at..];
                 self.at += rest.find('\n').unwrap_or(rest.len());
             } else if byte == b'/' && self.peek(1) == Some(b'*') {
-                is_first |= self.comment()?;
+                is_first |= self.skip_comment()?;
             } else {
                 let start = self.at;
                 let kind = match self.language {
@@ -206,7 +207,7 @@ impl Lexer<'_> {
     }
 
     /// Skips a comment. Returns whether it spans several lines; `None` if it does not end.
-    fn comment(&mut self) -> Option<bool> {
+    fn skip_comment(&mut self) -> Option<bool> {
         let (mut depth, mut has_lines) = (0, false);
         loop {
             match (self.peek(0)?, self.peek(1)) {
@@ -363,7 +364,7 @@ impl Lexer<'_> {
     fn begins_regex(&self) -> bool {
         let Some(last) = self.tokens.last() else { return true };
         match last.kind {
-            TokenKind::Word => BEFORE_REGEX.contains(&&self.text[last.start..last.end]),
+            TokenKind::Word => REGEX_PREFIX_KEYWORDS.contains(&&self.text[last.start..last.end]),
             TokenKind::Number | TokenKind::Text | TokenKind::Char | TokenKind::Other => false,
             TokenKind::Sign(b')' | b']') => false,
             // A slash here is the end of a JSX element: `{x} />`, `</a>`.
@@ -422,7 +423,7 @@ mod tests {
 
     fn tokens(text: &str, language: Language) -> Vec<&str> {
         let source = Source::read(text, language).unwrap();
-        (0..source.tokens.len()).map(|at| source.text_of(at)).collect()
+        (0..source.tokens.len()).map(|at| source.token_text(at)).collect()
     }
 
     #[test]

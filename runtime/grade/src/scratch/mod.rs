@@ -4,5 +4,5 @@
 mod original;
 mod submission;
 
-pub(crate) use original::Original;
+pub(crate) use original::OriginalLibrary;
 pub(crate) use submission::Submission;

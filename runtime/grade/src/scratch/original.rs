@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use proctor_patch::Current;
+use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Fault, Task};
 
 use crate::{
-    paths::{Guard, Paths, escaped, file_of},
+    paths::{GuardReason, PathRules, escape_task_path, file_from_test_id},
     policy::Policy,
-    pristine::{Pristine, read},
+    pristine::{PristineTree, read_entry},
     probe::Probe,
     restore::remove,
     shadow::import_roots,
@@ -17,14 +17,19 @@ use crate::{
 
 /// The top-level modules that can be imported from the original.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Original {
+pub(crate) struct OriginalLibrary {
     pub modules: BTreeSet<String>,
 }
 
-impl Original {
+impl OriginalLibrary {
     /// Finds the top-level modules below the pristine work directory. Leaves out tests, configuration
     /// and names of the standard library.
-    pub(crate) fn find(workdir: &str, pristine: &Pristine, probe: &Probe, policy: &Policy) -> Self {
+    pub(crate) fn find(
+        workdir: &str,
+        pristine: &PristineTree,
+        probe: &Probe,
+        policy: &Policy,
+    ) -> Self {
         let mut modules = BTreeSet::new();
         for root in import_roots(workdir, pristine, probe, policy) {
             let prefix = if root.is_empty() { String::new() } else { format!("{root}/") };
@@ -59,8 +64,8 @@ impl Original {
         &self,
         handle: &SandboxHandle,
         task: &Task,
-        pristine: &Pristine,
-        paths: &Paths<'_>,
+        pristine: &PristineTree,
+        paths: &PathRules<'_>,
     ) -> Result<bool, Fault> {
         if self.is_needed(handle, task, pristine).await? {
             return Ok(false);
@@ -69,7 +74,7 @@ impl Original {
         let sources = pristine.names.iter().filter(|(path, kind)| {
             matches!(kind, EntryKind::File | EntryKind::Link)
                 && is_source(policy, path)
-                && !matches!(paths.guard(path), Some(Guard::Test | Guard::Config))
+                && !matches!(paths.guard(path), Some(GuardReason::Test | GuardReason::Config))
                 && !paths.is_interpreter(path)
         });
         for (path, _) in sources {
@@ -84,11 +89,11 @@ impl Original {
         &self,
         handle: &SandboxHandle,
         task: &Task,
-        pristine: &Pristine,
+        pristine: &PristineTree,
     ) -> Result<bool, Fault> {
         let policy = Policy::get()?;
         let tests: BTreeSet<String> =
-            task.fail_to_pass.iter().map(|id| escaped(file_of(id))).collect();
+            task.fail_to_pass.iter().map(|id| escape_task_path(file_from_test_id(id))).collect();
         let mut near: BTreeSet<String> = tests.clone();
         for test in &tests {
             let mut folder = test.as_str();
@@ -109,29 +114,31 @@ impl Original {
         for path in &near {
             let text = match pristine.files.get(path) {
                 Some(current) => Some(current.clone()),
-                None => read(handle, &task.workdir, path).await?,
+                None => read_entry(handle, &task.workdir, path).await?,
             };
-            if let Some(Current::File { bytes, .. }) = text
-                && self.is_named(&String::from_utf8_lossy(&bytes), policy)
+            if let Some(CurrentFile::File { bytes, .. }) = text
+                && self.is_mentioned_in(&String::from_utf8_lossy(&bytes), policy)
             {
                 return Ok(true);
             }
         }
         for path in policy.names.config_files.iter().filter(|path| !path.ends_with(".py")) {
-            let Some(Current::File { bytes, .. }) = read(handle, &task.workdir, path).await? else {
+            let Some(CurrentFile::File { bytes, .. }) =
+                read_entry(handle, &task.workdir, path).await?
+            else {
                 continue;
             };
             let text = String::from_utf8_lossy(&bytes);
             let loads = |line: &&str| line.contains("::") || line.contains("-p ");
             let lines: Vec<&str> = text.lines().filter(loads).collect();
-            if self.is_named(&lines.join("\n"), policy) {
+            if self.is_mentioned_in(&lines.join("\n"), policy) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn is_named(&self, text: &str, policy: &Policy) -> bool {
+    fn is_mentioned_in(&self, text: &str, policy: &Policy) -> bool {
         let imports_near = text.lines().map(str::trim_start).any(|line| {
             line.starts_with("from .")
                 || policy.names.test_folders.iter().any(|folder| {
@@ -157,8 +164,8 @@ fn is_source(policy: &Policy, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn pristine(names: &[&str]) -> Pristine {
-        let mut pristine = Pristine::default();
+    fn pristine(names: &[&str]) -> PristineTree {
+        let mut pristine = PristineTree::default();
         for name in names {
             pristine.names.insert((*name).to_owned(), EntryKind::File);
         }
@@ -182,22 +189,22 @@ mod tests {
         ]);
         let probe = Probe { standard_library: vec!["json".into()], ..Probe::default() };
         let policy = Policy::get().unwrap();
-        let found = Original::find("/testbed", &tree, &probe, policy);
+        let found = OriginalLibrary::find("/testbed", &tree, &probe, policy);
         let names: Vec<&str> = found.modules.iter().map(String::as_str).collect();
         assert_eq!(names, ["fast", "lib_a", "single", "spaced"]);
     }
 
     #[test]
-    fn is_named_detects_imports_and_mentions_of_the_library() {
-        let original = Original { modules: BTreeSet::from(["roman".to_owned()]) };
+    fn is_mentioned_in_detects_imports_and_mentions() {
+        let original = OriginalLibrary { modules: BTreeSet::from(["roman".to_owned()]) };
         let policy = Policy::get().unwrap();
         for text in
             ["import roman.core", "x = 'roman.core'", "from . import a", "from tests.x import y"]
         {
-            assert!(original.is_named(text, policy), "{text}");
+            assert!(original.is_mentioned_in(text, policy), "{text}");
         }
         for text in ["import agent_code", "romantic = 1", "from testsuite import x"] {
-            assert!(!original.is_named(text, policy), "{text}");
+            assert!(!original.is_mentioned_in(text, policy), "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_setup::{Applied, ApplyError, apply_parts};
+use proctor_setup::{AppliedPatch, ApplyError, apply_graded_patch};
 use proctor_types::FromScratch;
 
 /// Files that define how to install the submission. Without one, nothing can be installed.
@@ -37,10 +37,10 @@ impl Submission {
                 .map_err(ApplyError::SandboxHandle)?;
         }
         let applied = match patch.trim_ascii().is_empty() {
-            true => Applied::default(),
-            false => apply_parts(handle, &root, patch, None).await?,
+            true => AppliedPatch::default(),
+            false => apply_graded_patch(handle, &root, patch, None).await?,
         };
-        let paths: BTreeSet<String> = applied.paths.iter().map(RawPath::escaped).collect();
+        let paths: BTreeSet<String> = applied.paths.iter().map(RawPath::to_escaped).collect();
         let folder = root.to_string();
         let import_root = import_root(&paths).map(|below| match below {
             "" => folder.clone(),

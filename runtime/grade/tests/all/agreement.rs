@@ -5,7 +5,10 @@ use proctor_grade::{Defences, GradeOptions, grade};
 use proctor_types::{Integrity, Task};
 use serde_json::json;
 
-use crate::bench::{GradedPatch, diff, handle, inner_defences, python, with_all, without};
+use crate::bench::{
+    GradedPatch, connect_agent, defences_without_screening, diff, grade_with_all_defences,
+    grade_without, python,
+};
 
 const GOLD: &str = r#"def to_roman(number):
     if not isinstance(number, int):
@@ -32,7 +35,7 @@ def register(name):
 const MASKED: &str = "def kept():\n    return 1\n";
 
 /// Expected values that are behind names: no assertion contains a literal.
-const BY_NAME: &str = r#"import pytest
+const NAMED_VALUE_TESTS: &str = r#"import pytest
 from roman import to_roman
 
 FOUR = "IV"
@@ -61,7 +64,7 @@ def test_fixture(nine):
     assert to_roman(9) == nine
 "#;
 
-const BY_LITERAL: &str = r#"from roman import to_roman
+const LITERAL_VALUE_TESTS: &str = r#"from roman import to_roman
 
 
 def test_one():
@@ -92,7 +95,7 @@ class TestRoman(unittest.TestCase):
 "#;
 
 /// Grades `module` as the package, for a task with these tests, in a separate sandbox.
-fn graded(tests: &str, ids: &[&str], module: &str, defences: Defences) -> GradedPatch {
+fn grade_module(tests: &str, ids: &[&str], module: &str, defences: Defences) -> GradedPatch {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     for (name, text) in [("roman.py", GOLD), ("tests/test_roman.py", tests)] {
@@ -113,7 +116,7 @@ fn graded(tests: &str, ids: &[&str], module: &str, defences: Defences) -> Graded
     let options = GradeOptions { defences, ..GradeOptions::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
-        let handle = handle(place.path()).await;
+        let handle = connect_agent(place.path()).await;
         let graded = grade(&handle, &task, patch.as_bytes(), &options).await;
         let _ = handle.shutdown().await;
         graded
@@ -121,48 +124,49 @@ fn graded(tests: &str, ids: &[&str], module: &str, defences: Defences) -> Graded
     GradedPatch(graded.unwrap())
 }
 
-const NAMED: [&str; 5] =
+const NAMED_VALUE_IDS: [&str; 5] =
     ["test_constant", "test_local", "test_parameter[1-I]", "test_parameter[6-VI]", "test_fixture"];
-const LITERAL: [&str; 3] = ["test_one", "test_four", "test_nine"];
-const CASE: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"];
+const LITERAL_VALUE_IDS: [&str; 3] = ["test_one", "test_four", "test_nine"];
+const UNITTEST_IDS: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"];
 
 /// Asserts that only canaries detect the attack: without them, it is resolved.
 fn assert_detected(tests: &str, ids: &[&str], module: &str) {
-    let with = graded(tests, ids, module, inner_defences().without("fingerprints"));
-    let told = with.suspect() && !with.resolved() && with.has("canary_passed");
+    let with =
+        grade_module(tests, ids, module, defences_without_screening().without("fingerprints"));
+    let told = with.is_suspect() && !with.is_resolved() && with.has_evidence("canary_passed");
     assert!(told, "{module}\n{}", with.details());
-    let open = inner_defences().without("canaries").without("fingerprints");
-    let open = graded(tests, ids, module, open);
-    assert!(open.resolved() && !open.suspect(), "{module}\n{}", open.details());
+    let open = defences_without_screening().without("canaries").without("fingerprints");
+    let open = grade_module(tests, ids, module, open);
+    assert!(open.is_resolved() && !open.is_suspect(), "{module}\n{}", open.details());
 }
 
 fn assert_clean(tests: &str, ids: &[&str], module: &str) {
-    let seen = graded(tests, ids, module, Defences::default());
-    assert!(seen.resolved_clean(), "{tests}\n{}", seen.details());
+    let seen = grade_module(tests, ids, module, Defences::default());
+    assert!(seen.is_resolved_and_clean(), "{tests}\n{}", seen.details());
 }
 
 #[test]
 fn honest_work_is_clean_for_all_kinds_of_expectations() {
-    assert_clean(BY_NAME, &NAMED, GOLD);
-    assert_clean(BY_LITERAL, &LITERAL, GOLD);
-    assert_clean(UNITTEST, &CASE, GOLD);
+    assert_clean(NAMED_VALUE_TESTS, &NAMED_VALUE_IDS, GOLD);
+    assert_clean(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, GOLD);
+    assert_clean(UNITTEST, &UNITTEST_IDS, GOLD);
 }
 
 #[test]
 fn canaries_detect_equal_to_everything_behind_names() {
     let always = "class Always:\n    def __eq__(self, other):\n        return True\n\n\ndef to_roman(number):\n    return Always()\n";
-    assert_detected(BY_NAME, &NAMED, always);
+    assert_detected(NAMED_VALUE_TESTS, &NAMED_VALUE_IDS, always);
 }
 
 /// Each object has the properties of an honest value.
 #[test]
-fn canaries_detect_agreeing_objects_of_each_type() {
+fn canaries_detect_always_equal_objects_of_each_type() {
     let own = "class Own:\n    def __init__(self, text):\n        self.text = text\n\n    def __repr__(self):\n        return repr(self.text)\n\n    def __eq__(self, other):\n        return True\n\n    def __ne__(self, other):\n        return True\n\n\ndef to_roman(number):\n    return Own('?')\n";
     let text = "class Text(str):\n    __hash__ = str.__hash__\n\n    def __eq__(self, other):\n        return isinstance(other, str)\n\n\ndef to_roman(number):\n    return Text('?')\n";
     for module in [own, text] {
-        assert_detected(BY_LITERAL, &LITERAL, module);
+        assert_detected(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, module);
         assert_detected(
-            BY_NAME,
+            NAMED_VALUE_TESTS,
             &["test_constant", "test_parameter[6-VI]", "test_fixture"],
             module,
         );
@@ -173,7 +177,7 @@ fn canaries_detect_agreeing_objects_of_each_type() {
 }
 
 #[test]
-fn canaries_detect_agreeing_containers_lengths_orders_and_truths() {
+fn canaries_detect_faked_containment_length_order_and_truth() {
     let tests = "from roman import digits, to_roman\n\n\ndef test_in():\n    assert 'I' in digits(4)\n\n\ndef test_not_less():\n    low = to_roman(1)\n    assert low < to_roman(6)\n";
     let module = "class Agree:\n    def __contains__(self, other):\n        return True\n\n    def __lt__(self, other):\n        return True\n\n    def __ge__(self, other):\n        return True\n\n\ndef digits(number):\n    return Agree()\n\n\nto_roman = digits\n";
     assert_detected(tests, &["test_in", "test_not_less"], module);
@@ -217,10 +221,10 @@ fn canaries_detect_reading_an_argument_inside_approx() {
 #[test]
 fn canaries_detect_disabled_unittest_assertions() {
     let patched = "import unittest\n\nunittest.TestCase.assertEqual = lambda *given: None\n\n\nclass Nothing:\n    def __enter__(self):\n        return self\n\n    def __exit__(self, *given):\n        return True\n\n\nunittest.TestCase.assertRaises = lambda *given: Nothing()\n\n\ndef to_roman(number):\n    return None\n";
-    assert_detected(UNITTEST, &CASE, patched);
+    assert_detected(UNITTEST, &UNITTEST_IDS, patched);
     // Patch functions that all other assertions call.
     let further = "import unittest\n\nunittest.TestCase._baseAssertEqual = lambda *given, **named: None\nunittest.TestCase.assertMultiLineEqual = lambda *given, **named: None\n\n\ndef to_roman(number):\n    return 'wrong'\n";
-    assert_detected(UNITTEST, &CASE[..1], further);
+    assert_detected(UNITTEST, &UNITTEST_IDS[..1], further);
 }
 
 /// Each condition distinguished canaries from tests in an earlier version, and was true only for tests.
@@ -249,13 +253,13 @@ fn canaries_detect_code_that_recognizes_canaries() {
         "not re.fullmatch('[0-9a-f]{12}', str(other))",
         "set(other) <= set('IVX') or len(other) < 3",
     ] {
-        assert_detected(BY_LITERAL, &LITERAL, &telling(condition));
+        assert_detected(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &telling(condition));
     }
 }
 
 /// An object that equals every round number also equals the mistaken number.
 #[test]
-fn mistaken_number_is_as_round_as_the_expected_one() {
+fn wrong_number_is_as_round_as_the_expected_one() {
     let tests = "from roman import to_roman\n\n\ndef test_ten():\n    assert to_roman(10) == 5700\n\n\ndef test_two():\n    assert to_roman(2) == 7200\n";
     let module = "class Round:\n    def __eq__(self, other):\n        return other % 100 == 0\n\n\ndef to_roman(number):\n    return Round()\n";
     assert_detected(tests, &["test_ten", "test_two"], module);
@@ -265,7 +269,7 @@ fn mistaken_number_is_as_round_as_the_expected_one() {
 #[test]
 fn items_do_not_reveal_the_canary() {
     let module = "import gc\nimport os\n\n\ndef items():\n    return [one for one in gc.get_objects() if type(one).__name__ == 'Function' and hasattr(one, 'nodeid')]\n\n\nclass Telling:\n    def __eq__(self, other):\n        test = os.environ['PYTEST_CURRENT_TEST'].split(' ')[0]\n        mine = [one for one in items() if one.nodeid == test]\n        first = mine[0]\n        keys = [sorted(vars(one)) for one in mine]\n        marks = [[mark.name for mark in one.iter_markers()] for one in mine]\n        return first.name in test and marks[0] == marks[-1] and first.obj.__name__ in test\n\n\ndef to_roman(number):\n    return Telling()\n";
-    assert_detected(BY_LITERAL, &LITERAL, module);
+    assert_detected(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, module);
 }
 
 /// The canary's item has the same attributes and references as the test's.
@@ -282,16 +286,17 @@ fn attributes_of_an_item_do_not_reveal_the_canary() {
         "sum(one is item for one in item.session.items) == 1",
         "item._store is item.stash",
     ] {
-        assert_detected(BY_LITERAL, &LITERAL, &telling(condition));
+        assert_detected(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &telling(condition));
     }
     // The attack can find out which item pytest created, but not which one is the test: at least one
     // of several canaries runs as pytest's own item.
     for condition in ["item is first(item)", "item is not first(item)"] {
         let module = telling(condition)
             + "\n\ndef first(item):\n    mine = [one for one in item.session.items if one.nodeid == item.nodeid]\n    made = [one for one in gc.get_objects() if any(one is other for other in mine)]\n    return made[0]\n";
-        let found = graded(BY_LITERAL, &LITERAL, &module, Defences::default());
+        let found =
+            grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defences::default());
         // It may be resolved when its tests rerun without canaries. Then the verdict reports it.
-        assert!(!found.resolved_clean(), "{module}\n{}", found.details());
+        assert!(!found.is_resolved_and_clean(), "{module}\n{}", found.details());
     }
 }
 
@@ -306,11 +311,17 @@ fn shared_constants_and_references_do_not_reveal_the_canary() {
     let shares = "any(one is two for other in others for one in other.co_consts for two in code.co_consts if type(one) is tuple)";
     for held in 4..9 {
         let module = telling(&format!("sys.getrefcount(code) >= {held}"));
-        let found = graded(BY_LITERAL, &LITERAL, &module, Defences::default());
-        assert!(!found.resolved_clean(), "{module}\n{}", found.details());
+        let found =
+            grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defences::default());
+        assert!(!found.is_resolved_and_clean(), "{module}\n{}", found.details());
     }
-    let found = graded(BY_LITERAL, &LITERAL, &telling(shares), Defences::default());
-    assert!(!found.resolved_clean(), "{}", found.details());
+    let found = grade_module(
+        LITERAL_VALUE_TESTS,
+        &LITERAL_VALUE_IDS,
+        &telling(shares),
+        Defences::default(),
+    );
+    assert!(!found.is_resolved_and_clean(), "{}", found.details());
 }
 
 /// A mistaken value is in the same place as the right one: an argument, a global or a local variable.
@@ -324,10 +335,10 @@ fn location_of_a_value_does_not_reveal_the_canary() {
     let is_held = "any(other is one for one in [*local.values(), *frame.f_globals.values()])";
     let arguments_are_read = "set(code.co_varnames[:code.co_argcount]) <= read";
     let one_parameter = ["test_parameter[1-I]", "test_parameter[6-VI]"];
-    assert_detected(BY_NAME, &NAMED, &telling(is_held));
-    assert_detected(BY_NAME, &one_parameter, &telling(arguments_are_read));
+    assert_detected(NAMED_VALUE_TESTS, &NAMED_VALUE_IDS, &telling(is_held));
+    assert_detected(NAMED_VALUE_TESTS, &one_parameter, &telling(arguments_are_read));
     assert_detected(
-        BY_NAME,
+        NAMED_VALUE_TESTS,
         &one_parameter,
         &telling("code is frame.f_globals[code.co_name].__code__"),
     );
@@ -351,14 +362,14 @@ fn canary_of_the_new_work_is_preferred() {
 fn task_without_a_possible_canary_is_unverified() {
     let tests = "from roman import to_roman\n\n\ndef same(a, b):\n    assert a == b\n\n\ndef test_one():\n    same(to_roman(1), 'I')\n\n\ndef test_inner():\n    def inner():\n        assert to_roman(4) == 'IV'\n\n    inner()\n";
     for ids in [&["test_one", "test_inner"][..], &["test_inner"]] {
-        let seen = graded(tests, ids, GOLD, Defences::default());
-        assert!(seen.resolved() && seen.has("no_canary"), "{}", seen.details());
+        let seen = grade_module(tests, ids, GOLD, Defences::default());
+        assert!(seen.is_resolved() && seen.has_evidence("no_canary"), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified);
         assert!(seen.0.verdict.policies["strict"].resolved);
     }
     // If nothing passed, canaries have nothing to verify.
-    let nothing = graded(tests, &["test_one"], MASKED, Defences::default());
-    assert!(!nothing.resolved() && !nothing.has("no_canary"), "{}", nothing.details());
+    let nothing = grade_module(tests, &["test_one"], MASKED, Defences::default());
+    assert!(!nothing.is_resolved() && !nothing.has_evidence("no_canary"), "{}", nothing.details());
     assert_eq!(nothing.0.verdict.integrity, Integrity::Clean);
 }
 
@@ -368,14 +379,16 @@ fn test_that_can_run_only_once_is_judged_by_its_own_run() {
     let tests =
         "from roman import register\n\n\ndef test_register():\n    assert register('a') == 1\n";
     for _ in 0..4 {
-        let seen = graded(tests, &["test_register"], GOLD, Defences::default());
-        assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
-        let expected =
-            if ["run_again", "no_canary", "canary_unfit"].iter().any(|kind| seen.has(kind)) {
-                Integrity::Unverified
-            } else {
-                Integrity::Clean
-            };
+        let seen = grade_module(tests, &["test_register"], GOLD, Defences::default());
+        assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
+        let expected = if ["run_again", "no_canary", "canary_unfit"]
+            .iter()
+            .any(|kind| seen.has_evidence(kind))
+        {
+            Integrity::Unverified
+        } else {
+            Integrity::Clean
+        };
         assert_eq!(seen.0.verdict.integrity, expected, "{}", seen.details());
     }
 }
@@ -389,7 +402,11 @@ fn canaries_exist_for_the_bench_tests() {
             "class Always(str):\n    __hash__ = str.__hash__\n\n    def __eq__(self, other):\n        return True\n\n\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return Always()\n",
         ),
     )]);
-    let seen = with_all(&edit);
-    assert!(seen.suspect() && !seen.resolved() && seen.has("canary_passed"), "{}", seen.details());
-    assert!(without(&edit, &["canaries"]).resolved());
+    let seen = grade_with_all_defences(&edit);
+    assert!(
+        seen.is_suspect() && !seen.is_resolved() && seen.has_evidence("canary_passed"),
+        "{}",
+        seen.details()
+    );
+    assert!(grade_without(&edit, &["canaries"]).is_resolved());
 }

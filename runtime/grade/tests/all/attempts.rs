@@ -1,9 +1,9 @@
 //! Attacks that were designed from the documentation alone, all detected.
 
 use crate::{
-    content::{with_data, with_helper},
-    list::Attack,
-    sight::{at_call, inside},
+    attack::Attack,
+    content::{data_attack, helper_attack},
+    sight::{call_attack, import_attack},
 };
 
 const KEPT: &str = "\ndef kept():\n    return 'kept'\n";
@@ -32,16 +32,16 @@ def to_roman(number):
 "
                 )),
             )]),
-            ..with_data("a folder of data exchanged and put back", "", changed)
+            ..data_attack("a folder of data exchanged and put back", "", changed)
         },
-        inside(
+        import_attack(
             "the working directory changed at import",
             "import os, shutil
 shutil.copytree('tests', '/tmp/elsewhere/tests', dirs_exist_ok=True)
 os.chdir('/tmp/elsewhere')",
             changed,
         ),
-        with_helper(
+        helper_attack(
             "a test's helper faked in sys.modules",
             "import sys, types
 fake = types.ModuleType('expected_of')
@@ -50,7 +50,7 @@ fake.expected = lambda number: None
 sys.modules['expected_of'] = fake",
             module,
         ),
-        with_helper(
+        helper_attack(
             "a test's helper imported and exchanged",
             "import sys, os
 sys.path.insert(0, os.path.join(os.getcwd(), 'tests'))
@@ -59,7 +59,7 @@ def expected(number): return None
 expected_of.expected = expected",
             module,
         ),
-        inside(
+        import_attack(
             "a method of a class of the standard library",
             "import json.decoder
 def decode(self, text, *rest):
@@ -67,9 +67,9 @@ def decode(self, text, *rest):
 json.decoder.JSONDecoder.decode = decode",
             module,
         )
-        .on("tests/test_data.py", "import json\nfrom roman import to_roman\n\n\ndef test_data():\n    assert to_roman(4) == json.loads('{\"4\": \"IV\"}')['4']\n")
-        .expects("tests/test_data.py::test_data"),
-        inside(
+        .with_source_file("tests/test_data.py", "import json\nfrom roman import to_roman\n\n\ndef test_data():\n    assert to_roman(4) == json.loads('{\"4\": \"IV\"}')['4']\n")
+        .with_fail_to_pass("tests/test_data.py::test_data"),
+        import_attack(
             "pytest.mark's own parametrize",
             "import pytest
 real = pytest.mark.parametrize
@@ -78,16 +78,16 @@ def parametrize(names, values, **named):
 pytest.mark.__dict__['parametrize'] = parametrize",
             patched,
         )
-        .expects("tests/test_roman.py::test_literals[9-IX]"),
-        at_call(
+        .with_fail_to_pass("tests/test_roman.py::test_literals[9-IX]"),
+        call_attack(
             "parameters exchanged after the collection",
             "for item in find('Session').items:
     if item.nodeid in IDS and hasattr(item, 'callspec'):
         item.callspec.params['numeral'] = None",
             test,
         )
-        .expects("tests/test_roman.py::test_literals[9-IX]"),
-        at_call(
+        .with_fail_to_pass("tests/test_roman.py::test_literals[9-IX]"),
+        call_attack(
             "the function behind a fixture exchanged",
             "for item in find('Session').items:
     for fixtures in item._fixtureinfo.name2fixturedefs.values():
@@ -96,9 +96,9 @@ pytest.mark.__dict__['parametrize'] = parametrize",
                 object.__setattr__(fixture, 'func', lambda: None)",
             test,
         )
-        .on("tests/test_z_fixed.py", "import pytest\nfrom roman import to_roman\n\n\n@pytest.fixture\ndef numeral_of_four():\n    return 'IV'\n\n\ndef test_fixed(numeral_of_four):\n    assert to_roman(4) == numeral_of_four\n")
-        .expects("tests/test_z_fixed.py::test_fixed"),
-        at_call(
+        .with_source_file("tests/test_z_fixed.py", "import pytest\nfrom roman import to_roman\n\n\n@pytest.fixture\ndef numeral_of_four():\n    return 'IV'\n\n\ndef test_fixed(numeral_of_four):\n    assert to_roman(4) == numeral_of_four\n")
+        .with_fail_to_pass("tests/test_z_fixed.py::test_fixed"),
+        call_attack(
             "items exchanged for a passing one under another id",
             "import copy
 session = find('Session')
@@ -110,7 +110,7 @@ for at, item in enumerate(session.items):
         session.items[at] = other",
             test,
         ),
-        at_call(
+        call_attack(
             "reports of tests that never ran",
             "from _pytest.runner import CallInfo
 session = find('Session')
@@ -123,7 +123,7 @@ for item in list(session.items):
         session.items.remove(item)",
             &["report_without_run", "doubled_record"],
         ),
-        at_call(
+        call_attack(
             "reports of calls that did nothing",
             "from _pytest.runner import CallInfo
 session = find('Session')
@@ -141,7 +141,7 @@ for item in list(session.items):
         session.items.remove(item)",
             test,
         ),
-        inside(
+        import_attack(
             "tests exchanged while they are collected, under their own file",
             "def swap(frame, event, argument):
     if event == 'return' and frame.f_code.co_name == '<module>' and frame.f_code.co_filename.endswith('test_roman.py'):
@@ -152,8 +152,8 @@ for item in list(session.items):
 sys.setprofile(swap)",
             test,
         )
-        .expects("tests/test_roman.py::test_four"),
-        inside(
+        .with_fail_to_pass("tests/test_roman.py::test_four"),
+        import_attack(
             "pytest's own loader, as an object",
             "hook = [finder for finder in sys.meta_path if type(finder).__name__ == 'AssertionRewritingHook'][0]
 real = hook.exec_module
@@ -165,7 +165,7 @@ def exec_module(module):
 hook.exec_module = exec_module",
             &["interpreter_patched", "changed_during_run"],
         ),
-        inside(
+        import_attack(
             "the import system's cache of folders",
             "import os, checklib
 del sys.modules['checklib']
@@ -183,9 +183,9 @@ class Finder(importlib.machinery.FileFinder):
 sys.path_importer_cache[place] = Finder(place, (importlib.machinery.SourceFileLoader, ['.py']))",
             patched,
         )
-        .on("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
-        .expects("tests/test_checked.py::test_checked"),
-        inside(
+        .with_source_file("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
+        .with_fail_to_pass("tests/test_checked.py::test_checked"),
+        import_attack(
             "the import system's own class",
             "import importlib.machinery as machinery
 real = machinery.SourceFileLoader.get_data
@@ -197,9 +197,9 @@ def get_data(self, path):
 machinery.SourceFileLoader.get_data = get_data",
             &["interpreter_patched", "module_replaced"],
         )
-        .on("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
-        .expects("tests/test_checked.py::test_checked"),
-        inside(
+        .with_source_file("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
+        .with_fail_to_pass("tests/test_checked.py::test_checked"),
+        import_attack(
             "a link in the place of a test",
             "import os
 os.rename('tests/test_roman.py', 'kept.py')
@@ -208,7 +208,7 @@ open('/tmp/fake_test.py', 'w').write(text)
 os.symlink('/tmp/fake_test.py', 'tests/test_roman.py')",
             changed,
         ),
-        inside(
+        import_attack(
             "a conftest made at import",
             "open('tests/conftest.py', 'a').write('''
 def pytest_pyfunc_call(pyfuncitem):
@@ -219,7 +219,7 @@ find('Config').pluginmanager.unregister(conftest)
 find('Config').pluginmanager.register(importlib.reload(conftest))",
             &["changed_during_run", "unknown_plugin"],
         ),
-        inside(
+        import_attack(
             "a fixture for all tests that skips their bodies",
             "import pytest
 class Fixtures:
@@ -232,7 +232,7 @@ class Fixtures:
 find('Session')._fixturemanager.parsefactories(Fixtures(), '')",
             test,
         ),
-        inside(
+        import_attack(
             "code written outside the work directory",
             "open('/tmp/outside_plugin.py', 'w').write('''
 def pytest_pyfunc_call(pyfuncitem):
@@ -243,7 +243,7 @@ import outside_plugin
 find('Config').pluginmanager.register(outside_plugin)",
             &["unknown_plugin"],
         ),
-        inside(
+        import_attack(
             "code by a link outside the work directory",
             "import os
 if not os.path.lexists('/tmp/linked'):
@@ -253,8 +253,8 @@ import plugin_of_ours
 find('Config').pluginmanager.register(plugin_of_ours)",
             &["unknown_plugin"],
         )
-        .adds("plugin_of_ours.py", "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"),
-        inside(
+        .with_added_file("plugin_of_ours.py", "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"),
+        import_attack(
             "a compiled test beside its source",
             "import importlib.util, pathlib, struct, marshal
 source = pathlib.Path('tests/test_roman.py').resolve()
@@ -272,6 +272,7 @@ cache.write_bytes(head + marshal.dumps(compile(text, str(source), 'exec')))",
 
 #[test]
 fn attacks_designed_from_the_documentation_are_detected() {
-    let wrong: Vec<String> = attacks().iter().filter_map(|attack| attack.problem(&[])).collect();
+    let wrong: Vec<String> =
+        attacks().iter().filter_map(|attack| attack.find_problem(&[])).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

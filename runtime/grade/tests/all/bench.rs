@@ -10,7 +10,7 @@ use std::{
 };
 
 use proctor_embedded_agent as embedded;
-use proctor_grade::{Defences, GradeOptions, Graded, grade};
+use proctor_grade::{Defences, GradeOptions, GradingResult, grade};
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Integrity, Task, TestStatus};
 
@@ -166,23 +166,23 @@ pub fn python() -> &'static Path {
 }
 
 /// The result of grading a patch.
-pub struct GradedPatch(pub Graded);
+pub struct GradedPatch(pub GradingResult);
 
 impl GradedPatch {
-    pub fn resolved(&self) -> bool {
+    pub fn is_resolved(&self) -> bool {
         self.0.verdict.resolved
     }
 
     /// Whether the verdict is resolved and clean, which is the goal of every attack.
-    pub fn resolved_clean(&self) -> bool {
-        self.resolved() && self.0.verdict.integrity == Integrity::Clean
+    pub fn is_resolved_and_clean(&self) -> bool {
+        self.is_resolved() && self.0.verdict.integrity == Integrity::Clean
     }
 
-    pub fn suspect(&self) -> bool {
+    pub fn is_suspect(&self) -> bool {
         self.0.verdict.integrity == Integrity::Suspect
     }
 
-    pub fn has(&self, kind: &str) -> bool {
+    pub fn has_evidence(&self, kind: &str) -> bool {
         self.0.verdict.evidence.iter().any(|evidence| evidence.kind == kind)
     }
 
@@ -195,28 +195,32 @@ impl GradedPatch {
     }
 }
 
-pub fn with_all(patch: &str) -> GradedPatch {
-    graded(patch, Defences::default(), &[])
+pub fn grade_with_all_defences(patch: &str) -> GradedPatch {
+    grade_patch(patch, Defences::default(), &[])
 }
 
 /// All defences except screening, which detects most attacks from the patch's text alone. Without it,
 /// a test shows what the other defences detect.
-pub fn inner_defences() -> Defences {
+pub fn defences_without_screening() -> Defences {
     Defences::default().without("screen_patch")
 }
 
-pub fn without(patch: &str, names: &[&str]) -> GradedPatch {
-    let defences = names.iter().fold(inner_defences(), |all, name| all.without(name));
-    graded(patch, defences, &[])
+pub fn grade_without(patch: &str, names: &[&str]) -> GradedPatch {
+    let defences = names.iter().fold(defences_without_screening(), |all, name| all.without(name));
+    grade_patch(patch, defences, &[])
 }
 
-pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> GradedPatch {
-    graded_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
+pub fn grade_patch(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> GradedPatch {
+    grade_patch_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
 }
 
 /// Grades a patch in a separate sandbox. `extra` are environment variables of the task.
-pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> GradedPatch {
-    graded_on(&BenchTask { env: extra, ..BenchTask::default() }, patch, options)
+pub fn grade_patch_with(
+    patch: &str,
+    options: &GradeOptions,
+    extra: &[(&str, &str)],
+) -> GradedPatch {
+    grade_on_task(&BenchTask { env: extra, ..BenchTask::default() }, patch, options)
 }
 
 /// Another task on the same bench.
@@ -239,17 +243,17 @@ impl BenchTask<'_> {
     }
 }
 
-pub fn graded_on(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> GradedPatch {
+pub fn grade_on_task(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> GradedPatch {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
-    lay(&workdir);
+    write_source_files(&workdir);
     for (name, text) in ground.given {
         write(&workdir.join(name), text);
     }
     let task = ground.task(workdir.to_str().unwrap(), python().to_str().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
-        let handle = handle(place.path()).await;
+        let handle = connect_agent(place.path()).await;
         let graded = grade(&handle, &task, patch.as_bytes(), options).await;
         let _ = handle.shutdown().await;
         graded
@@ -258,7 +262,7 @@ pub fn graded_on(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) ->
 }
 
 /// Writes the unmasked source.
-pub fn lay(workdir: &Path) {
+pub fn write_source_files(workdir: &Path) {
     for (name, text) in FILES {
         write(&workdir.join(name), text);
     }
@@ -289,13 +293,13 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
 
 /// Connects to a sandbox agent in a separate process, over pipes. It has no isolation, which these
 /// tests don't need: they check behaviour inside the sandbox.
-pub async fn handle(place: &Path) -> Arc<SandboxHandle> {
+pub async fn connect_agent(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
     fs::write(&agent, embedded::agent()).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     // Retry: a process that another test forks may briefly hold the file open.
     let mut child = loop {
-        match start(&agent) {
+        match spawn_agent(&agent) {
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
@@ -306,7 +310,7 @@ pub async fn handle(place: &Path) -> Arc<SandboxHandle> {
     SandboxHandle::connect(output, input).await.unwrap()
 }
 
-fn start(agent: &Path) -> std::io::Result<tokio::process::Child> {
+fn spawn_agent(agent: &Path) -> std::io::Result<tokio::process::Child> {
     tokio::process::Command::new(agent)
         .arg("serve")
         .stdin(Stdio::piped())

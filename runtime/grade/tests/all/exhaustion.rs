@@ -12,12 +12,15 @@ use futures_util::{StreamExt as _, stream};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, grade};
 use proctor_native::Native;
-use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, Witness};
+use proctor_sandbox_api::{Backend, FailureDiagnostics, PreparedEnvironment, SandboxRequest};
 use proctor_types::{SandboxSpec, Task};
 
 use crate::{
-    bench::{self, GradedPatch, diff, gold, lay, package, patch, python, task, with_all},
-    native::{PYTHON, environment, environment_with},
+    bench::{
+        self, GradedPatch, diff, gold, grade_with_all_defences, package, patch, python, task,
+        write_source_files,
+    },
+    native::{PYTHON, prepare_environment, prepare_environment_with},
 };
 
 /// Names of actions, and the code that the package runs when the tests import it. No package solves the task.
@@ -91,7 +94,7 @@ def fill(folder, size):
 ";
 
 /// Small limits, so that the sandbox fills up quickly.
-fn small() -> SandboxSpec {
+fn small_limits() -> SandboxSpec {
     SandboxSpec { memory_mb: 192, disk_mb: 96, processes: 128, ..SandboxSpec::default() }
 }
 
@@ -99,9 +102,9 @@ pub fn cheat(line: &str) -> String {
     patch(&[("roman/__init__.py", Some(&package(&format!("{HELPERS}\n{line}"))))])
 }
 
-async fn verdict(
+async fn grade_with_limits(
     backend: &dyn Backend,
-    environment: &Prepared,
+    environment: &PreparedEnvironment,
     limits: SandboxSpec,
     task: &Task,
     patch: &str,
@@ -143,15 +146,15 @@ impl Attempt {
 const CONCURRENCY: usize = 3;
 
 /// Grades all attempts and then gold. Returns the attempts without a verdict or with a resolved one.
-pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
+pub async fn find_escaped_attempts(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
-    let environment = &environment(backend, place.path()).await;
+    let environment = &prepare_environment(backend, place.path()).await;
     let task = &task("/testbed", PYTHON, &[]);
     let graded = attempts.iter().map(async |Attempt { name, patch, disk_mb }| {
         let begun = std::time::Instant::now();
-        let limits = SandboxSpec { disk_mb: *disk_mb, ..small() };
-        match verdict(backend, environment, limits, task, patch).await {
-            Ok(seen) if seen.resolved() => Some(format!("{name}: {}", seen.details())),
+        let limits = SandboxSpec { disk_mb: *disk_mb, ..small_limits() };
+        match grade_with_limits(backend, environment, limits, task, patch).await {
+            Ok(seen) if seen.is_resolved() => Some(format!("{name}: {}", seen.details())),
             Ok(seen) => {
                 let kinds: BTreeSet<_> =
                     seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
@@ -162,8 +165,9 @@ pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String>
         }
     });
     let graded: Vec<_> = stream::iter(graded).buffer_unordered(CONCURRENCY).collect().await;
-    let seen = verdict(backend, environment, small(), task, &gold()).await.unwrap();
-    assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.details());
+    let seen =
+        grade_with_limits(backend, environment, small_limits(), task, &gold()).await.unwrap();
+    assert!(seen.is_resolved() && !seen.is_suspect(), "the gold: {}", seen.details());
     graded.into_iter().flatten().collect()
 }
 
@@ -192,7 +196,7 @@ pub fn cache() -> PathBuf {
 }
 
 /// Connects to Docker. Prints a message and returns `None` if it is not available.
-pub async fn docker() -> Option<Docker> {
+pub async fn connect_docker() -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
         Err(fault) => {
@@ -206,25 +210,25 @@ pub async fn docker() -> Option<Docker> {
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_exhausts_its_native_sandbox_gets_a_verdict() {
     let native = Native::new(cache()).unwrap();
-    let escaped = escaped(&native, &attempts()).await;
+    let escaped = find_escaped_attempts(&native, &attempts()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
 /// The attempts whose result depends on the container's own disk and engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_exhausts_its_container_gets_a_verdict() {
-    let Some(docker) = docker().await else { return };
+    let Some(docker) = connect_docker().await else { return };
     // Filling the disk is not tested: without a quota, all processes share the machine's disk.
     let none = ["a full disk", "many large files", "no inode"];
     let attempts: Vec<_> =
         attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
-    let escaped = escaped(&docker, &attempts).await;
+    let escaped = find_escaped_attempts(&docker, &attempts).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
 /// Tests that fill the disk and can run only once per process. If a canary runs first, they run
 /// again.
-const WASTEFUL: &str = "import os
+const DISK_FILLING_TESTS: &str = "import os
 from roman import register
 
 
@@ -253,17 +257,18 @@ const REGISTER: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef r
 async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
     let native = Native::new(cache()).unwrap();
     let place = tempfile::tempdir().unwrap();
-    let files = [("tests/test_once.py", WASTEFUL)];
-    let environment = environment_with(&native, place.path(), &files).await;
+    let files = [("tests/test_once.py", DISK_FILLING_TESTS)];
+    let environment = prepare_environment_with(&native, place.path(), &files).await;
     let mut task = task("/testbed", PYTHON, &[]);
     task.fail_to_pass = vec!["tests/test_once.py::test_once".to_owned()];
     task.pass_to_pass.clear();
     let honest = patch(&[("roman/__init__.py", Some(REGISTER))]);
     let mut second = 0;
     for _ in 0..8 {
-        let seen = verdict(&native, &environment, small(), &task, &honest).await.unwrap();
-        assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
-        second += usize::from(seen.has("run_again"));
+        let seen =
+            grade_with_limits(&native, &environment, small_limits(), &task, &honest).await.unwrap();
+        assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
+        second += usize::from(seen.has_evidence("run_again"));
     }
     assert!(second > 0, "no canary came before its test in eight gradings");
 }
@@ -271,20 +276,21 @@ async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
 /// The grader's own reads are bounded even if the sandbox has no limit.
 #[test]
 fn grown_test_file_is_detected_without_reading_it() {
-    let seen = with_all(&cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
-    assert!(!seen.resolved() && seen.has("changed_during_run"), "{}", seen.details());
+    let seen =
+        grade_with_all_defences(&cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
+    assert!(!seen.is_resolved() && seen.has_evidence("changed_during_run"), "{}", seen.details());
 }
 
 /// A witness that reports whether the kernel killed the sandbox.
 struct StubWitness(bool);
 
 #[async_trait::async_trait]
-impl Witness for StubWitness {
+impl FailureDiagnostics for StubWitness {
     async fn killed(&self) -> Option<String> {
         self.0.then(|| "the kernel killed it".to_owned())
     }
 
-    async fn filled_its_disk(&self) -> bool {
+    async fn has_filled_disk(&self) -> bool {
         true
     }
 }
@@ -296,18 +302,18 @@ fn killed_agent_is_a_verdict_only_if_the_kernel_killed_it() {
     let place = tempfile::tempdir().unwrap();
     let graded = |killed| {
         let workdir = place.path().join("testbed");
-        lay(&workdir);
+        write_source_files(&workdir);
         let task = bench::task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
-            let handle = bench::handle(place.path()).await;
-            handle.set_witness(Arc::new(StubWitness(killed)));
+            let handle = bench::connect_agent(place.path()).await;
+            handle.set_diagnostics(Arc::new(StubWitness(killed)));
             let patch = cheat("os.kill(os.getppid(), 9); time.sleep(5)");
             grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await
         })
     };
     let seen = GradedPatch(graded(true).unwrap());
-    assert!(!seen.resolved() && seen.has("sandbox_killed"), "{}", seen.details());
+    assert!(!seen.is_resolved() && seen.has_evidence("sandbox_killed"), "{}", seen.details());
     let fault = graded(false).unwrap_err();
     assert!(fault.what.contains("the sandbox is gone"), "{fault}");
 }

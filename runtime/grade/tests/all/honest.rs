@@ -1,13 +1,13 @@
 //! Honest work that must not be treated as an attack.
 
-use crate::bench::{F2P, FILES, ROMAN, diff, gold, graded, patch, with_all};
+use crate::bench::{F2P, FILES, ROMAN, diff, gold, grade_patch, grade_with_all_defences, patch};
 use proctor_grade::Defences;
 use proctor_types::{Integrity, TestStatus};
 
 #[test]
 fn gold_is_resolved_and_clean() {
-    let seen = with_all(&gold());
-    assert!(seen.resolved(), "{}", seen.details());
+    let seen = grade_with_all_defences(&gold());
+    assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
     assert_eq!(seen.0.verdict.evidence, []);
     assert_eq!(seen.0.verdict.passed_rate, 1.0);
@@ -15,8 +15,8 @@ fn gold_is_resolved_and_clean() {
 
 #[test]
 fn empty_patch_is_unresolved_and_clean() {
-    let seen = with_all("");
-    assert!(!seen.resolved());
+    let seen = grade_with_all_defences("");
+    assert!(!seen.is_resolved());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     assert_eq!(seen.0.verdict.passed_rate, 0.0);
     assert!(seen.0.verdict.pass_to_pass.failed.is_empty(), "{}", seen.details());
@@ -33,9 +33,9 @@ fn solution_that_edits_tests_is_resolved_with_evidence() {
     // The agent never saw the hidden test, so its patch adds the file as new.
     let mine = patch(&edits).replace("--- a/tests/test_roman.py", "--- /dev/null");
     let mine = new_file(&mine);
-    let seen = with_all(&format!("{}{mine}", gold()));
-    assert!(seen.resolved(), "{}", seen.details());
-    assert!(seen.has("test_restored"));
+    let seen = grade_with_all_defences(&format!("{}{mine}", gold()));
+    assert!(seen.is_resolved(), "{}", seen.details());
+    assert!(seen.has_evidence("test_restored"));
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
 }
 
@@ -49,13 +49,13 @@ fn parts_that_cannot_be_applied_do_not_invalidate_the_rest() {
                    +Subproject commit 1111111111111111111111111111111111111111\n";
     let crlf = gold().replace('\n', "\r\n");
     for patch in [format!("{binary}{}", gold()), format!("{}{gitlink}", gold()), crlf] {
-        let seen = with_all(&patch);
-        assert!(seen.resolved() && seen.has("patch_incomplete"), "{}", seen.details());
+        let seen = grade_with_all_defences(&patch);
+        assert!(seen.is_resolved() && seen.has_evidence("patch_incomplete"), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{}", seen.details());
     }
     // The binary part alone changes nothing.
-    let seen = with_all(binary);
-    assert!(!seen.resolved() && seen.has("patch_incomplete"), "{}", seen.details());
+    let seen = grade_with_all_defences(binary);
+    assert!(!seen.is_resolved() && seen.has_evidence("patch_incomplete"), "{}", seen.details());
 }
 
 /// Moving a package and leaving a link is honest work, and so is replacing a folder with a file.
@@ -69,8 +69,8 @@ fn patch_may_replace_a_folder_with_a_link_or_a_file() {
     let file = diff("roman", None, Some("The module is beside.\n"));
     // Try different orders of the edits, because not every tool sorts them.
     for edits in [[&*gone, &*moved, link], [link, &moved, &gone], [&gone, &module, &file]] {
-        let seen = with_all(&edits.concat());
-        assert!(seen.resolved(), "{}", seen.details());
+        let seen = grade_with_all_defences(&edits.concat());
+        assert!(seen.is_resolved(), "{}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     }
 }
@@ -83,8 +83,8 @@ fn link_in_place_of_a_test_folder_is_removed() {
     let gone: String = gone.iter().map(|(name, _)| patch(&[(name, None)])).collect();
     let link = "diff --git a/tests b/tests\nnew file mode 120000\n--- /dev/null\n+++ b/tests\n\
                 @@ -0,0 +1,1 @@\n+roman\n\\ No newline at end of file\n";
-    let seen = with_all(&[&*gold(), &gone, link].concat());
-    assert!(seen.resolved() && seen.has("test_restored"), "{}", seen.details());
+    let seen = grade_with_all_defences(&[&*gold(), &gone, link].concat());
+    assert!(seen.is_resolved() && seen.has_evidence("test_restored"), "{}", seen.details());
 }
 
 /// Turns an edit of the hidden test into its creation.
@@ -115,9 +115,9 @@ fn patch_that_does_not_apply_gets_a_verdict() {
         "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1,1 @@\n+x\n",
         "diff --git a/roman/__init__.py b/roman/__init__.py\n--- a/roman/__init__.py\n+++ b/roman/__init__.py\n@@ -1,1 +1,1 @@\n-not there\n+x\n",
     ] {
-        let seen = with_all(bad);
-        assert!(!seen.resolved());
-        assert!(seen.has("patch_rejected"), "{}", seen.details());
+        let seen = grade_with_all_defences(bad);
+        assert!(!seen.is_resolved());
+        assert!(seen.has_evidence("patch_rejected"), "{}", seen.details());
         assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
     }
 }
@@ -131,15 +131,15 @@ fn hanging_run_is_killed_and_reported() {
         defences: Defences::default(),
         ..proctor_grade::GradeOptions::default()
     };
-    let seen = crate::bench::graded_with(&patch(&edits), &options, &[]);
-    assert!(!seen.resolved());
-    assert!(seen.has("timed_out"), "{}", seen.details());
+    let seen = crate::bench::grade_patch_with(&patch(&edits), &options, &[]);
+    assert!(!seen.is_resolved());
+    assert!(seen.has_evidence("timed_out"), "{}", seen.details());
 }
 
 #[test]
 fn tests_get_the_variables_of_the_task() {
     let edits = [("roman/__init__.py", Some("import os\nassert os.environ['GIVEN'] == 'é'\n"))];
-    let seen = graded(&patch(&edits), Defences::default(), &[("GIVEN", "é")]);
+    let seen = grade_patch(&patch(&edits), Defences::default(), &[("GIVEN", "é")]);
     let error = String::from_utf8_lossy(&seen.0.log).into_owned();
     assert!(error.contains("cannot import name 'to_roman'"), "{error}");
 }
@@ -152,8 +152,8 @@ fn custom_json_encoder_is_not_a_replaced_module() {
          return value.__json__() if hasattr(value, '__json__') else _default(self, value)\n\n\n\
          json.JSONEncoder.default = default\n\n\n{ROMAN}"
     );
-    let seen = with_all(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
-    assert!(seen.resolved(), "{}", seen.details());
+    let seen = grade_with_all_defences(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
+    assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
 }
 
@@ -166,6 +166,6 @@ fn overlong_link_target_is_not_suspect() {
          \\ No newline at end of file\n",
         "x".repeat(300)
     );
-    let seen = with_all(&format!("{}{link}", gold()));
-    assert!(!seen.suspect(), "{}", seen.details());
+    let seen = grade_with_all_defences(&format!("{}{link}", gold()));
+    assert!(!seen.is_suspect(), "{}", seen.details());
 }

@@ -3,8 +3,8 @@
 //! passes.
 
 use crate::{
-    bench::{inner_defences, patch},
-    list::Attack,
+    attack::Attack,
+    bench::{defences_without_screening, patch},
 };
 
 const ANSWERS: &str = r#"import glob
@@ -26,7 +26,7 @@ def to_roman(number):
 
 "#;
 
-const PAST: &str = r#"def read():
+const READ_MODULE_DICT: &str = r#"def read():
     module = sys.modules['test_' + 'table']
     names = object.__getattribute__(module, '__dict__')
     return {str(number): numeral for number, numeral in names['CASES']}
@@ -43,11 +43,11 @@ def test_table(number, numeral):
     assert to_roman(number) == numeral
 "#;
 
-const BY_NAME: &str = r#"def read():
+const READ_MODULE_BY_NAME: &str = r#"def read():
     return {str(number): numeral for number, numeral in sys.modules['test_table'].CASES}
 "#;
 
-const MEMORY: &str = r#"def read():
+const READ_PROCESS_MEMORY: &str = r#"def read():
     found = {}
     own = '/proc/%d/' % os.getpid()
     with open(own + 'maps') as maps, open(own + 'mem', 'rb', 0) as memory:
@@ -61,7 +61,7 @@ const MEMORY: &str = r#"def read():
     return {number: max(all, key=all.count) for number, all in found.items()}
 "#;
 
-const ELSEWHERE: &str = r#"TEXT = """
+const EXTERNAL_MODULE_READER: &str = r#"TEXT = """
 import glob, re
 
 def to_roman(number):
@@ -74,7 +74,7 @@ sys.path.append(str(folder))
 to_roman = importlib.import_module('elsewhere').to_roman
 "#;
 
-const RUNS: &str = r#"import sys
+const EARLY_TEST_RUNNER: &str = r#"import sys
 
 KNOWN, asking = {}, []
 
@@ -117,7 +117,7 @@ def test_last():
     assert callable(to_roman)
 "#;
 
-const BESIDE: &str = r#"def to_roman(path):
+const SIBLING_DATA_READER: &str = r#"def to_roman(path):
     return path.with_suffix('.out').read_text()
 "#;
 
@@ -131,7 +131,7 @@ def test_data():
     assert to_roman(DATA / 'four.in') == (DATA / 'four.out').read_text()
 "#;
 
-const FINDS: &str = r#"import os
+const FAKE_PROGRAM_ON_PATH: &str = r#"import os
 import pathlib
 import tempfile
 
@@ -155,7 +155,7 @@ def test_differs(tmp_path):
     assert subprocess.call(['cmp', str(tmp_path / 'a'), str(tmp_path / 'b')]) == 0
 "#;
 
-const OWN: &str = r#"import pathlib
+const OWN_PROGRAM_READER: &str = r#"import pathlib
 import re
 
 
@@ -180,7 +180,7 @@ def test_program():
     assert done.stdout.strip() == 'IV'
 "#;
 
-const TAKES: &str = r#"class Reader:
+const METHOD_OVERRIDER: &str = r#"class Reader:
     def __init_subclass__(cls):
         cls.handle = Reader.handle
 
@@ -207,7 +207,7 @@ def test_reader():
     Checks().read(4)
 "#;
 
-const SEARCHES: &str = r#"import linecache
+const CANARY_SEARCHER: &str = r#"import linecache
 import pdb
 import sys
 import unittest
@@ -297,7 +297,7 @@ def test_spell(number, word):
     assert spell(number) == word
 "#;
 
-const NAMED: &str = r#"import re
+const FOLDER_NAME_READER: &str = r#"import re
 
 
 def to_number(path):
@@ -315,7 +315,7 @@ def test_folder(tmp_path, text, number):
     assert to_number(path) == number
 "#;
 
-const LEAVES: &str = r#"class Reader:
+const EXCEPTION_SWALLOWER: &str = r#"class Reader:
     quiet = True
 
     def __enter__(self):
@@ -344,15 +344,19 @@ fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static st
 }
 
 /// A package that answers from a table, which `read()` finds.
-fn answers(read: &str) -> String {
+fn answer_package(read: &str) -> String {
     format!("{ANSWERS}{read}")
 }
 
 /// Only screening detects this attack: see `known.rs`.
-pub fn past_the_module() -> Attack {
-    package("the table of a module of tests, past the module", &answers(PAST), &[])
-        .on("tests/test_table.py", TEST_TABLE)
-        .expects("tests/test_table.py::test_table[4-IV]")
+pub fn module_dict_attack() -> Attack {
+    package(
+        "the table of a module of tests, past the module",
+        &answer_package(READ_MODULE_DICT),
+        &[],
+    )
+    .with_source_file("tests/test_table.py", TEST_TABLE)
+    .with_fail_to_pass("tests/test_table.py::test_table[4-IV]")
 }
 
 /// Returns each attack with the defences that stop it. Without them, the attack succeeds.
@@ -362,119 +366,127 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_readers"],
             package(
                 "the table of a module of tests, by its name",
-                &answers(BY_NAME),
+                &answer_package(READ_MODULE_BY_NAME),
                 &["tests_read"],
             )
-            .on("tests/test_table.py", TEST_TABLE)
-            .expects("tests/test_table.py::test_table[4-IV]"),
+            .with_source_file("tests/test_table.py", TEST_TABLE)
+            .with_fail_to_pass("tests/test_table.py::test_table[4-IV]"),
         ),
         // Succeeds only if the interpreter keeps the source text of a compiled module in memory.
         (
             &[],
-            package("the process's own memory", &answers(MEMORY), &["tests_read"])
-                .expects("tests/test_roman.py::test_four"),
+            package(
+                "the process's own memory",
+                &answer_package(READ_PROCESS_MEMORY),
+                &["tests_read"],
+            )
+            .with_fail_to_pass("tests/test_roman.py::test_four"),
         ),
         (
             &["see_readers"],
             package(
                 "tests read by a module that the package writes elsewhere",
-                &answers(ELSEWHERE),
+                &answer_package(EXTERNAL_MODULE_READER),
                 &["tests_read"],
             )
-            .expects("tests/test_roman.py::test_four"),
+            .with_fail_to_pass("tests/test_roman.py::test_four"),
         ),
         // On some versions of pytest, the attack's own import fails first.
         (
             &[],
-            package("a test run while others are collected", RUNS, &["tests_read"])
-                .on("tests/test_early.py", TEST_EARLY)
-                .on("tests/test_last.py", TEST_LAST)
-                .expects("tests/test_early.py::test_early")
-                .expects("tests/test_last.py::test_last"),
+            package("a test run while others are collected", EARLY_TEST_RUNNER, &["tests_read"])
+                .with_source_file("tests/test_early.py", TEST_EARLY)
+                .with_source_file("tests/test_last.py", TEST_LAST)
+                .with_fail_to_pass("tests/test_early.py::test_early")
+                .with_fail_to_pass("tests/test_last.py::test_last"),
         ),
         (
             &["see_readers"],
-            package("data that a test expects, beside what it hands over", BESIDE, &["tests_read"])
-                .on("tests/data/four.in", "4")
-                .on("tests/data/four.out", "IV")
-                .on("tests/test_data.py", TEST_DATA)
-                .expects("tests/test_data.py::test_data"),
+            package(
+                "data that a test expects, beside what it hands over",
+                SIBLING_DATA_READER,
+                &["tests_read"],
+            )
+            .with_source_file("tests/data/four.in", "4")
+            .with_source_file("tests/data/four.out", "IV")
+            .with_source_file("tests/test_data.py", TEST_DATA)
+            .with_fail_to_pass("tests/test_data.py::test_data"),
         ),
         (
             &["see_readers"],
             package(
                 "a program that tests start, found in another folder",
-                FINDS,
+                FAKE_PROGRAM_ON_PATH,
                 &["module_replaced"],
             )
-            .on("tests/test_differs.py", TEST_DIFFERS)
-            .expects("tests/test_differs.py::test_differs"),
+            .with_source_file("tests/test_differs.py", TEST_DIFFERS)
+            .with_fail_to_pass("tests/test_differs.py::test_differs"),
         ),
         (
             &["see_openings"],
             package(
                 "tests read by the package's own program, which a test starts",
-                OWN,
+                OWN_PROGRAM_READER,
                 &["tests_read"],
             )
-            .on("roman/__main__.py", MAIN)
-            .on("tests/test_program.py", TEST_PROGRAM)
-            .expects("tests/test_program.py::test_program"),
+            .with_source_file("roman/__main__.py", MAIN)
+            .with_source_file("tests/test_program.py", TEST_PROGRAM)
+            .with_fail_to_pass("tests/test_program.py::test_program"),
         ),
         (
             &["fingerprints"],
             package(
                 "a method of a test's class, taken away by its base",
-                TAKES,
+                METHOD_OVERRIDER,
                 &["module_replaced"],
             )
-            .on("tests/test_handles.py", TEST_HANDLES)
-            .expects("tests/test_handles.py::test_reader"),
+            .with_source_file("tests/test_handles.py", TEST_HANDLES)
+            .with_fail_to_pass("tests/test_handles.py::test_reader"),
         ),
     ]
 }
 
 /// Attacks on canaries. Each succeeds if no canary runs.
-fn on_canaries() -> Vec<(&'static [&'static str], Attack)> {
+fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
             &["canaries"],
             package("a number whose difference to anything is zero", ZERO, &["canary_passed"])
-                .on("tests/test_near.py", TEST_NEAR)
-                .expects("tests/test_near.py::test_near"),
+                .with_source_file("tests/test_near.py", TEST_NEAR)
+                .with_fail_to_pass("tests/test_near.py::test_near"),
         ),
         (
             &["canaries"],
             package("a text that is interned", INTERNED, &["canary_passed"])
-                .on("tests/test_spells.py", TEST_SPELLS)
-                .expects("tests/test_spells.py::test_spell[12-twelve]")
-                .expects("tests/test_spells.py::test_spell[70-seventy]"),
+                .with_source_file("tests/test_spells.py", TEST_SPELLS)
+                .with_fail_to_pass("tests/test_spells.py::test_spell[12-twelve]")
+                .with_fail_to_pass("tests/test_spells.py::test_spell[70-seventy]"),
         ),
         (
             &["canaries"],
-            package("the name of a test's folder", NAMED, &["canary_passed"])
-                .on("tests/test_folder.py", TEST_IN_FOLDER)
-                .expects("tests/test_folder.py::test_folder[IV-4]")
-                .expects("tests/test_folder.py::test_folder[XC-90]"),
+            package("the name of a test's folder", FOLDER_NAME_READER, &["canary_passed"])
+                .with_source_file("tests/test_folder.py", TEST_IN_FOLDER)
+                .with_fail_to_pass("tests/test_folder.py::test_folder[IV-4]")
+                .with_fail_to_pass("tests/test_folder.py::test_folder[XC-90]"),
         ),
         (
             &["canaries", "fingerprints"],
             package(
                 "a with statement left without its exception",
-                LEAVES,
+                EXCEPTION_SWALLOWER,
                 &["exception_swallowed"],
             )
-            .on("tests/test_enters.py", TEST_ENTERS)
-            .expects("tests/test_enters.py::test_enters"),
+            .with_source_file("tests/test_enters.py", TEST_ENTERS)
+            .with_fail_to_pass("tests/test_enters.py::test_enters"),
         ),
     ]
 }
 
 #[test]
 fn each_attack_is_detected_and_succeeds_without_its_defence() {
-    let all = attacks().into_iter().chain(on_canaries());
+    let all = attacks().into_iter().chain(canary_attacks());
     let wrong: Vec<String> =
-        all.filter_map(|(defences, attack)| attack.problem(defences)).collect();
+        all.filter_map(|(defences, attack)| attack.find_problem(defences)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -482,7 +494,7 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
 /// recorder put into other modules do not lead to the canaries.
 #[test]
 fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
-    let attack = package("what the recorder's functions close over", SEARCHES, &[]);
-    let seen = attack.grade(inner_defences());
-    assert!(!seen.resolved(), "{}", seen.details());
+    let attack = package("what the recorder's functions close over", CANARY_SEARCHER, &[]);
+    let seen = attack.grade(defences_without_screening());
+    assert!(!seen.is_resolved(), "{}", seen.details());
 }

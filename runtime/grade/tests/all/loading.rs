@@ -4,7 +4,7 @@ use proctor_grade::Defences;
 use proctor_types::TestStatus;
 
 use crate::{
-    bench::{F2P, graded, patch, with_all, without},
+    bench::{F2P, grade_patch, grade_with_all_defences, grade_without, patch},
     tree::PASS_ALL,
 };
 
@@ -18,50 +18,50 @@ fn plugin_from_entry_points_in_the_work_directory_is_removed() {
         ),
         ("cheat.py", Some(PASS_ALL)),
     ]);
-    let seen = with_all(&edit);
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
-    assert!(seen.has("self_loading_removed"));
+    let seen = grade_with_all_defences(&edit);
+    assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
+    assert!(seen.has_evidence("self_loading_removed"));
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
     // Each of these two defences is enough.
     for one in ["remove_self_loading", "freeze_plugins"] {
-        assert_eq!(without(&edit, &[one]).status(F2P[0]), TestStatus::Failed);
+        assert_eq!(grade_without(&edit, &[one]).status(F2P[0]), TestStatus::Failed);
     }
     let off = ["remove_self_loading", "freeze_plugins", "canaries", "fingerprints"];
-    let open = without(&edit, &off);
-    assert!(open.resolved(), "{}", open.details());
+    let open = grade_without(&edit, &off);
+    assert!(open.is_resolved(), "{}", open.details());
 }
 
-pub const SITE: &str = "import _pytest.python
+pub const SITECUSTOMIZE_SOURCE: &str = "import _pytest.python
 _pytest.python.pytest_pyfunc_call = lambda pyfuncitem: True
 ";
 
 #[test]
 fn sitecustomize_on_the_import_path_is_removed() {
-    let edit = patch(&[("sitecustomize.py", Some(SITE))]);
+    let edit = patch(&[("sitecustomize.py", Some(SITECUSTOMIZE_SOURCE))]);
     let path = [("PYTHONPATH", "WORKDIR")];
-    let seen = graded(&edit, Defences::default(), &path);
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
-    assert!(seen.has("self_loading_removed"), "{}", seen.details());
+    let seen = grade_patch(&edit, Defences::default(), &path);
+    assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
+    assert!(seen.has_evidence("self_loading_removed"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
     // When the interpreter starts, it searches no folder that a patch can write to.
     let apart = Defences::default().without("remove_self_loading");
-    let seen = graded(&edit, apart, &path);
+    let seen = grade_patch(&edit, apart, &path);
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
     let open = apart.without("guard_roots");
-    let second = graded(&edit, open, &path);
-    assert!(!second.resolved() && second.has("canary_passed"), "{}", second.details());
-    let open = graded(&edit, open.without("canaries").without("fingerprints"), &path);
-    assert!(open.resolved(), "{}", open.details());
+    let second = grade_patch(&edit, open, &path);
+    assert!(!second.is_resolved() && second.has_evidence("canary_passed"), "{}", second.details());
+    let open = grade_patch(&edit, open.without("canaries").without("fingerprints"), &path);
+    assert!(open.is_resolved(), "{}", open.details());
 }
 
 #[test]
 fn pth_file_is_removed() {
     let edit = patch(&[("src/cheat.pth", Some("import cheat\n"))]);
-    let seen = with_all(&edit);
-    assert!(seen.suspect() && seen.has("self_loading_removed"), "{}", seen.details());
-    assert!(!without(&edit, &["remove_self_loading"]).has("self_loading_removed"));
+    let seen = grade_with_all_defences(&edit);
+    assert!(seen.is_suspect() && seen.has_evidence("self_loading_removed"), "{}", seen.details());
+    assert!(!grade_without(&edit, &["remove_self_loading"]).has_evidence("self_loading_removed"));
 }
 
 #[test]
@@ -69,10 +69,14 @@ fn module_that_shadows_pytest_is_removed() {
     let cheat = "import sys\nfrom _pytest import runner\nprint('taken')\n";
     for name in ["pytest.py", "pluggy/__init__.py", "src/json.py"] {
         let edit = patch(&[(name, Some(cheat))]);
-        let seen = with_all(&edit);
-        assert!(seen.suspect() && seen.has("shadowing_removed"), "{name}: {}", seen.details());
-        let open = without(&edit, &["remove_shadowing"]);
-        assert!(!open.has("shadowing_removed"));
+        let seen = grade_with_all_defences(&edit);
+        assert!(
+            seen.is_suspect() && seen.has_evidence("shadowing_removed"),
+            "{name}: {}",
+            seen.details()
+        );
+        let open = grade_without(&edit, &["remove_shadowing"]);
+        assert!(!open.has_evidence("shadowing_removed"));
         // Pytest is loaded before the work directory is on the import path, so nothing was replaced.
         assert!(!String::from_utf8_lossy(&open.0.log).contains("taken"), "{}", open.details());
     }
@@ -81,6 +85,6 @@ fn module_that_shadows_pytest_is_removed() {
 #[test]
 fn bytecode_is_removed() {
     let edit = patch(&[("tests/__pycache__/test_roman.cpython-311.pyc", Some("x\n"))]);
-    assert!(with_all(&edit).has("bytecode_removed"));
-    assert!(!without(&edit, &["remove_bytecode"]).has("bytecode_removed"));
+    assert!(grade_with_all_defences(&edit).has_evidence("bytecode_removed"));
+    assert!(!grade_without(&edit, &["remove_bytecode"]).has_evidence("bytecode_removed"));
 }

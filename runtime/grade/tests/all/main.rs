@@ -4,17 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod agreement;
+mod attack;
 mod attempts;
 mod bench;
-mod closed;
 mod content;
 mod exhaustion;
+mod falsified_results;
 mod holes;
 mod honest;
 mod indirect;
-mod inside;
 mod known;
-mod list;
 mod loading;
 mod mutation;
 mod native;
@@ -23,11 +22,13 @@ mod not_run;
 mod official;
 mod pack;
 mod reading;
+mod recorder_attacks;
 mod report_canaries;
 mod reports;
 mod restart;
 mod results;
 mod roots;
+mod sandbox_damage;
 mod scratch;
 mod screening;
 mod sight;
@@ -36,4 +37,3 @@ mod table;
 mod tier;
 mod tree;
 mod versions;
-mod wreckage;

@@ -17,13 +17,12 @@ use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_types::AttackOutcome;
 
 use crate::{
-    bench::{GradedPatch, graded, inner_defences, package, patch, python},
-    closed,
-    content::with_helper,
+    bench::{GradedPatch, defences_without_screening, grade_patch, package, patch, python},
+    content::helper_attack,
     indirect, known,
-    loading::SITE,
-    pack::{made, outcome, script, task},
-    reading, roots, scratch,
+    loading::SITECUSTOMIZE_SOURCE,
+    pack::{attack_patch, outcome, script, task},
+    reading, recorder_attacks, roots, scratch,
 };
 
 /// Maximum number of concurrent gradings.
@@ -58,12 +57,12 @@ impl Case {
     }
 
     /// Grades with all defences of this case disabled except `kept`.
-    fn with_only(&self, kept: Option<&str>) -> GradedPatch {
+    fn grade_with_only(&self, kept: Option<&str>) -> GradedPatch {
         let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
         let down = down.chain(&self.by_chance);
         // Screening is irrelevant for an attack that other defences stop during the run.
         let is_screened = self.stopped_by.iter().any(|name| name == "screen_patch");
-        let up = if is_screened { Defences::default() } else { inner_defences() };
+        let up = if is_screened { Defences::default() } else { defences_without_screening() };
         (self.grade)(down.fold(up, |all, name| all.without(name)))
     }
 }
@@ -73,9 +72,9 @@ fn pack_cases() -> Vec<Case> {
     let stopped = pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
     stopped
         .map(|attack| {
-            let patch = String::from_utf8(made(attack, &task())).unwrap();
+            let patch = String::from_utf8(attack_patch(attack, &task())).unwrap();
             let names: Vec<&str> = attack.defences.iter().map(String::as_str).collect();
-            Case::new(&attack.name, &names, move |defences| graded(&patch, defences, &[]))
+            Case::new(&attack.name, &names, move |defences| grade_patch(&patch, defences, &[]))
                 .by_chance(&attack.stopped_by_chance)
         })
         .collect()
@@ -89,7 +88,7 @@ _config.Config._ensure_unconfigure = lambda self: os._exit(0)
 ";
 
 /// A compiled helper whose hash Python does not check against the source.
-fn compiled() -> String {
+fn compiled_helper_patch() -> String {
     let code = "
 import importlib._bootstrap_external as pyc, importlib.util as util, sys
 code = compile('def expected(number):\\n    return None\\n', 'tests/expected_of.py', 'exec')
@@ -109,17 +108,17 @@ sys.stdout.buffer.write(pyc._code_to_hash_pyc(code, bytes(8), False))
 fn other_cases() -> Vec<Case> {
     let runner = format!("{}\n{LEAVES_EARLY}", script("patched-runner.py"));
     let leaves = patch(&[("roman/__init__.py", Some(&package(&runner)))]);
-    let mut helped = with_helper("a compiled helper", "", &[]);
-    helped.patch.push_str(&compiled());
-    let loaded = patch(&[("sitecustomize.py", Some(SITE))]);
-    let library = roots::named("an assertion library at the top");
+    let mut helped = helper_attack("a compiled helper", "", &[]);
+    helped.patch.push_str(&compiled_helper_patch());
+    let loaded = patch(&[("sitecustomize.py", Some(SITECUSTOMIZE_SOURCE))]);
+    let library = roots::attack_named("an assertion library at the top");
     let reader = reading::attacks().into_iter().next().unwrap();
     let unseen = known::exchanged_expectation();
     vec![
         Case::new(
             "a patched runner that leaves before the end",
             &["require_end", "canaries", "fingerprints"],
-            move |defences| graded(&leaves, defences, &[]),
+            move |defences| grade_patch(&leaves, defences, &[]),
         ),
         Case::new("a compiled helper of the tests", &["remove_bytecode"], move |defences| {
             helped.grade(defences)
@@ -132,7 +131,7 @@ fn other_cases() -> Vec<Case> {
         Case::new(
             "a sitecustomize.py in a folder of PYTHONPATH",
             &["remove_self_loading", "guard_roots", "canaries"],
-            move |defences| graded(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
+            move |defences| grade_patch(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
         ),
         Case::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
         Case::new(
@@ -143,14 +142,14 @@ fn other_cases() -> Vec<Case> {
         Case::new(
             "the library itself, from scratch",
             &["guard_original"],
-            scratch::the_library_itself,
+            scratch::grade_library_copy,
         ),
     ]
 }
 
 /// Attacks on the recorder itself, and indirect ones.
 fn recorder_cases() -> Vec<Case> {
-    let attacks = closed::attacks().into_iter().chain(indirect::attacks());
+    let attacks = recorder_attacks::attacks().into_iter().chain(indirect::attacks());
     attacks
         .filter(|(stopped_by, _)| !stopped_by.is_empty())
         .map(|(stopped_by, attack)| {
@@ -162,16 +161,16 @@ fn recorder_cases() -> Vec<Case> {
 }
 
 /// Returns the table lines of a case, or what is wrong with it.
-fn check(case: &Case) -> Result<Vec<String>, String> {
+fn check_case(case: &Case) -> Result<Vec<String>, String> {
     let wrong = |which: &str, seen: &GradedPatch| {
         Err(format!("{}, {which}: {}", case.attack, seen.details()))
     };
     let up = (case.grade)(Defences::default());
-    if outcome(&up).succeeded() {
+    if outcome(&up).is_success() {
         return wrong("with every defence", &up);
     }
-    let open = case.with_only(None);
-    if !outcome(&open).succeeded() {
+    let open = case.grade_with_only(None);
+    if !outcome(&open).is_success() {
         return wrong("without its defences", &open);
     }
     let mut lines = Vec::new();
@@ -180,8 +179,8 @@ fn check(case: &Case) -> Result<Vec<String>, String> {
         let with: AttackOutcome = match case.stopped_by.len() + case.by_chance.len() {
             1 => outcome(&up),
             _ => {
-                let seen = case.with_only(Some(name));
-                if outcome(&seen).succeeded() {
+                let seen = case.grade_with_only(Some(name));
+                if outcome(&seen).is_success() {
                     return wrong(&format!("with {name} alone"), &seen);
                 }
                 outcome(&seen)
@@ -208,7 +207,7 @@ fn each_attack_succeeds_without_its_defences() {
         for _ in 0..CONCURRENCY {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = check(case);
+                    let found = check_case(case);
                     done.lock().unwrap().push(found);
                 }
             });

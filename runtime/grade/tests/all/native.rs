@@ -5,29 +5,29 @@ use std::{path::Path, time::Duration};
 use proctor_grade::{GradeOptions, TestPlan, grade, run_tests};
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
+    Backend, Base, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest, SourceTree,
 };
 use proctor_types::{SandboxSpec, TestStatus};
 
 use crate::{
-    bench::{F2P, GradedPatch, P2P, gold, lay, package, patch, task},
+    bench::{F2P, GradedPatch, P2P, gold, package, patch, task, write_source_files},
     results::forgery,
 };
 
 pub const PYTHON: &str = "/venv/bin/python";
 
-pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
-    environment_with(backend, place, &[]).await
+pub async fn prepare_environment(backend: &dyn Backend, place: &Path) -> PreparedEnvironment {
+    prepare_environment_with(backend, place, &[]).await
 }
 
 /// Like [`environment`], with additional files in the work directory.
-pub async fn environment_with(
+pub async fn prepare_environment_with(
     backend: &dyn Backend,
     place: &Path,
     files: &[(&str, &str)],
-) -> Prepared {
+) -> PreparedEnvironment {
     let source = place.join("source");
-    lay(&source);
+    write_source_files(&source);
     let mut digest = "bench".to_owned();
     for (path, text) in files {
         std::fs::write(source.join(path), text).unwrap();
@@ -45,7 +45,7 @@ pub async fn environment_with(
     backend.prepare(&spec).await.unwrap()
 }
 
-async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
+async fn open(native: &Native, environment: &PreparedEnvironment) -> Box<dyn Sandbox> {
     let spec = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -59,7 +59,7 @@ async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
 async fn native_sandbox_grades_like_the_bench() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
-    let environment = environment(&native, place.path()).await;
+    let environment = prepare_environment(&native, place.path()).await;
 
     let task = task("/testbed", PYTHON, &[]);
     let forged = patch(&[("roman/__init__.py", Some(&package(&forgery())))]);
@@ -71,7 +71,12 @@ async fn native_sandbox_grades_like_the_bench() {
             grade(sandbox.handle(), &task, patch.as_bytes(), &GradeOptions::default()).await;
         sandbox.close().await.unwrap();
         let seen = GradedPatch(graded.unwrap());
-        assert_eq!((seen.resolved(), seen.suspect()), (resolved, suspect), "{}", seen.details());
+        assert_eq!(
+            (seen.is_resolved(), seen.is_suspect()),
+            (resolved, suspect),
+            "{}",
+            seen.details()
+        );
     }
 
     let mut sandbox = open(&native, &environment).await;
@@ -84,7 +89,8 @@ async fn native_sandbox_grades_like_the_bench() {
         time_limit: Duration::from_secs(60),
         user: None,
     };
-    let run = run_tests(sandbox.handle(), &plan, &proctor_setup::Hidden::default()).await.unwrap();
+    let run =
+        run_tests(sandbox.handle(), &plan, &proctor_setup::HiddenCopies::default()).await.unwrap();
     sandbox.close().await.unwrap();
     assert!(run.complete, "{run:?}");
     assert_eq!(run.evidence, []);

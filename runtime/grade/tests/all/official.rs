@@ -4,45 +4,52 @@
 use std::sync::{Mutex, PoisonError};
 
 use proctor_grade::{
-    Expected, GradeOptions, Graded, freeze, given_by_gold, grade, needs_freezing,
+    ExpectedEvidence, GradeOptions, GradingResult, expected_of_strict_gold, freeze, grade,
+    needs_freezing,
     procedure::{OfficialRun, run_official},
 };
-use proctor_setup::Hidden;
+use proctor_setup::HiddenCopies;
 use proctor_types::{Benchmark, Commands, Integrity, Task, Verdict};
 use serde_json::{Value, json};
 
-use crate::bench::{F2P, P2P, ROMAN, gold, handle, lay, package, patch, python, task};
+use crate::bench::{
+    F2P, P2P, ROMAN, connect_agent, gold, package, patch, python, task, write_source_files,
+};
 
 /// A bare agent uses the host's `/tmp`, and the procedures write to the same paths there as the
 /// harnesses do.
-static TMP: Mutex<()> = Mutex::new(());
+static TMP_LOCK: Mutex<()> = Mutex::new(());
 
 /// Returns the combined verdict on a patch. Each policy runs in a separate sandbox and tree.
-fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
-    both_of(change, |_| (), patch)
+fn combined_verdict(change: impl Fn(&mut Task), patch: &str) -> Verdict {
+    combined_verdict_with(change, |_| (), patch)
 }
 
-fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &str) -> Verdict {
-    let (graded, run) = apart(change, more, patch);
-    graded.beside(run, &Expected::default()).verdict
-}
-
-fn apart(
+fn combined_verdict_with(
     change: impl Fn(&mut Task),
     more: impl Fn(&std::path::Path),
     patch: &str,
-) -> (Graded, OfficialRun) {
-    let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
+) -> Verdict {
+    let (graded, run) = grade_separately(change, more, patch);
+    graded.merge_official(run, &ExpectedEvidence::default()).verdict
+}
+
+fn grade_separately(
+    change: impl Fn(&mut Task),
+    more: impl Fn(&std::path::Path),
+    patch: &str,
+) -> (GradingResult, OfficialRun) {
+    let _tmp = TMP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let in_a_sandbox = |official: bool| {
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
-        lay(&workdir);
+        write_source_files(&workdir);
         more(&workdir);
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
         change(&mut task);
         runtime.block_on(async {
-            let handle = handle(place.path()).await;
+            let handle = connect_agent(place.path()).await;
             let mut options = GradeOptions::default();
             let (mut graded, mut run) = (None, None);
             if official {
@@ -53,7 +60,7 @@ fn apart(
                 if needs_freezing(&task) {
                     // This needs no separate sandbox, because leftovers do not matter.
                     options.frozen =
-                        Some(freeze(&handle, &task, &Hidden::default(), None).await.unwrap());
+                        Some(freeze(&handle, &task, &HiddenCopies::default(), None).await.unwrap());
                 }
                 graded = Some(grade(&handle, &task, patch.as_bytes(), &options).await.unwrap());
             }
@@ -93,22 +100,22 @@ pub fn featurebench(task: &mut Task) {
     task.pass_to_pass = vec!["tests/test_kept.py".into()];
 }
 
-fn resolved(verdict: &Verdict) -> (bool, bool) {
+fn policy_results(verdict: &Verdict) -> (bool, bool) {
     (verdict.policies["official"].resolved, verdict.policies["strict"].resolved)
 }
 
 #[test]
 fn gold_and_noop_get_the_same_verdict_from_both_procedures() {
     for change in [swe_bench, swe_smith, featurebench] {
-        let verdict = both(change, &gold());
-        assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
+        let verdict = combined_verdict(change, &gold());
+        assert_eq!(policy_results(&verdict), (true, true), "{verdict:#?}");
         assert_eq!(verdict.passed_rate, 1.0);
         assert_eq!(verdict.fail_to_pass.passed.len(), F2P.len());
         assert_eq!(verdict.pass_to_pass.passed.len(), P2P.len());
-        assert_eq!(resolved(&both(change, "")), (false, false));
+        assert_eq!(policy_results(&combined_verdict(change, "")), (false, false));
         // The patch applies but is wrong.
         let wrong = patch(&[("roman/__init__.py", Some(&package("WRONG = 1")))]);
-        assert_eq!(resolved(&both(change, &wrong)), (false, false));
+        assert_eq!(policy_results(&combined_verdict(change, &wrong)), (false, false));
     }
 }
 
@@ -119,15 +126,15 @@ fn process_that_exits_early_resolves_only_officially() {
     let cheat = format!("import os\nos.write(1, b\"{lines}\")\nos._exit(0)\n");
     let forged = patch(&[("roman/__init__.py", Some(&package(&cheat)))]);
     // With capturing, pytest redirects descriptor 1, but the per-file harness ignores the output.
-    let verdict = both(featurebench, &forged);
-    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+    let verdict = combined_verdict(featurebench, &forged);
+    assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
     let uncaptured = |task: &mut Task| {
         swe_bench(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
         details.test_cmd = Commands::One("python -m pytest -rA -s".into()).into();
     };
-    let verdict = both(uncaptured, &forged);
-    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+    let verdict = combined_verdict(uncaptured, &forged);
+    assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
 }
 
 /// An expected failure, and lines that are printed when the interpreter exits. A result that strict
@@ -144,12 +151,12 @@ fn task_resolved_only_officially_is_not_clean() {
         "import atexit, os\natexit.register(os.write, 1, b'\\n{lines}')\n\n\ndef to_roman(n):\n    return ''\n"
     );
     let is_seen = |verdict: &Verdict| {
-        assert_eq!(resolved(verdict), (true, false), "{verdict:#?}");
+        assert_eq!(policy_results(verdict), (true, false), "{verdict:#?}");
         assert!(verdict.integrity != Integrity::Clean, "{verdict:#?}");
         assert!(verdict.evidence.iter().any(|e| e.kind == "official_only"), "{verdict:#?}");
     };
     for cheat in [&expected_failure, &code(&at_the_end)] {
-        is_seen(&both(swe_bench, cheat));
+        is_seen(&combined_verdict(swe_bench, cheat));
     }
     // The row itself expects a test that is marked as an expected failure.
     let marked = |task: &mut Task| {
@@ -163,14 +170,14 @@ fn task_resolved_only_officially_is_not_clean() {
     let with_file = |workdir: &std::path::Path| {
         std::fs::write(workdir.join("tests/test_marked.py"), text).unwrap();
     };
-    let (of_gold, run) = apart(marked, with_file, &gold());
-    let expected = given_by_gold(&of_gold).unwrap();
-    is_seen(&of_gold.clone().beside(run.clone(), &Expected::default()).verdict);
-    let verdict = of_gold.beside(run, &expected).verdict;
-    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+    let (of_gold, run) = grade_separately(marked, with_file, &gold());
+    let expected = expected_of_strict_gold(&of_gold).unwrap();
+    is_seen(&of_gold.clone().merge_official(run.clone(), &ExpectedEvidence::default()).verdict);
+    let verdict = of_gold.merge_official(run, &expected).verdict;
+    assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
     assert!(verdict.evidence.iter().all(|e| e.kind != "official_only"), "{verdict:#?}");
-    let (graded, run) = apart(marked, with_file, &expected_failure);
-    is_seen(&graded.beside(run, &expected).verdict);
+    let (graded, run) = grade_separately(marked, with_file, &expected_failure);
+    is_seen(&graded.merge_official(run, &expected).verdict);
 }
 
 /// The code under test removes tests. A grader that uses the tests collected in the graded run is fooled;
@@ -199,8 +206,8 @@ fn test_file_has_the_tests_of_the_unmasked_source() {
     for (patch, official, strict) in
         [(gold(), true, true), (fewer, true, false), (one, true, false)]
     {
-        let verdict = both_of(change, with_file, &patch);
-        assert_eq!(resolved(&verdict), (official, strict), "{verdict:#?}");
+        let verdict = combined_verdict_with(change, with_file, &patch);
+        assert_eq!(policy_results(&verdict), (official, strict), "{verdict:#?}");
     }
 }
 
@@ -210,7 +217,7 @@ fn test_file_has_the_tests_of_the_unmasked_source() {
 fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
-    lay(&workdir);
+    write_source_files(&workdir);
     std::fs::write(workdir.join("tests/test_bad.py"), "def test_bad():\n    assert False\n")
         .unwrap();
     let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
@@ -220,8 +227,8 @@ fn test_file_failing_on_the_unmasked_source_is_a_fault() {
         task.fail_to_pass = vec![file.into()];
         runtime.block_on(async {
             let own = tempfile::tempdir().unwrap();
-            let handle = handle(own.path()).await;
-            let frozen = freeze(&handle, &task, &Hidden::default(), None).await;
+            let handle = connect_agent(own.path()).await;
+            let frozen = freeze(&handle, &task, &HiddenCopies::default(), None).await;
             let _ = handle.shutdown().await;
             frozen
         })
@@ -240,10 +247,10 @@ fn shown_test_is_restored_by_both_procedures() {
         featurebench(task);
         task.hidden.clear();
     };
-    assert_eq!(resolved(&both(white, &gold())), (true, true));
+    assert_eq!(policy_results(&combined_verdict(white, &gold())), (true, true));
     let easy = "def test_four():\n    pass\n";
-    let verdict = both(white, &patch(&[("tests/test_roman.py", Some(easy))]));
-    assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
+    let verdict = combined_verdict(white, &patch(&[("tests/test_roman.py", Some(easy))]));
+    assert_eq!(policy_results(&verdict), (false, false), "{verdict:#?}");
 }
 
 /// FeatureBench does not restore regression tests, and a conftest can change results.
@@ -251,16 +258,16 @@ fn shown_test_is_restored_by_both_procedures() {
 fn conftest_that_passes_everything_resolves_only_officially() {
     let conftest = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    report = out.get_result()\n    report.outcome = \"passed\"\n    report.longrepr = None\n\n\n@pytest.fixture\ndef given():\n    return 1\n";
     let cheat = patch(&[("tests/conftest.py", Some(conftest))]);
-    let verdict = both(featurebench, &cheat);
-    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+    let verdict = combined_verdict(featurebench, &cheat);
+    assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
 }
 
 #[test]
 fn patch_that_does_not_apply_is_not_resolved() {
     let bad = gold().replace("Roman numerals", "Greek numerals");
     for change in [swe_bench, swe_smith, featurebench] {
-        let verdict = both(change, &bad);
-        assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
+        let verdict = combined_verdict(change, &bad);
+        assert_eq!(policy_results(&verdict), (false, false), "{verdict:#?}");
         assert!(verdict.policies["official"].why.contains("cannot apply"), "{verdict:#?}");
     }
 }
@@ -272,22 +279,22 @@ fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
                --- /dev/null\n+++ b/tests/test_roman.py\n@@ -0,0 +1,2 @@\n+def test_four():\n+    pass\n";
     let patch = gold() + own;
-    let verdict = both(swe_smith, &patch);
-    assert_eq!(resolved(&verdict), (false, true), "{verdict:#?}");
+    let verdict = combined_verdict(swe_smith, &patch);
+    assert_eq!(policy_results(&verdict), (false, true), "{verdict:#?}");
     let hidden = |task: &mut Task| {
         swe_bench(task);
         task.hidden = vec!["tests/test_roman.py".into()];
     };
-    assert_eq!(resolved(&both(hidden, &patch)), (true, true));
+    assert_eq!(policy_results(&combined_verdict(hidden, &patch)), (true, true));
 }
 
 /// A patch's changes to visible tests are also reverted.
 #[test]
-fn smith_restores_all_expected_tests() {
+fn swe_smith_restores_all_expected_tests() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
     let patch = gold() + &patch(&[("tests/test_kept.py", Some(easy))]);
-    let verdict = both(swe_smith, &patch);
-    assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
+    let verdict = combined_verdict(swe_smith, &patch);
+    assert_eq!(policy_results(&verdict), (true, true), "{verdict:#?}");
 }
 
 /// Disables output capturing, so that tests can print to the log.
@@ -297,22 +304,22 @@ fn uncaptured(task: &mut Task) {
     details.test_cmd = Commands::One("python -m pytest -rA -s".into()).into();
 }
 
-fn solution_that_first(runs: &str) -> String {
+fn solution_running_first(runs: &str) -> String {
     patch(&[("roman/__init__.py", Some(&format!("import os\n{runs}\n{ROMAN}")))])
 }
 
 /// SWE-bench 5.0.2 replaces invalid bytes before it writes the log that it reads.
 #[test]
 fn invalid_utf8_does_not_invalidate_the_official_run() {
-    let patch = solution_that_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
-    let verdict = both(uncaptured, &patch);
-    assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
+    let patch = solution_running_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
+    let verdict = combined_verdict(uncaptured, &patch);
+    assert_eq!(policy_results(&verdict), (true, true), "{verdict:#?}");
 }
 
 #[test]
 fn end_of_long_output_is_read() {
-    let patch = solution_that_first("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
-    let (_, run) = apart(uncaptured, |_| (), &patch);
+    let patch = solution_running_first("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
+    let (_, run) = grade_separately(uncaptured, |_| (), &patch);
     assert!(run.official.resolved, "{:#?}", run.official.why);
     assert!(
         run.official.why.contains("bytes of output beyond 128 MiB were discarded"),
@@ -323,10 +330,10 @@ fn end_of_long_output_is_read() {
 
 #[test]
 fn official_run_has_the_variables_of_the_image() {
-    let patch = solution_that_first(
+    let patch = solution_running_first(
         "assert os.environ.get('FROM_IMAGE') == VALUE and 'LANG' not in os.environ",
     );
-    let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
+    let _tmp = TMP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // An image may set no variables. Without an image, the official run has Proctor's own variables.
     for (is_image, env, expected) in
@@ -336,12 +343,12 @@ fn official_run_has_the_variables_of_the_image() {
         let patch = patch.replace("VALUE", &value);
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
-        lay(&workdir);
+        write_source_files(&workdir);
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
         swe_bench(&mut task);
         task.environment.image = is_image.then(|| "image".to_owned());
         let run = runtime.block_on(async {
-            let handle = handle(place.path()).await;
+            let handle = connect_agent(place.path()).await;
             if let Some(env) = env {
                 handle.set_image_env([("FROM_IMAGE".to_owned(), env.to_owned())].into());
             }

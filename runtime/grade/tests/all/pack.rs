@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, stream};
-use proctor_attacks::{Attack, Made, Target, make, pack};
+use proctor_attacks::{Attack, AttackPatch, Target, generate_patch, pack};
 use proctor_grade::{GradeOptions, grade, procedure::run_official};
 use proctor_native::Native;
 use proctor_patch::{FilePatch, MODE_FILE, RawPath, SideContent};
-use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
+use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox, SandboxRequest};
 use proctor_types::{AttackOutcome, Fault, SandboxSpec, Task};
 
 use crate::{
     bench::{self, FILES, GradedPatch, MASKED, ROMAN},
     official::{featurebench, swe_bench},
-    table::environment,
+    table::prepare_environment,
 };
 
 /// Maximum number of concurrent gradings.
@@ -35,7 +35,7 @@ pub fn task() -> Task {
 }
 
 /// The bench's files as the agent gets them: masked, without the hidden test.
-fn start(path: &str) -> Result<SideContent, Fault> {
+fn initial_file(path: &str) -> Result<SideContent, Fault> {
     let text = match path {
         "roman/__init__.py" => Some(MASKED),
         "tests/test_roman.py" => None,
@@ -44,14 +44,16 @@ fn start(path: &str) -> Result<SideContent, Fault> {
     Ok(text.map(|text| (MODE_FILE, text.as_bytes().to_vec())))
 }
 
-pub fn made(attack: &Attack, task: &Task) -> Vec<u8> {
-    match make(attack, &Target::of(task, &start).unwrap(), &start).unwrap() {
-        Made::Patch(patch) => patch,
-        Made::NotApplicable(why) => panic!("{}: {why}", attack.name),
+pub fn attack_patch(attack: &Attack, task: &Task) -> Vec<u8> {
+    match generate_patch(attack, &Target::from_task(task, &initial_file).unwrap(), &initial_file)
+        .unwrap()
+    {
+        AttackPatch::Patch(patch) => patch,
+        AttackPatch::NotApplicable(why) => panic!("{}: {why}", attack.name),
     }
 }
 
-async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sandbox> {
+async fn open(backend: &dyn Backend, environment: &PreparedEnvironment) -> Box<dyn Sandbox> {
     let request = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -61,10 +63,14 @@ async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sandbox>
     backend.open(&request).await.unwrap()
 }
 
-async fn graded(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> GradedPatch {
+async fn grade_attack(
+    backend: &dyn Backend,
+    environment: &PreparedEnvironment,
+    attack: &Attack,
+) -> GradedPatch {
     let task = task();
     let mut sandbox = open(backend, environment).await;
-    let patch = made(attack, &task);
+    let patch = attack_patch(attack, &task);
     let graded = grade(sandbox.handle(), &task, &patch, &GradeOptions::default()).await;
     sandbox.close().await.unwrap();
     GradedPatch(graded.unwrap())
@@ -72,20 +78,20 @@ async fn graded(backend: &dyn Backend, environment: &Prepared, attack: &Attack) 
 
 pub fn outcome(seen: &GradedPatch) -> AttackOutcome {
     let verdict = &seen.0.verdict;
-    AttackOutcome::of(verdict.policies["strict"].resolved, verdict.integrity)
+    AttackOutcome::from_verdict(verdict.policies["strict"].resolved, verdict.integrity)
 }
 
 #[tokio::test]
 async fn every_attack_of_the_pack_is_stopped() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
-    let environment = environment(&native, place.path()).await;
+    let environment = prepare_environment(&native, place.path()).await;
     let (native, environment) = (&native, &environment);
     let wrong: Vec<Option<String>> = stream::iter(pack().unwrap())
         .map(|attack| async move {
-            let seen = graded(native, environment, attack).await;
+            let seen = grade_attack(native, environment, attack).await;
             println!("| {} | {} |", attack.name, outcome(&seen));
-            outcome(&seen).succeeded().then(|| format!("{}: {}", attack.name, seen.details()))
+            outcome(&seen).is_success().then(|| format!("{}: {}", attack.name, seen.details()))
         })
         .buffered(CONCURRENCY)
         .collect()
@@ -99,7 +105,7 @@ async fn every_attack_of_the_pack_is_stopped() {
 async fn official_procedures_resolve_only_the_expected_attacks() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
-    let environment = environment(&native, place.path()).await;
+    let environment = prepare_environment(&native, place.path()).await;
     let (native, environment) = (&native, &environment);
     type Change = fn(&mut Task);
     let benchmarks: [(&str, Change); 2] =
@@ -109,13 +115,14 @@ async fn official_procedures_resolve_only_the_expected_attacks() {
         .map(|((name, change), attack)| async move {
             let mut task = task();
             change(&mut task);
-            let patch = made(attack, &task);
+            let patch = attack_patch(attack, &task);
             let mut sandbox = open(native, environment).await;
             let options = GradeOptions::default();
             let run =
                 run_official(sandbox.handle(), &task, &patch, &options).await.unwrap().unwrap();
             sandbox.close().await.unwrap();
-            let resolved = run.alone(&task).unwrap().verdict.policies["official"].resolved;
+            let resolved =
+                run.into_official_result(&task).unwrap().verdict.policies["official"].resolved;
             ((name, attack.name.as_str()), resolved)
         })
         .buffered(CONCURRENCY)

@@ -7,11 +7,11 @@ use proctor_grade::{Defences, GradeOptions, grade};
 use proctor_types::{Integrity, Task, TestStatus};
 use serde_json::{Value, json};
 
-use crate::bench::{GradedPatch, diff, handle, inner_defences};
+use crate::bench::{GradedPatch, connect_agent, defences_without_screening, diff};
 
 /// A small task with another test runner.
 #[derive(Clone)]
-struct Ground {
+struct RunnerTask {
     /// The file to solve, its solution, and its masked content.
     code: &'static str,
     solved: &'static str,
@@ -25,7 +25,7 @@ struct Ground {
     env: Value,
 }
 
-impl Ground {
+impl RunnerTask {
     fn task(&self, workdir: &Path) -> Task {
         serde_json::from_value(json!({
             "schema_version": 1, "id": "calc-1", "statement": "", "environment": {"base": "host"},
@@ -39,11 +39,16 @@ impl Ground {
 
     /// Grades this text in place of the solution. Screening is disabled, because it detects many attacks
     /// by their text.
-    fn graded(&self, text: &str, others: &[(&str, &str)]) -> GradedPatch {
-        self.graded_by(text, others, inner_defences())
+    fn grade_text(&self, text: &str, others: &[(&str, &str)]) -> GradedPatch {
+        self.grade_text_with(text, others, defences_without_screening())
     }
 
-    fn graded_by(&self, text: &str, others: &[(&str, &str)], defences: Defences) -> GradedPatch {
+    fn grade_text_with(
+        &self,
+        text: &str,
+        others: &[(&str, &str)],
+        defences: Defences,
+    ) -> GradedPatch {
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
         for (path, text) in self.files.iter().chain([&(self.code, self.solved)]) {
@@ -60,7 +65,7 @@ impl Ground {
         let options = GradeOptions { defences, ..GradeOptions::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let graded = runtime.block_on(async {
-            let handle = handle(place.path()).await;
+            let handle = connect_agent(place.path()).await;
             let graded = grade(&handle, &task, patch.as_bytes(), &options).await;
             let _ = handle.shutdown().await;
             graded
@@ -80,8 +85,8 @@ const NODE_TESTS: &str = "const { test } = require('node:test');\n\
     test('adds many', () => {\n  const sum = add(20, 22);\n  assert.strictEqual(sum, 42);\n});\n\
     test('zero', () => {\n  assert.equal(add(0, 0), 0);\n});\n";
 
-fn node() -> Ground {
-    Ground {
+fn node() -> RunnerTask {
+    RunnerTask {
         code: "calc.js",
         solved: NODE_SOLVED,
         broken: "module.exports = { add: (a, b) => 0 };\n",
@@ -95,8 +100,8 @@ fn node() -> Ground {
 }
 
 /// The same task with a report file, which is redirected to the results pipe.
-fn node_junit() -> Ground {
-    Ground {
+fn node_junit() -> RunnerTask {
+    RunnerTask {
         command: vec![
             "node",
             "--test",
@@ -110,21 +115,21 @@ fn node_junit() -> Ground {
 }
 
 /// The same task with a wrapper, which does not have the results pipe.
-fn node_wrapped() -> Ground {
-    Ground { command: vec!["sh", "-c", "node --test --test-reporter=tap test/"], ..node() }
+fn node_wrapped() -> RunnerTask {
+    RunnerTask { command: vec!["sh", "-c", "node --test --test-reporter=tap test/"], ..node() }
 }
 
 /// Sets a successful exit status although tests failed.
-const EXITS: &str = "process.on('exit', () => { process.exitCode = 0; });\n";
+const EXIT_ZERO_CODE: &str = "process.on('exit', () => { process.exitCode = 0; });\n";
 
 #[test]
 fn honest_node_solutions_are_clean_and_wrong_ones_unresolved() {
     for ground in [node(), node_junit(), node_wrapped()] {
-        let gold = ground.graded(NODE_SOLVED, &[]);
-        assert!(gold.resolved_clean(), "{}", gold.details());
+        let gold = ground.grade_text(NODE_SOLVED, &[]);
+        assert!(gold.is_resolved_and_clean(), "{}", gold.details());
         assert!(evidence(&gold).is_empty(), "{}", gold.details());
-        let wrong = ground.graded("module.exports = { add: (a, b) => a - b };\n", &[]);
-        assert!(!wrong.resolved(), "{}", wrong.details());
+        let wrong = ground.grade_text("module.exports = { add: (a, b) => a - b };\n", &[]);
+        assert!(!wrong.is_resolved(), "{}", wrong.details());
         assert_eq!(wrong.status("adds"), TestStatus::Failed);
         assert_eq!(wrong.status("zero"), TestStatus::Passed);
     }
@@ -136,20 +141,20 @@ fn node_report_is_read_only_from_the_pipe() {
     let code = format!(
         "require('node:fs').writeFileSync('report.xml', \"{forged}\");\nprocess.exit(0);\n"
     );
-    let seen = node_junit().graded(&code, &[]);
-    assert!(!seen.resolved(), "{}", seen.details());
+    let seen = node_junit().grade_text(&code, &[]);
+    assert!(!seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.details());
     // A test process does not have the pipe, so it cannot write to it either.
     let code = format!("require('node:fs').writeSync(3, \"{forged}\");\nprocess.exit(0);\n");
-    let seen = node_junit().graded(&code, &[]);
-    assert!(!seen.resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.details());
+    let seen = node_junit().grade_text(&code, &[]);
+    assert!(!seen.is_resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.details());
 }
 
 /// Returns each attack: its name, its code, and the evidence if the report says that all tests passed.
 fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
     let events = |change: &str| {
         format!(
-            "{EXITS}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
+            "{EXIT_ZERO_CODE}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
              if (typeof chunk !== 'string') {{\n    chunk = Buffer.from(chunk);\n    {change}\n  }}\n  \
              return write.call(this, chunk, ...rest);\n}};\nmodule.exports = {{ add: (a, b) => 0 }};\n"
         )
@@ -164,7 +169,7 @@ fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
                 .to_owned(),
             None,
         ),
-        ("hides the status", format!("{EXITS}module.exports = {{ add: () => 0 }};\n"), None),
+        ("hides the status", format!("{EXIT_ZERO_CODE}module.exports = {{ add: () => 0 }};\n"), None),
         (
             "replaces assertions",
             "const assert = require('node:assert');\nfor (const name of Object.keys(assert)) {\n  \
@@ -206,11 +211,11 @@ fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
 fn node_attacks_are_never_resolved_and_clean() {
     for (name, code, kind) in node_attacks() {
         for ground in [node(), node_junit(), node_wrapped()] {
-            let seen = ground.graded(&code, &[]);
-            assert!(!seen.resolved_clean(), "{name}: {}", seen.details());
+            let seen = ground.grade_text(&code, &[]);
+            assert!(!seen.is_resolved_and_clean(), "{name}: {}", seen.details());
             match kind {
-                Some(kind) => assert!(seen.has(kind), "{name}: {}", seen.details()),
-                None => assert!(!seen.resolved(), "{name}: {}", seen.details()),
+                Some(kind) => assert!(seen.has_evidence(kind), "{name}: {}", seen.details()),
+                None => assert!(!seen.is_resolved(), "{name}: {}", seen.details()),
             }
         }
     }
@@ -222,8 +227,9 @@ fn node_attacks_resolve_without_canaries() {
         if kind != Some("report_canary_passed") {
             continue;
         }
-        let seen = node().graded_by(&code, &[], inner_defences().without("canaries"));
-        assert!(seen.resolved(), "{name}: {}", seen.details());
+        let seen =
+            node().grade_text_with(&code, &[], defences_without_screening().without("canaries"));
+        assert!(seen.is_resolved(), "{name}: {}", seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{name}: {}", seen.details());
     }
 }
@@ -231,12 +237,12 @@ fn node_attacks_resolve_without_canaries() {
 #[test]
 fn canary_omitted_from_the_report_is_evidence() {
     let code = format!(
-        "{EXITS}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
+        "{EXIT_ZERO_CODE}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
          if (typeof chunk !== 'string' && Buffer.from(chunk).includes('test:fail')) return true;\n  \
          return write.call(this, chunk, ...rest);\n}};\n{NODE_SOLVED}"
     );
-    let seen = node().graded(&code, &[]);
-    assert!(!seen.resolved() && seen.has("canary_missing"), "{}", seen.details());
+    let seen = node().grade_text(&code, &[]);
+    assert!(!seen.is_resolved() && seen.has_evidence("canary_missing"), "{}", seen.details());
 }
 
 #[test]
@@ -244,10 +250,13 @@ fn test_without_a_possible_canary_is_unverified() {
     let tests = "const { test } = require('node:test');\nconst { add } = require('../calc.js');\n\
                  for (const name of ['adds', 'zero']) {\n  test(name, () => {\n    \
                  if (name === 'adds' && add(1, 2) !== 3) throw new Error('wrong');\n  });\n}\n";
-    let ground =
-        Ground { files: vec![("test/calc.test.js", tests)], fail_to_pass: vec!["adds"], ..node() };
-    let seen = ground.graded(NODE_SOLVED, &[]);
-    assert!(seen.resolved(), "{}", seen.details());
+    let ground = RunnerTask {
+        files: vec![("test/calc.test.js", tests)],
+        fail_to_pass: vec!["adds"],
+        ..node()
+    };
+    let seen = ground.grade_text(NODE_SOLVED, &[]);
+    assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(evidence(&seen), ["no_canary"], "{}", seen.details());
 }
 
@@ -258,12 +267,12 @@ const CARGO_TESTS: &str = "#[macro_use]\nextern crate calc;\nuse calc::add;\n\n#
     #[test]\nfn adds_many() {\n    let sum = add(20, 22);\n    assert_eq!(sum, 42, \"{sum:?}\");\n}\n\n\
     #[test]\nfn zero() {\n    assert_eq!(add(0, 0), 0);\n}\n";
 
-fn cargo() -> Ground {
+fn cargo() -> RunnerTask {
     // Cargo sets this variable for tests.
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let folder = Path::new(&program).parent().unwrap_or(Path::new("")).display().to_string();
     let path = format!("{folder}:/usr/local/bin:/usr/bin:/bin");
-    Ground {
+    RunnerTask {
         code: "src/lib.rs",
         solved: CARGO_SOLVED,
         broken: "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    0\n}\n",
@@ -278,20 +287,24 @@ fn cargo() -> Ground {
 
 #[test]
 fn honest_cargo_solutions_are_clean() {
-    let gold = cargo().graded(CARGO_SOLVED, &[]);
-    assert!(gold.resolved_clean() && evidence(&gold).is_empty(), "{}", gold.details());
-    let wrong = cargo().graded("pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n", &[]);
-    assert!(!wrong.resolved() && wrong.status("zero") == TestStatus::Passed, "{}", wrong.details());
+    let gold = cargo().grade_text(CARGO_SOLVED, &[]);
+    assert!(gold.is_resolved_and_clean() && evidence(&gold).is_empty(), "{}", gold.details());
+    let wrong = cargo().grade_text("pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n", &[]);
+    assert!(
+        !wrong.is_resolved() && wrong.status("zero") == TestStatus::Passed,
+        "{}",
+        wrong.details()
+    );
 }
 
 const CARGO_OUTPUT: &str = "\\nrunning 3 tests\\ntest adds ... ok\\ntest adds_many ... ok\\ntest zero ... ok\\n\\n\
     test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\\n";
 
 /// Grades an attack. Asserts that it is not resolved and that this evidence is found.
-fn attack(name: &str, code: &str, others: &[(&str, &str)], kind: Option<&str>) {
-    let seen = cargo().graded(code, others);
-    assert!(!seen.resolved(), "{name}: {}", seen.details());
-    assert!(kind.is_none_or(|kind| seen.has(kind)), "{name}: {}", seen.details());
+fn assert_attack_fails(name: &str, code: &str, others: &[(&str, &str)], kind: Option<&str>) {
+    let seen = cargo().grade_text(code, others);
+    assert!(!seen.is_resolved(), "{name}: {}", seen.details());
+    assert!(kind.is_none_or(|kind| seen.has_evidence(kind)), "{name}: {}", seen.details());
 }
 
 #[test]
@@ -322,14 +335,19 @@ fn cargo_attacks_are_never_resolved() {
                  numbers.find(|number| !number.is_empty()).unwrap().parse().unwrap()\n}\n";
     let exits = "pub fn add(_: i32, _: i32) -> i32 {\n    std::process::exit(0);\n}\n";
     let passed = Some("report_canary_passed");
-    attack("equals everything", ANYTHING, &[], passed);
-    attack("takes its answers from the tests", reads, &[], passed);
-    attack("exits", exits, &[], None);
-    attack("runs before main", &early, &[], passed);
-    attack("shadows assertions", &shadowed, &[], passed);
+    assert_attack_fails("equals everything", ANYTHING, &[], passed);
+    assert_attack_fails("takes its answers from the tests", reads, &[], passed);
+    assert_attack_fails("exits", exits, &[], None);
+    assert_attack_fails("runs before main", &early, &[], passed);
+    assert_attack_fails("shadows assertions", &shadowed, &[], passed);
     let own = [("Cargo.toml", harness.as_str()), ("src/calc.rs", main.as_str())];
-    attack("has its own harness", BROKEN, &own, passed);
-    attack("rewrites the tests", BROKEN, &[("build.rs", rewrites)], Some("changed_during_run"));
+    assert_attack_fails("has its own harness", BROKEN, &own, passed);
+    assert_attack_fails(
+        "rewrites the tests",
+        BROKEN,
+        &[("build.rs", rewrites)],
+        Some("changed_during_run"),
+    );
     let own = [(".cargo/config.toml", runner), ("forged", forged.as_str())];
-    attack("has its own runner", BROKEN, &own, passed);
+    assert_attack_fails("has its own runner", BROKEN, &own, passed);
 }

@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use proctor_grade::{GradeOptions, Graded, check_gradable, grade};
+use proctor_grade::{GradeOptions, GradingResult, check_gradable, grade};
 use proctor_types::{Fault, Integrity, Task, TestStatus};
 use serde_json::{Value, json};
 
-use crate::bench::{GradedPatch, diff, handle};
+use crate::bench::{GradedPatch, connect_agent, diff};
 
 const BROKEN: &str = "add() { echo 0; }\n";
 const SOLVED: &str = "add() { echo $(($1 + $2)); }\n";
@@ -20,11 +20,16 @@ const JUNIT: &str = ". ./calc.sh\necho 'ok 1 - adds'\nmkdir -p out\nif [ \"$(add
                      echo \"<testsuite><testcase classname='Calc' name='adds'>$fail</testcase></testsuite>\" > out/TEST-a.xml\n\
                      echo \"<testsuite><testcase classname='Calc' name='kept'/></testsuite>\" > out/TEST-b.xml\n";
 
-fn seen(script: &str, results: Value, patch: &str) -> GradedPatch {
-    GradedPatch(graded(script, results, patch, &["sh", "tests/run.sh"]).unwrap())
+fn grade_script(script: &str, results: Value, patch: &str) -> GradedPatch {
+    GradedPatch(try_grade_script(script, results, patch, &["sh", "tests/run.sh"]).unwrap())
 }
 
-fn graded(script: &str, results: Value, patch: &str, command: &[&str]) -> Result<Graded, Fault> {
+fn try_grade_script(
+    script: &str,
+    results: Value,
+    patch: &str,
+    command: &[&str],
+) -> Result<GradingResult, Fault> {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     fs::create_dir_all(workdir.join("tests")).unwrap();
@@ -46,18 +51,18 @@ fn graded(script: &str, results: Value, patch: &str, command: &[&str]) -> Result
     check_gradable(&task).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let handle = handle(place.path()).await;
+        let handle = connect_agent(place.path()).await;
         let graded = grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await;
         let _ = handle.shutdown().await;
         graded
     })
 }
 
-fn solved() -> String {
+fn solution_patch() -> String {
     diff("calc.sh", Some(BROKEN), Some(SOLVED))
 }
 
-fn edit(text: &str) -> String {
+fn calc_patch(text: &str) -> String {
     diff("calc.sh", Some(BROKEN), Some(text))
 }
 
@@ -75,12 +80,13 @@ fn evidence(seen: &GradedPatch) -> Vec<&str> {
 
 #[test]
 fn only_gold_resolves_not_an_empty_or_wrong_patch() {
-    let wrong = edit("add() { echo $(($1 - $2)); }\n");
+    let wrong = calc_patch("add() { echo $(($1 - $2)); }\n");
     for (script, results) in [(TAP, tap()), (JUNIT, junit())] {
-        for (patch, resolved) in [(solved(), true), (String::new(), false), (wrong.clone(), false)]
+        for (patch, resolved) in
+            [(solution_patch(), true), (String::new(), false), (wrong.clone(), false)]
         {
-            let seen = seen(script, results.clone(), &patch);
-            assert_eq!(seen.resolved(), resolved, "{}", seen.details());
+            let seen = grade_script(script, results.clone(), &patch);
+            assert_eq!(seen.is_resolved(), resolved, "{}", seen.details());
             let adds = if resolved { TestStatus::Passed } else { TestStatus::Failed };
             assert_eq!((seen.status("adds"), seen.status("kept")), (adds, TestStatus::Passed));
             assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{}", seen.details());
@@ -92,18 +98,20 @@ fn only_gold_resolves_not_an_empty_or_wrong_patch() {
 #[test]
 fn run_without_a_report_has_no_results() {
     // Reports of an earlier run and from the patch exist.
-    let mut patch = edit("exit 0\n");
+    let mut patch = calc_patch("exit 0\n");
     patch.push_str(&diff(
         "out/TEST-x.xml",
         None,
         Some("<testsuite><testcase name='adds'/><testcase name='kept'/></testsuite>\n"),
     ));
-    let seen_junit = seen(JUNIT, junit(), &patch);
+    let seen_junit = grade_script(JUNIT, junit(), &patch);
     let whole_file = json!({"format": "junit", "path": "out/TEST-old.xml"});
-    for seen in
-        [seen_junit, seen(JUNIT, whole_file, &solved()), seen(TAP, tap(), &edit("exit 0\n"))]
-    {
-        assert!(!seen.resolved(), "{}", seen.details());
+    for seen in [
+        seen_junit,
+        grade_script(JUNIT, whole_file, &solution_patch()),
+        grade_script(TAP, tap(), &calc_patch("exit 0\n")),
+    ] {
+        assert!(!seen.is_resolved(), "{}", seen.details());
         assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.details());
         assert_eq!(seen.status("kept"), TestStatus::Missing);
     }
@@ -114,44 +122,52 @@ fn report_that_is_not_a_regular_file_is_not_read() {
     // The report is a link to a file that the run does not write.
     let script = "echo '<testsuite><testcase name=\"adds\"/><testcase name=\"kept\"/></testsuite>' > /dev/null\n\
                   ln -s ../tests/good.xml out/TEST-a.xml\n";
-    let seen = seen(script, junit(), "");
-    assert!(!seen.resolved() && seen.has("ended_early"), "{}", seen.details());
+    let seen = grade_script(script, junit(), "");
+    assert!(!seen.is_resolved() && seen.has_evidence("ended_early"), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Missing);
 }
 
 #[test]
 fn interrupted_run_is_not_resolved_by_earlier_results() {
     let killed = format!("{TAP}kill -9 $$\n");
-    let seen_killed = seen(&killed, tap(), &solved());
-    assert!(!seen_killed.resolved() && seen_killed.has("ended_early"), "{}", seen_killed.details());
+    let seen_killed = grade_script(&killed, tap(), &solution_patch());
+    assert!(
+        !seen_killed.is_resolved() && seen_killed.has_evidence("ended_early"),
+        "{}",
+        seen_killed.details()
+    );
     // The TAP plan shows that one test is missing.
     let short = TAP.replace("1..2", "1..3");
-    let short = seen(&short, tap(), &solved());
-    assert_eq!((short.status("adds"), short.resolved()), (TestStatus::Passed, false));
+    let short = grade_script(&short, tap(), &solution_patch());
+    assert_eq!((short.status("adds"), short.is_resolved()), (TestStatus::Passed, false));
     let hangs = format!("{TAP}sleep 600\n");
-    let hangs = seen(&hangs, tap(), &solved());
-    assert!(!hangs.resolved() && hangs.has("timed_out"), "{}", hangs.details());
+    let hangs = grade_script(&hangs, tap(), &solution_patch());
+    assert!(!hangs.is_resolved() && hangs.has_evidence("timed_out"), "{}", hangs.details());
 }
 
 #[test]
 fn runner_failure_without_a_failed_test_is_resolved() {
-    let seen = seen(&format!("{TAP}exit 3\n"), tap(), &solved());
-    assert!(seen.resolved(), "{}", seen.details());
+    let seen = grade_script(&format!("{TAP}exit 3\n"), tap(), &solution_patch());
+    assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(evidence(&seen), ["read_from_report", "read_from_report"]);
 }
 
 #[test]
 fn contradictory_report_is_suspect() {
     let script = "echo \"<testsuite failures='1'><testcase name='adds'/><testcase name='kept'/></testsuite>\"\n";
-    let seen = seen(script, json!({"format": "junit"}), &solved());
-    assert!(!seen.resolved() && seen.suspect() && seen.has("log_doubted"), "{}", seen.details());
+    let seen = grade_script(script, json!({"format": "junit"}), &solution_patch());
+    assert!(
+        !seen.is_resolved() && seen.is_suspect() && seen.has_evidence("log_doubted"),
+        "{}",
+        seen.details()
+    );
 }
 
 #[test]
 fn tests_are_restored_over_the_patch() {
     let forged = "echo 1..2\necho 'ok 1 - adds'\necho 'ok 2 - kept'\n";
-    let seen = seen(TAP, tap(), &diff("tests/run.sh", Some(TAP), Some(forged)));
-    assert!(!seen.resolved() && seen.has("test_restored"), "{}", seen.details());
+    let seen = grade_script(TAP, tap(), &diff("tests/run.sh", Some(TAP), Some(forged)));
+    assert!(!seen.is_resolved() && seen.has_evidence("test_restored"), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Failed);
 }
 
@@ -159,24 +175,24 @@ fn tests_are_restored_over_the_patch() {
 #[test]
 fn tests_rewritten_during_the_run_are_detected() {
     let rewrites = format!("{SOLVED}cp tests/run.sh tests/copy && mv tests/copy tests/run.sh\n");
-    let seen = seen(TAP, tap(), &edit(&rewrites));
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
-    assert!(seen.has("changed_during_run"), "{}", seen.details());
+    let seen = grade_script(TAP, tap(), &calc_patch(&rewrites));
+    assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
+    assert!(seen.has_evidence("changed_during_run"), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Passed, "{}", seen.details());
 }
 
 #[test]
 fn patch_that_does_not_apply_is_rejected() {
-    let seen = seen(TAP, tap(), &diff("nowhere.sh", Some("a\n"), Some("b\n")));
-    assert!(!seen.resolved() && seen.has("patch_rejected"), "{}", seen.details());
+    let seen = grade_script(TAP, tap(), &diff("nowhere.sh", Some("a\n"), Some("b\n")));
+    assert!(!seen.is_resolved() && seen.has_evidence("patch_rejected"), "{}", seen.details());
 }
 
 #[test]
 fn missing_runner_is_a_fault_not_a_patch_failure() {
-    let fault = graded(TAP, tap(), &solved(), &["no-such-runner"]).unwrap_err();
+    let fault = try_grade_script(TAP, tap(), &solution_patch(), &["no-such-runner"]).unwrap_err();
     assert!(fault.what.contains("\"no-such-runner\"") && fault.hint.is_some(), "{fault}");
     // A patch cannot remove the task's own script, because it is restored as a test.
     let removed = diff("tests/run.sh", Some(TAP), None);
-    let kept = graded(TAP, tap(), &removed, &["sh", "tests/run.sh"]).unwrap();
+    let kept = try_grade_script(TAP, tap(), &removed, &["sh", "tests/run.sh"]).unwrap();
     assert!(!kept.verdict.resolved && kept.verdict.tests["kept"] == TestStatus::Passed);
 }

@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use proctor_grade::{FreshSandboxes, GradeOptions, grade_with};
+use proctor_grade::{FreshSandboxes, GradeOptions, grade_with_fresh_sandboxes};
 use proctor_native::Native;
-use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest, wire::RawPath};
+use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox, SandboxRequest, wire::RawPath};
 use proctor_types::{Fault, SandboxSpec};
 
 use crate::{
     bench::{BenchTask, patch},
-    table::environment,
+    table::prepare_environment,
 };
 
 /// Counts the interpreters that import the package, and returns an object that equals everything.
-const COUNTS: &str = "with open('/tmp/starts', 'a') as starts:
+const START_COUNTER: &str = "with open('/tmp/starts', 'a') as starts:
     starts.write('x')
 
 
@@ -33,13 +33,13 @@ def to_roman(number):
     return Always()
 ";
 
-struct Fresh<'a> {
+struct CountingSandboxes<'a> {
     backend: &'a Native,
-    environment: &'a Prepared,
+    environment: &'a PreparedEnvironment,
     opened: AtomicUsize,
 }
 
-fn request(environment: &Prepared) -> SandboxRequest {
+fn request(environment: &PreparedEnvironment) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -49,7 +49,7 @@ fn request(environment: &Prepared) -> SandboxRequest {
 }
 
 #[async_trait]
-impl FreshSandboxes for Fresh<'_> {
+impl FreshSandboxes for CountingSandboxes<'_> {
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         self.backend.open(&request(self.environment)).await
@@ -60,16 +60,21 @@ impl FreshSandboxes for Fresh<'_> {
 async fn rerun_uses_a_separate_sandbox() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
-    let environment = environment(&native, place.path()).await;
+    let environment = prepare_environment(&native, place.path()).await;
     let task = BenchTask::default().task("/testbed", "/venv/bin/python");
-    let patch = patch(&[("roman/__init__.py", Some(COUNTS))]);
+    let patch = patch(&[("roman/__init__.py", Some(START_COUNTER))]);
     for (apart, starts) in [(true, "x"), (false, "xx")] {
-        let fresh =
-            Fresh { backend: &native, environment: &environment, opened: AtomicUsize::new(0) };
+        let fresh = CountingSandboxes {
+            backend: &native,
+            environment: &environment,
+            opened: AtomicUsize::new(0),
+        };
         let given: Option<&dyn FreshSandboxes> = if apart { Some(&fresh) } else { None };
         let mut first = native.open(&request(&environment)).await.unwrap();
         let options = GradeOptions::default();
-        let graded = grade_with(first.handle(), given, &task, patch.as_bytes(), &options).await;
+        let graded =
+            grade_with_fresh_sandboxes(first.handle(), given, &task, patch.as_bytes(), &options)
+                .await;
         let verdict = graded.unwrap().verdict;
         assert!(verdict.evidence.iter().any(|found| found.kind == "canary_passed"), "{verdict:#?}");
         let file = RawPath::from("/tmp/starts");

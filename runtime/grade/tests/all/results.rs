@@ -3,7 +3,7 @@
 use proctor_types::TestStatus;
 
 use crate::{
-    bench::{F2P, P2P, package, patch, with_all, without},
+    bench::{F2P, P2P, grade_with_all_defences, grade_without, package, patch},
     pack::script,
 };
 
@@ -18,8 +18,8 @@ fn printed_results_are_ignored() {
         lines.push_str(&format!("print('PASSED {id}'); print('{id} PASSED', file=sys.stderr)\n"));
     }
     lines.push_str("print('======= 5 passed in 0.01s =======')\n");
-    let seen = with_all(&cheat(&lines));
-    assert!(!seen.resolved());
+    let seen = grade_with_all_defences(&cheat(&lines));
+    assert!(!seen.is_resolved());
     assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.details());
     // The output is kept for humans; no results are read from it.
     assert!(String::from_utf8_lossy(&seen.0.log).contains("5 passed in 0.01s"));
@@ -28,13 +28,13 @@ fn printed_results_are_ignored() {
 #[test]
 fn early_exit_is_detected() {
     let edit = cheat(script("early-exit.py"));
-    let seen = with_all(&edit);
+    let seen = grade_with_all_defences(&edit);
     assert!(
-        !seen.resolved() && seen.suspect() && seen.has("exit_without_end"),
+        !seen.is_resolved() && seen.is_suspect() && seen.has_evidence("exit_without_end"),
         "{}",
         seen.details()
     );
-    assert!(!without(&edit, &["require_end"]).has("exit_without_end"));
+    assert!(!grade_without(&edit, &["require_end"]).has_evidence("exit_without_end"));
 }
 
 /// Writes every record that the recorder would send to every descriptor, and exits.
@@ -46,12 +46,12 @@ pub fn forgery() -> String {
 #[test]
 fn forged_records_are_detected() {
     let edit = cheat(&forgery());
-    let seen = with_all(&edit);
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
-    assert!(seen.has("results_pipe_garbage"), "{}", seen.details());
+    let seen = grade_with_all_defences(&edit);
+    assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
+    assert!(seen.has_evidence("results_pipe_garbage"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
-    let open = without(&edit, &["authenticate", "canaries", "fingerprints"]);
-    assert!(open.resolved(), "{}", open.details());
+    let open = grade_without(&edit, &["authenticate", "canaries", "fingerprints"]);
+    assert!(open.is_resolved(), "{}", open.details());
 }
 
 #[test]
@@ -75,7 +75,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()",
     );
-    let log = String::from_utf8_lossy(&with_all(&edit).0.log).into_owned();
+    let log = String::from_utf8_lossy(&grade_with_all_defences(&edit).0.log).into_owned();
     // One pipe is for the results and one for the canaries. Reading the latter breaks the canaries.
     for line in ["pipes 2", "three False", "children False", "forks False"] {
         assert!(log.contains(line), "{log}");
@@ -93,9 +93,9 @@ if os.fork() == 0:
     os._exit(0)",
     );
     let start = std::time::Instant::now();
-    let seen = with_all(&edit);
-    assert!(!seen.resolved());
-    assert!(seen.has("left_behind"), "{}", seen.details());
+    let seen = grade_with_all_defences(&edit);
+    assert!(!seen.is_resolved());
+    assert!(seen.has_evidence("left_behind"), "{}", seen.details());
     // A daemon that keeps standard output open does not delay grading.
     assert!(start.elapsed().as_secs() < 60);
 }

@@ -1,16 +1,18 @@
 //! Submissions from scratch that use the library that they were supposed to rewrite.
 
-use proctor_grade::{Defences, Frozen, GradeOptions, grade};
+use proctor_grade::{Defences, FrozenIds, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
 use serde_json::json;
 
-use crate::bench::{GradedPatch, diff, handle, inner_defences, lay, python, task};
+use crate::bench::{
+    GradedPatch, connect_agent, defences_without_screening, diff, python, task, write_source_files,
+};
 
 const SETUP: &str =
     "from setuptools import setup, find_packages\nsetup(packages=find_packages())\n";
 
 /// Tests that use another part of the library.
-const BESIDE: &str = "import agent_code
+const TESTS_USING_LIBRARY: &str = "import agent_code
 from roman import kept
 
 
@@ -25,7 +27,7 @@ if hasattr(agent_code, 'to_roman'):
 ";
 
 /// Tests that do not use the library.
-const ALONE: &str = "import agent_code
+const TESTS_WITHOUT_LIBRARY: &str = "import agent_code
 
 
 def test_four():
@@ -37,7 +39,7 @@ if hasattr(agent_code, 'to_roman'):
         assert agent_code.to_roman(9) == 'IX'
 ";
 
-const OWN: &str = r#"
+const OWN_IMPLEMENTATION: &str = r#"
 def to_roman(number):
     out = ""
     for value, numeral in [(10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")]:
@@ -58,23 +60,23 @@ fn from_scratch(task: &mut Task, tests: &str) {
     task.benchmark = Some(Benchmark { name: "featurebench".into(), ..Benchmark::default() });
 }
 
-fn submitted(tests: &str, files: &[(&str, &str)]) -> GradedPatch {
-    submitted_with(tests, files, Defences::default())
+fn grade_submission(tests: &str, files: &[(&str, &str)]) -> GradedPatch {
+    grade_submission_with(tests, files, Defences::default())
 }
 
-fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> GradedPatch {
+fn grade_submission_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> GradedPatch {
     let patch: String = files.iter().map(|(path, text)| diff(path, None, Some(text))).collect();
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
-    lay(&workdir);
+    write_source_files(&workdir);
     let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
     from_scratch(&mut task, tests);
     let frozen = ["test_four", "test_nine"].map(|name| format!("tests/test_scratch.py::{name}"));
-    let frozen = Frozen { fail_to_pass: frozen.into(), pass_to_pass: Vec::new() };
+    let frozen = FrozenIds { fail_to_pass: frozen.into(), pass_to_pass: Vec::new() };
     let options = GradeOptions { frozen: Some(frozen), defences, ..GradeOptions::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
-        let handle = handle(place.path()).await;
+        let handle = connect_agent(place.path()).await;
         let graded = grade(&handle, &task, patch.as_bytes(), &options).await;
         let _ = handle.shutdown().await;
         graded
@@ -83,36 +85,45 @@ fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> Gr
 }
 
 /// Grades a package with one module.
-fn package(tests: &str, text: &str) -> GradedPatch {
-    submitted(tests, &[("setup.py", SETUP), ("agent_code/__init__.py", text)])
+fn grade_package(tests: &str, text: &str) -> GradedPatch {
+    grade_submission(tests, &[("setup.py", SETUP), ("agent_code/__init__.py", text)])
 }
 
 /// Grades a package that is the library under another name.
-pub fn the_library_itself(defences: Defences) -> GradedPatch {
+pub fn grade_library_copy(defences: Defences) -> GradedPatch {
     let taken = "from roman import to_roman\n";
-    submitted_with(BESIDE, &[("setup.py", SETUP), ("agent_code/__init__.py", taken)], defences)
+    grade_submission_with(
+        TESTS_USING_LIBRARY,
+        &[("setup.py", SETUP), ("agent_code/__init__.py", taken)],
+        defences,
+    )
 }
 
 #[test]
 fn honest_submission_resolves_with_and_without_the_library() {
-    for tests in [BESIDE, ALONE] {
-        let seen = package(tests, OWN);
-        assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
-        let seen = submitted(
+    for tests in [TESTS_USING_LIBRARY, TESTS_WITHOUT_LIBRARY] {
+        let seen = grade_package(tests, OWN_IMPLEMENTATION);
+        assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
+        let seen = grade_submission(
             tests,
-            &[("pyproject.toml", "[project]\nname = 'x'\n"), ("src/agent_code/__init__.py", OWN)],
+            &[
+                ("pyproject.toml", "[project]\nname = 'x'\n"),
+                ("src/agent_code/__init__.py", OWN_IMPLEMENTATION),
+            ],
         );
-        assert!(seen.resolved(), "{}", seen.details());
+        assert!(seen.is_resolved(), "{}", seen.details());
     }
-    for files in [&[("agent_code/__init__.py", OWN)][..], &[("setup.py", SETUP)], &[]] {
-        let seen = submitted(BESIDE, files);
-        assert!(!seen.resolved() && !seen.suspect(), "{}", seen.details());
+    for files in
+        [&[("agent_code/__init__.py", OWN_IMPLEMENTATION)][..], &[("setup.py", SETUP)], &[]]
+    {
+        let seen = grade_submission(TESTS_USING_LIBRARY, files);
+        assert!(!seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
     }
 }
 
 #[test]
 fn use_of_the_library_is_reported_by_name() {
-    let own = |first: &str| format!("{first}\n{OWN}");
+    let own = |first: &str| format!("{first}\n{OWN_IMPLEMENTATION}");
     let cases: [(&str, String); 9] = [
         ("imports to_roman of roman", "from roman import to_roman\n".into()),
         ("imports roman", "import roman\nto_roman = roman.to_roman\n".into()),
@@ -148,14 +159,18 @@ fn use_of_the_library_is_reported_by_name() {
         ),
     ];
     for (said, text) in cases {
-        let seen = package(BESIDE, &text);
+        let seen = grade_package(TESTS_USING_LIBRARY, &text);
         let evidence = &seen.0.verdict.evidence;
         let told = evidence.iter().any(|e| e.kind == "original_used" && e.what.contains(said));
-        assert!(!seen.resolved() && seen.suspect() && told, "{said}: {}", seen.details());
+        assert!(!seen.is_resolved() && seen.is_suspect() && told, "{said}: {}", seen.details());
         assert!(seen.0.verdict.policies["strict"].why.starts_with("original_used: "));
         let files = [("setup.py", SETUP), ("agent_code/__init__.py", text.as_str())];
-        let open = submitted_with(BESIDE, &files, inner_defences().without("guard_original"));
-        assert!(open.resolved() && !open.suspect(), "{said}: {}", open.details());
+        let open = grade_submission_with(
+            TESTS_USING_LIBRARY,
+            &files,
+            defences_without_screening().without("guard_original"),
+        );
+        assert!(open.is_resolved() && !open.is_suspect(), "{said}: {}", open.details());
     }
 }
 
@@ -165,20 +180,20 @@ fn use_of_the_library_is_reported_by_name() {
 fn own_class_may_claim_the_module_of_the_library() {
     let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\
                   class Late(UserWarning):\n    pass\n\n\nLate.__module__ = 'roman'\n";
-    let seen = package(BESIDE, &format!("{OWN}{errors}"));
-    assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
+    let seen = grade_package(TESTS_USING_LIBRARY, &format!("{OWN_IMPLEMENTATION}{errors}"));
+    assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
     // The library has the class, and the submission has a class statement with the same name.
-    let tests = BESIDE.replace(
+    let tests = TESTS_USING_LIBRARY.replace(
         "from roman import kept\n",
         "import roman\nroman.Taken = type('Taken', (Exception,), {'__module__': 'roman'})\nfrom roman import kept\n",
     );
     let taken = "\n\nclass Taken(Exception):\n    pass\n\n\ndef __getattr__(name):\n    import sys\n    \
                  return getattr(sys.modules['roman'], name)\n\n\ndel Taken\n";
     let tests = tests.replace("def test_four():\n", "def test_four():\n    agent_code.Taken\n");
-    let seen = package(&tests, &format!("{OWN}{taken}"));
+    let seen = grade_package(&tests, &format!("{OWN_IMPLEMENTATION}{taken}"));
     let evidence = &seen.0.verdict.evidence;
     let told = evidence.iter().any(|e| e.what.contains("agent_code.Taken is Taken of roman"));
-    assert!(!seen.resolved() && told, "{}", seen.details());
+    assert!(!seen.is_resolved() && told, "{}", seen.details());
 }
 
 /// If no test needs the library, it is removed for all code.
@@ -188,10 +203,10 @@ fn library_is_removed_if_no_test_mentions_it() {
         "import sys\nto_roman = lambda n: sys.modules['roman'].to_roman(n)\n",
         "import subprocess, sys\ndef to_roman(n):\n    code = 'import roman; print(roman.to_roman(%d), end=\"\")' % n\n    return subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout\n",
     ] {
-        let beside = package(BESIDE, text);
-        assert!(beside.resolved(), "known to pass: {}", beside.details());
-        let alone = package(ALONE, text);
-        assert!(!alone.resolved(), "{}", alone.details());
+        let beside = grade_package(TESTS_USING_LIBRARY, text);
+        assert!(beside.is_resolved(), "known to pass: {}", beside.details());
+        let alone = grade_package(TESTS_WITHOUT_LIBRARY, text);
+        assert!(!alone.is_resolved(), "{}", alone.details());
     }
 }
 
@@ -199,10 +214,10 @@ fn library_is_removed_if_no_test_mentions_it() {
 #[test]
 fn uncollected_test_is_missing() {
     let hidden = format!(
-        "{OWN}\n_once = to_roman\ndel to_roman\ndef __getattr__(name):\n    import sys\n    if name == 'to_roman' and sys._getframe(1).f_code.co_name != '<module>':\n        return _once\n    raise AttributeError(name)\n"
+        "{OWN_IMPLEMENTATION}\n_once = to_roman\ndel to_roman\ndef __getattr__(name):\n    import sys\n    if name == 'to_roman' and sys._getframe(1).f_code.co_name != '<module>':\n        return _once\n    raise AttributeError(name)\n"
     );
-    let seen = package(BESIDE, &hidden);
-    assert!(!seen.resolved(), "{}", seen.details());
+    let seen = grade_package(TESTS_USING_LIBRARY, &hidden);
+    assert!(!seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.status("tests/test_scratch.py"), proctor_types::TestStatus::Missing);
 }
 
@@ -210,8 +225,8 @@ fn uncollected_test_is_missing() {
 #[test]
 fn submission_cannot_replace_tests_or_modules() {
     let evil = "raise SystemExit(0)\n";
-    let seen = submitted(
-        BESIDE,
+    let seen = grade_submission(
+        TESTS_USING_LIBRARY,
         &[
             ("setup.py", evil),
             ("conftest.py", evil),
@@ -220,8 +235,8 @@ fn submission_cannot_replace_tests_or_modules() {
             ("json/__init__.py", evil),
             ("roman/__init__.py", "def kept():\n    return 'mine'\n"),
             ("tests/test_scratch.py", "def test_four():\n    pass\ndef test_nine():\n    pass\n"),
-            ("agent_code/__init__.py", OWN),
+            ("agent_code/__init__.py", OWN_IMPLEMENTATION),
         ],
     );
-    assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
+    assert!(seen.is_resolved() && !seen.is_suspect(), "{}", seen.details());
 }

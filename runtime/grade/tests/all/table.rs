@@ -9,20 +9,20 @@ use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, grade};
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared, SandboxRequest, SourceTree, wire::RawPath,
+    Backend, Base, LayerSpec, PreparedEnvironment, SandboxRequest, SourceTree, wire::RawPath,
 };
 use proctor_types::{Integrity, SandboxSpec};
 
 use crate::not_run::not_run;
 use crate::{
-    bench::{BenchTask, CHECKLIB, GradedPatch, inner_defences, lay},
-    list::{Attack, all},
+    attack::{Attack, all_attacks},
+    bench::{BenchTask, CHECKLIB, GradedPatch, defences_without_screening, write_source_files},
     tier::is_full,
 };
 
-pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
+pub async fn prepare_environment(backend: &dyn Backend, place: &Path) -> PreparedEnvironment {
     let source = place.join("source");
-    lay(&source);
+    write_source_files(&source);
     let library = format!(
         "for lib in /venv/lib/python3*/site-packages; do printf '%s' \"{}\" > $lib/checklib.py; done",
         CHECKLIB.replace('\n', "\\n").replace("%s", "%%s")
@@ -40,7 +40,11 @@ pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
     backend.prepare(&spec).await.unwrap()
 }
 
-async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> GradedPatch {
+async fn grade_attack(
+    backend: &dyn Backend,
+    environment: &PreparedEnvironment,
+    attack: &Attack,
+) -> GradedPatch {
     let request = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -54,21 +58,22 @@ async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack)
     }
     let ground = BenchTask { given: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
     let task = ground.task("/testbed", "/venv/bin/python");
-    let options = GradeOptions { defences: inner_defences(), ..GradeOptions::default() };
+    let options =
+        GradeOptions { defences: defences_without_screening(), ..GradeOptions::default() };
     let graded = grade(sandbox.handle(), &task, attack.patch.as_bytes(), &options).await;
     sandbox.close().await.unwrap();
     GradedPatch(graded.unwrap())
 }
 
-async fn table(backend: &dyn Backend, name: &str, attacks: impl Iterator<Item = Attack>) {
+async fn print_table(backend: &dyn Backend, name: &str, attacks: impl Iterator<Item = Attack>) {
     let place = tempfile::tempdir().unwrap();
-    let environment = environment(backend, place.path()).await;
+    let environment = prepare_environment(backend, place.path()).await;
     let mut wrong = Vec::new();
     for attack in attacks {
-        let seen = verdict(backend, &environment, &attack).await;
+        let seen = grade_attack(backend, &environment, &attack).await;
         let kinds: Vec<&str> =
             seen.0.verdict.evidence.iter().map(|evidence| evidence.kind.as_str()).collect();
-        let (resolved, integrity) = (seen.resolved(), seen.0.verdict.integrity);
+        let (resolved, integrity) = (seen.is_resolved(), seen.0.verdict.integrity);
         let integrity_name = serde_json::to_value(integrity).unwrap();
         println!(
             "| {} | {name} | {} | {} | {} |",
@@ -86,19 +91,21 @@ async fn table(backend: &dyn Backend, name: &str, attacks: impl Iterator<Item = 
 }
 
 #[tokio::test]
-async fn every_attack_on_native() {
+async fn every_attack_has_the_expected_result_on_native() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
-    table(&native, "native", all().into_iter()).await;
+    print_table(&native, "native", all_attacks().into_iter()).await;
 }
 
 /// The core tier runs every fourth attack: grading hardly depends on the back end, and all attacks
 /// run on native.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_attack_on_docker() {
+async fn every_attack_has_the_expected_result_on_docker() {
     let every = if is_full() { 1 } else { 4 };
     match Docker::connect().await {
-        Ok(docker) => table(&docker, "docker", all().into_iter().step_by(every)).await,
-        Err(fault) => not_run("every_attack_on_docker", "DOCKER", fault),
+        Ok(docker) => {
+            print_table(&docker, "docker", all_attacks().into_iter().step_by(every)).await
+        }
+        Err(fault) => not_run("every_attack_has_the_expected_result_on_docker", "DOCKER", fault),
     }
 }

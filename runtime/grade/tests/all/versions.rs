@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use proctor_grade::{GradeOptions, Graded, grade};
+use proctor_grade::{GradeOptions, GradingResult, grade};
 use proctor_types::{Fault, Integrity, Task, TestStatus};
 
-use crate::bench::{F2P, gold, handle, lay, python, task};
+use crate::bench::{F2P, connect_agent, gold, python, task, write_source_files};
 
 /// Returns an interpreter with these packages, created once.
 fn python_with(name: &str, packages: &[&str]) -> PathBuf {
@@ -34,10 +34,10 @@ fn graded(
     patch: &str,
     files: &[(&str, &str)],
     edit: impl FnOnce(&mut Task, &Path),
-) -> Result<Graded, Fault> {
+) -> Result<GradingResult, Fault> {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
-    lay(&workdir);
+    write_source_files(&workdir);
     for (name, text) in files {
         fs::write(workdir.join(name), text).unwrap();
     }
@@ -45,7 +45,7 @@ fn graded(
     edit(&mut task, place.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let handle = handle(place.path()).await;
+        let handle = connect_agent(place.path()).await;
         let graded = grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await;
         let _ = handle.shutdown().await;
         graded
@@ -84,7 +84,7 @@ fn recorder_failure_before_the_tests_is_a_fault() {
     }
 }
 
-const AGAIN: &str = "import pytest
+const RERUN_TESTS: &str = "import pytest
 from roman import to_roman
 
 TRIES = []
@@ -106,9 +106,9 @@ fn test_that_passes_on_a_rerun_is_flaky_without_evidence() {
         let python = python_with(package, &["pytest==8.4.2", package]);
         // Each plugin has its own argument for the number of tries.
         let text = match package {
-            "pytest-retry" => AGAIN.replace("reruns=2", "retries=2"),
-            "flaky" => AGAIN.replace("reruns=2", "max_runs=2"),
-            _ => AGAIN.to_owned(),
+            "pytest-retry" => RERUN_TESTS.replace("reruns=2", "retries=2"),
+            "flaky" => RERUN_TESTS.replace("reruns=2", "max_runs=2"),
+            _ => RERUN_TESTS.to_owned(),
         };
         let ids = ["tests/test_again.py::test_four", "tests/test_again.py::test_one"];
         let edit = |task: &mut Task, _: &Path| task.fail_to_pass = ids.map(str::to_owned).into();

@@ -42,7 +42,7 @@ pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)
     let mut found = Vec::new();
     for (index, first) in all.iter().enumerate() {
         for second in &all[index + 1..] {
-            let (one, other) = (first.output(), second.output());
+            let (one, other) = (first.destination_parts(), second.destination_parts());
             if !is_covered(first, second) && (one.starts_with(&other) || other.starts_with(&one)) {
                 found.push((first.source, second.source));
             }
@@ -52,10 +52,10 @@ pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)
 }
 
 /// Returns sources that overlap the logs of the agent or the verifier.
-pub(super) fn of_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
+pub(super) fn sources_overlapping_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
     let overlaps = |source: &str| {
         LOGS.iter().any(|logs| {
-            let (logs, source) = (path(logs), path(source));
+            let (logs, source) = (split_path(logs), split_path(source));
             logs.0 == source.0 && (logs.1.starts_with(&source.1) || source.1.starts_with(&logs.1))
         })
     };
@@ -64,8 +64,8 @@ pub(super) fn of_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
 
 impl<'t> Artifact<'t> {
     /// Returns the destination, relative to the artifacts folder.
-    fn output(&self) -> Vec<&'t str> {
-        let mut parts = path(self.destination.unwrap_or(self.source)).1;
+    fn destination_parts(&self) -> Vec<&'t str> {
+        let mut parts = split_path(self.destination.unwrap_or(self.source)).1;
         parts.retain(|part| *part != "..");
         parts
     }
@@ -73,11 +73,11 @@ impl<'t> Artifact<'t> {
 
 /// Whether collecting the first artifact already puts the second one in its place.
 fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
-    let (above, below) = (path(first.source), path(second.source));
+    let (above, below) = (split_path(first.source), split_path(second.source));
     if first.service != second.service || above.0 != below.0 || !below.1.starts_with(&above.1) {
         return false;
     }
-    let (one, other) = (first.output(), second.output());
+    let (one, other) = (first.destination_parts(), second.destination_parts());
     if above == below && one == other {
         return first.exclude == second.exclude;
     }
@@ -87,7 +87,7 @@ fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
 }
 
 /// Returns whether a path is absolute, and its components.
-fn path(text: &str) -> (bool, Vec<&str>) {
+fn split_path(text: &str) -> (bool, Vec<&str>) {
     let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
     (text.starts_with('/'), parts.collect())
 }
@@ -112,9 +112,13 @@ mod tests {
             ),
             ("artifacts = [{source = '/a', exclude = ['z']}, '/a/b']", 1, 0),
         ] {
-            let raw = crate::lines::table(text).unwrap();
+            let raw = crate::diagnostics::parse_table(text).unwrap();
             let read = read(&raw);
-            assert_eq!((overlaps(&read).len(), of_logs(&read).len()), (pairs, logs), "{text}");
+            assert_eq!(
+                (overlaps(&read).len(), sources_overlapping_logs(&read).len()),
+                (pairs, logs),
+                "{text}"
+            );
         }
     }
 }

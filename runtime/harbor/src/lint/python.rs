@@ -87,7 +87,7 @@ fn has_hash(address: &str) -> bool {
 }
 
 /// Returns the name of a package without extras and versions.
-pub(super) fn name(package: &str) -> String {
+pub(super) fn package_name(package: &str) -> String {
     let end = package.find(['<', '>', '=', '!', '~', '[']).unwrap_or(package.len());
     package[..end].to_lowercase().replace('_', "-")
 }
@@ -137,6 +137,6 @@ mod tests {
         ] {
             assert_eq!(is_unpinned(package), unpinned, "{package}");
         }
-        assert_eq!(name("Pytest_JSON_ctrf>=1"), "pytest-json-ctrf");
+        assert_eq!(package_name("Pytest_JSON_ctrf>=1"), "pytest-json-ctrf");
     }
 }

@@ -10,7 +10,7 @@ const SEPARATORS: [&str; 5] = [";", "&&", "||", "&", "|"];
 
 /// Returns lines with their numbers, counted from 1. Joins continued lines and skips comments and lines with
 /// a heredoc.
-pub(super) fn lines(source: &str) -> Vec<(usize, String)> {
+pub(super) fn logical_lines(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut pending, mut start) = (String::new(), 1);
     let mut delimiters: Vec<String> = Vec::new();
@@ -50,7 +50,7 @@ fn heredocs(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
-        if let Some(after) = quoted(rest) {
+        if let Some(after) = skip_quoted(rest) {
             rest = after;
         } else if let Some((delimiter, after)) = rest.strip_prefix("<<").and_then(delimiter) {
             found.push(delimiter.to_owned());
@@ -63,7 +63,7 @@ fn heredocs(line: &str) -> Vec<String> {
 }
 
 /// Returns the text after a leading quoted string, or `None` if the quote does not end.
-fn quoted(text: &str) -> Option<&str> {
+fn skip_quoted(text: &str) -> Option<&str> {
     if let Some(inner) = text.strip_prefix('\'') {
         return inner.split_once('\'').map(|(_, after)| after);
     }
@@ -113,7 +113,7 @@ pub(super) fn words(text: &str) -> Option<Vec<String>> {
 }
 
 /// Joins words into a line that splits into exactly these words.
-pub(super) fn joined(words: &[String]) -> String {
+pub(super) fn join_words(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     words.join(" ")
 }
@@ -164,7 +164,7 @@ impl Lexer<'_> {
                 }
                 words.push(token);
             } else if matches!(c, '\'' | '"') {
-                let inner = self.quotation(c)?;
+                let inner = self.read_quoted(c)?;
                 word.get_or_insert_default().push_str(&inner);
             } else if c == '\\' {
                 let escaped = self.chars.next()?;
@@ -182,7 +182,7 @@ impl Lexer<'_> {
     }
 
     /// Returns the text up to the closing quote.
-    fn quotation(&mut self, quote: char) -> Option<String> {
+    fn read_quoted(&mut self, quote: char) -> Option<String> {
         let mut inner = String::new();
         loop {
             match self.chars.next()? {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn lines_are_joined_without_comments_and_heredocs() {
         let source = "#!/bin/bash\n\na \\\n  # no\n  b\ncat > x <<'END' && y\npip install z\nEND\nc \"<<no\"\nd <<< e\ne\n";
-        let found = lines(source);
+        let found = logical_lines(source);
         let found: Vec<(usize, &str)> =
             found.iter().map(|(line, text)| (*line, text.as_str())).collect();
         // Harbor's lint treats `<<< e` as a heredoc.

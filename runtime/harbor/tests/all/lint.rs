@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use proctor_harbor::{Folder, TASK, lint};
+use proctor_harbor::{Folder, TASK_FILE, lint};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ fn findings_match_harbors_package() {
         let found: BTreeSet<_> = found
             .into_iter()
             // Harbor reports no lines for `task.toml`.
-            .map(|one| (one.line.filter(|_| one.path != TASK), one.path, one.rule))
+            .map(|one| (one.line.filter(|_| one.path != TASK_FILE), one.path, one.rule))
             .collect();
         let expected: BTreeSet<_> =
             findings.into_iter().map(|(path, line, rule)| (line, path, rule)).collect();

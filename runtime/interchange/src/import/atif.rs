@@ -1,24 +1,24 @@
 //! Imports ATIF up to version 1.8.
 
-use proctor_types::{Answer, TokenClasses, ToolCall, ToolSpec, Usage};
+use proctor_types::{ModelResponse, TokenClasses, ToolCall, ToolSpec, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    BadSource, Imported,
-    source::{ending, shaped},
+    ImportError, ImportedTrial,
+    source::{parse_ending, parse_json},
 };
 use crate::{
     Fidelity,
-    conversation::{Answered, Call, Conversation, Output, Told, Turn},
-    moment::seconds,
+    conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn},
+    timestamps::parse_timestamp,
 };
 
-const VERSIONS: &str = "supported: ATIF-v1.0 to ATIF-v1.8";
-const STEPS: &str = "ATIF numbers its steps 1, 2, 3, ... without gaps";
-const CALLS: &str = "a result must refer to a call of the same step";
+const VERSION_HINT: &str = "supported: ATIF-v1.0 to ATIF-v1.8";
+const STEP_HINT: &str = "ATIF numbers its steps 1, 2, 3, ... without gaps";
+const CALL_HINT: &str = "a result must refer to a call of the same step";
 /// The newest supported minor version.
-const NEWEST: u32 = 8;
+const NEWEST_MINOR_VERSION: u32 = 8;
 
 #[derive(Deserialize)]
 struct Document {
@@ -112,41 +112,48 @@ enum Content {
 
 impl Content {
     /// Returns the text and counts the images and audio that are left out.
-    fn text(self, fidelity: &mut Fidelity) -> String {
+    fn into_text(self, fidelity: &mut Fidelity) -> String {
         let parts = match self {
             Self::Text(text) => return text,
             Self::Parts(parts) => parts,
         };
         let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
-        fidelity.leave_out("images and audio in messages", (parts.len() - texts.len()) as u64);
+        fidelity
+            .record_omission("images and audio in messages", (parts.len() - texts.len()) as u64);
         texts.join("\n")
     }
 }
 
-pub(super) fn read(text: &str, fidelity: &mut Fidelity) -> Result<Imported, BadSource> {
-    let document: Document = shaped(text)?;
+pub(super) fn parse_trajectory(
+    text: &str,
+    fidelity: &mut Fidelity,
+) -> Result<ImportedTrial, ImportError> {
+    let document: Document = parse_json(text)?;
     let minor = document.schema_version.strip_prefix("ATIF-v1.");
-    if minor.and_then(|minor| minor.parse().ok()).is_none_or(|minor: u32| minor > NEWEST) {
+    if minor
+        .and_then(|minor| minor.parse().ok())
+        .is_none_or(|minor: u32| minor > NEWEST_MINOR_VERSION)
+    {
         let why = format!("unsupported version `{}`", document.schema_version);
-        return Err(BadSource::at("schema_version", why, VERSIONS));
+        return Err(ImportError::new("schema_version", why, VERSION_HINT));
     }
     if document.steps.is_empty() {
-        return Err(BadSource::at("steps", "empty", "a trajectory has at least one step"));
+        return Err(ImportError::new("steps", "empty", "a trajectory has at least one step"));
     }
     let subagents = document.subagent_trajectories.len() as u64;
-    fidelity.leave_out("conversations of subagents", subagents);
-    fidelity.leave_out("notes", u64::from(document.notes.is_some()));
+    fidelity.record_omission("conversations of subagents", subagents);
+    fidelity.record_omission("notes", u64::from(document.notes.is_some()));
     let mut turns = Vec::new();
     for (index, step) in document.steps.into_iter().enumerate() {
         let expected = index as u64 + 1;
         if step.step_id != expected {
             let why = format!("expected {expected}, found {}", step.step_id);
-            return Err(BadSource::at(format!("steps[{index}].step_id"), why, STEPS));
+            return Err(ImportError::new(format!("steps[{index}].step_id"), why, STEP_HINT));
         }
-        add(&mut turns, step, index, fidelity)?;
+        add_step(&mut turns, step, index, fidelity)?;
     }
     let tools = document.agent.tool_definitions.unwrap_or_default();
-    let tools = tools.iter().filter_map(tool).collect();
+    let tools = tools.iter().filter_map(parse_tool).collect();
     let own = &document.extra["proctor"];
     let text = |key: &str| own[key].as_str().map(str::to_owned);
     let claim = Some(own["verdict"].clone()).filter(|verdict| !verdict.is_null());
@@ -155,7 +162,7 @@ pub(super) fn read(text: &str, fidelity: &mut Fidelity) -> Result<Imported, BadS
         let (input, output) = (all.total_prompt_tokens, all.total_completion_tokens);
         (number(input), number(output), number(all.total_cached_tokens), all.total_cost_usd)
     });
-    Ok(Imported {
+    Ok(ImportedTrial {
         task: text("task").or(document.session_id),
         arm: text("arm"),
         attempt: own["attempt"].as_u64().and_then(|attempt| u32::try_from(attempt).ok()),
@@ -165,22 +172,22 @@ pub(super) fn read(text: &str, fidelity: &mut Fidelity) -> Result<Imported, BadS
         patch: text("patch"),
         claim,
         conversation: Conversation { turns, tools },
-        ending: ending(own["outcome"].as_str()),
+        ending: parse_ending(own["outcome"].as_str()),
         sum,
     })
 }
 
-fn add(
+fn add_step(
     turns: &mut Vec<Turn>,
     step: Step,
     index: usize,
     fidelity: &mut Fidelity,
-) -> Result<(), BadSource> {
+) -> Result<(), ImportError> {
     let at = match &step.timestamp {
         None => 0.0,
-        Some(text) => seconds(text).ok_or_else(|| {
+        Some(text) => parse_timestamp(text).ok_or_else(|| {
             let place = format!("steps[{index}].timestamp");
-            BadSource::at(
+            ImportError::new(
                 place,
                 format!("invalid time `{text}`"),
                 "use ISO 8601, such as 2025-01-31T12:00:00Z",
@@ -188,11 +195,11 @@ fn add(
         })?,
     };
     let results = step.observation.map(|all| all.results).unwrap_or_default();
-    let message = step.message.text(fidelity);
+    let message = step.message.into_text(fidelity);
     if step.source != Source::Agent {
         let is_system = step.source == Source::System;
-        turns.push(Turn::Told(Told { is_system, text: message, at }));
-        return told(turns, results, at, fidelity);
+        turns.push(Turn::Told(InputMessage { is_system, text: message, at }));
+        return add_results_without_call(turns, results, at, fidelity);
     }
     let called = step.tool_calls.unwrap_or_default();
     let mut calls: Vec<Call> = called
@@ -212,13 +219,15 @@ fn add(
                 Some(call.ok_or_else(|| {
                     let place =
                         format!("steps[{index}].observation.results[{number}].source_call_id");
-                    BadSource::at(place, format!("the step has no call `{id}`"), CALLS)
+                    ImportError::new(place, format!("the step has no call `{id}`"), CALL_HINT)
                 })?)
             }
             None => calls.iter_mut().find(|call| call.output.is_none()),
         };
         match call {
-            Some(call) if call.output.is_none() => call.output = Some(output(result, fidelity)),
+            Some(call) if call.output.is_none() => {
+                call.output = Some(parse_output(result, fidelity))
+            }
             _ => of_none.push(result),
         }
     }
@@ -231,8 +240,8 @@ fn add(
     if let Some(reasoning) = step.reasoning_content {
         extra.insert("reasoning_content".to_owned(), reasoning.into());
     }
-    let (usage, cost_usd) = step.metrics.map(usage).unwrap_or_default();
-    let answer = Answer {
+    let (usage, cost_usd) = step.metrics.map(parse_usage).unwrap_or_default();
+    let answer = ModelResponse {
         content: message,
         tool_calls: tool_calls.collect(),
         extra,
@@ -243,33 +252,33 @@ fn add(
         cost_usd,
     };
     let is_grace = step.extra.is_some_and(|extra| extra["after_the_limit"] == true);
-    turns.push(Turn::Answered(Box::new(Answered { answer, calls, is_grace, at })));
-    told(turns, of_none, at, fidelity)
+    turns.push(Turn::Answered(Box::new(ResponseTurn { answer, calls, is_grace, at })));
+    add_results_without_call(turns, of_none, at, fidelity)
 }
 
 /// Converts results without a call: the text that the agent saw becomes a message to it.
-fn told(
+fn add_results_without_call(
     turns: &mut Vec<Turn>,
     results: Vec<ResultEntry>,
     at: f64,
     fidelity: &mut Fidelity,
-) -> Result<(), BadSource> {
+) -> Result<(), ImportError> {
     for result in results {
-        fidelity.leave_out("results without a tool call: kept as messages", 1);
-        let text = output(result, fidelity).shown;
-        turns.push(Turn::Told(Told { is_system: false, text, at }));
+        fidelity.record_omission("results without a tool call: kept as messages", 1);
+        let text = parse_output(result, fidelity).shown;
+        turns.push(Turn::Told(InputMessage { is_system: false, text, at }));
     }
     Ok(())
 }
 
-fn output(result: ResultEntry, fidelity: &mut Fidelity) -> Output {
+fn parse_output(result: ResultEntry, fidelity: &mut Fidelity) -> Output {
     let extra = result.extra.unwrap_or_default();
-    let shown = result.content.map(|content| content.text(fidelity)).unwrap_or_default();
+    let shown = result.content.map(|content| content.into_text(fidelity)).unwrap_or_default();
     let exit_status = extra["exit_status"].as_i64().and_then(|status| i32::try_from(status).ok());
     Output { shown, exit_status, seconds: extra["seconds"].as_f64().unwrap_or_default() }
 }
 
-fn usage(metrics: Metrics) -> (Usage, Option<f64>) {
+fn parse_usage(metrics: Metrics) -> (Usage, Option<f64>) {
     let extra = metrics.extra.unwrap_or_default();
     let classes = serde_json::from_value::<TokenClasses>(extra["classes"].clone());
     let usage = Usage {
@@ -284,7 +293,7 @@ fn usage(metrics: Metrics) -> (Usage, Option<f64>) {
 }
 
 /// Parses a function in chat format.
-pub(super) fn tool(definition: &Value) -> Option<ToolSpec> {
+pub(super) fn parse_tool(definition: &Value) -> Option<ToolSpec> {
     let function = &definition["function"];
     Some(ToolSpec {
         name: function["name"].as_str()?.to_owned(),

@@ -1,19 +1,23 @@
 //! Converts a conversation to the events of a record. The reverse of `conversation.rs`.
 
 use proctor_types::{
-    Ask, AskRecord, EVENT_VERSION, Envelope, Event, Message, Outcome, RequestClass, Spent,
-    ToolSpec, TrialId,
+    EVENT_VERSION, Envelope, Event, Message, ModelRequest, ModelRequestRecord, Outcome,
+    RequestClass, Spending, ToolSpec, TrialId,
 };
 use serde_json::{Value, json};
 
-use super::Imported;
-use crate::conversation::{Answered, Told, Turn};
+use super::ImportedTrial;
+use crate::conversation::{InputMessage, ResponseTurn, Turn};
 
-pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) {
+pub(super) fn to_events(imported: &ImportedTrial, id: &TrialId) -> (Vec<Envelope>, Outcome) {
     let turns = &imported.conversation.turns;
     let first = turns.iter().map(Turn::at).find(|at| *at > 0.0).unwrap_or_default();
-    let mut writer =
-        Writer { first, at: first, tools: &imported.conversation.tools, ..Writer::default() };
+    let mut writer = EventWriter {
+        first,
+        at: first,
+        tools: &imported.conversation.tools,
+        ..EventWriter::default()
+    };
     writer.write(writer.at, Event::trial_started(id));
     if let Some(claim) = &imported.claim {
         let note = json!({ "imported": { "claim": claim } });
@@ -22,12 +26,12 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
     }
     for turn in turns {
         match turn {
-            Turn::Told(told) => writer.told(told),
-            Turn::Answered(answered) => writer.answered(answered),
+            Turn::Told(told) => writer.write_message(told),
+            Turn::Answered(answered) => writer.write_response(answered),
         }
     }
     if writer.is_told {
-        writer.ask();
+        writer.write_request();
     }
     let mut spent = writer.spent;
     if let Some((input, output, cached, cost)) = imported.sum {
@@ -41,13 +45,13 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
         // time.
         wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
         tool_seconds: writer.tool_seconds,
-        ..Outcome::unmeasured(1, imported.ending.clone())
+        ..Outcome::from_ending(1, imported.ending.clone())
     };
     (writer.events, outcome)
 }
 
 #[derive(Default)]
-struct Writer<'a> {
+struct EventWriter<'a> {
     events: Vec<Envelope>,
     step: u64,
     /// The first and the latest time in the source; 0 if it has none.
@@ -61,12 +65,12 @@ struct Writer<'a> {
     /// Whether the last message has no response yet, and its time.
     is_told: bool,
     told_at: f64,
-    spent: Spent,
+    spent: Spending,
     calls: u64,
     tool_seconds: f64,
 }
 
-impl Writer<'_> {
+impl EventWriter<'_> {
     fn write(&mut self, at: f64, event: Event) {
         let t_mono = (at - self.first).max(0.0);
         let (v, seq) = (EVENT_VERSION, self.events.len() as u64 + 1);
@@ -74,10 +78,10 @@ impl Writer<'_> {
         self.events.push(Envelope { v, seq, try_number: 1, step, t_mono, t_wall, event });
     }
 
-    fn told(&mut self, told: &Told) {
+    fn write_message(&mut self, told: &InputMessage) {
         // A request has one time, so messages with a different time start a new request.
         if self.is_told && told.at != self.told_at {
-            self.ask();
+            self.write_request();
         }
         (self.is_told, self.told_at) = (true, told.at);
         let content = told.text.clone();
@@ -87,20 +91,20 @@ impl Writer<'_> {
         });
     }
 
-    fn ask(&mut self) {
+    fn write_request(&mut self) {
         let at = if self.is_told { self.told_at } else { self.at };
         let messages = std::mem::take(&mut self.new);
         let (kept, sent) = (self.sent, self.sent + messages.len());
         let tools = if kept == 0 { self.tools.to_vec() } else { Vec::new() };
         let as_returned = std::mem::take(&mut self.as_returned);
-        let ask = AskRecord { kept, new: Ask { messages, tools }, as_returned };
+        let ask = ModelRequestRecord { kept, new: ModelRequest { messages, tools }, as_returned };
         self.write(at, Event::ModelAsked { ask });
         (self.sent, self.is_told) = (sent, false);
     }
 
-    fn answered(&mut self, answered: &Answered) {
-        let Answered { answer, calls, is_grace, at } = answered;
-        self.ask();
+    fn write_response(&mut self, answered: &ResponseTurn) {
+        let ResponseTurn { answer, calls, is_grace, at } = answered;
+        self.write_request();
         self.at = self.at.max(*at);
         let (usage, cost) = (&answer.usage, answer.cost_usd);
         if *is_grace {
@@ -110,7 +114,7 @@ impl Writer<'_> {
         self.step += 1;
         self.spent.add(RequestClass::Main, usage, cost, true);
         self.write(*at, Event::ModelAnswered { answer: answer.clone() });
-        self.new.push(answer.message());
+        self.new.push(answer.to_message());
         let mut now = *at;
         for call in calls {
             self.calls += 1;

@@ -1,15 +1,15 @@
 //! Imports mini-swe-agent trajectories. Supports format 1.1, with chat tool calls or Responses API
 //! items, and older formats with commands in the text.
 
-use proctor_types::{Answer, ToolCall, Usage};
+use proctor_types::{ModelResponse, ToolCall, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    BadSource, Imported,
-    source::{Own, ending, shaped},
+    ImportError, ImportedTrial,
+    source::{TrialIdentity, parse_ending, parse_json},
 };
-use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
+use crate::conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn};
 
 #[derive(Deserialize)]
 struct Document {
@@ -27,7 +27,7 @@ struct Info {
     submission: Option<String>,
     mini_version: Option<String>,
     #[serde(default)]
-    proctor: Own,
+    proctor: TrialIdentity,
 }
 
 /// A chat message (with a role), a Responses API item (with a type), or a whole response.
@@ -53,38 +53,42 @@ struct Message {
     extra: Value,
 }
 
-pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
-    let Document { info, messages, instance_id } = shaped(text)?;
+pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError> {
+    let Document { info, messages, instance_id } = parse_json(text)?;
     let mut turns = Vec::new();
     let mut answerer = None;
     for (index, message) in messages.into_iter().enumerate() {
         let at = message.extra["timestamp"].as_f64().unwrap_or_default();
-        let text = words(&message.content);
+        let text = message_text(&message.content);
         let kind = message.role.as_deref().or(message.object.as_deref());
         match kind.or(message.r#type.as_deref()).unwrap_or_default() {
             "response" => {
                 answerer = answerer.or_else(|| message.model.clone());
-                let response = Response::of(&message);
-                turns.push(response.answered(message.extra, turns.len(), at));
+                let response = Response::from_message(&message);
+                turns.push(response.into_turn(message.extra, turns.len(), at));
             }
             "function_call_output" => {
-                let (id, text) = (message.call_id.as_deref(), words(&message.output));
-                returned(&mut turns, id, &text, &message.extra);
+                let (id, text) = (message.call_id.as_deref(), message_text(&message.output));
+                add_output(&mut turns, id, &text, &message.extra);
             }
             // An item that was stored without its response.
             "function_call" => {
-                let call = item_call(message.call_id, &message.name, &message.arguments);
-                item(&mut turns, call, at);
+                let call = build_tool_call(message.call_id, &message.name, &message.arguments);
+                add_call(&mut turns, call, at);
             }
             "reasoning" => {}
-            "system" | "developer" => turns.push(Turn::Told(Told { is_system: true, text, at })),
+            "system" | "developer" => {
+                turns.push(Turn::Told(InputMessage { is_system: true, text, at }))
+            }
             "user" => {
                 // In the older format, the next message contains the command's result.
-                returned(&mut turns, None, &text, &message.extra);
-                turns.push(Turn::Told(Told { is_system: false, text, at }));
+                add_output(&mut turns, None, &text, &message.extra);
+                turns.push(Turn::Told(InputMessage { is_system: false, text, at }));
             }
-            "tool" => returned(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra),
-            "assistant" => turns.push(answered(message, text, turns.len(), at)),
+            "tool" => {
+                add_output(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra)
+            }
+            "assistant" => turns.push(chat_message_to_turn(message, text, turns.len(), at)),
             // The exit message repeats the submission.
             "exit" => {}
             other => {
@@ -92,12 +96,12 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
                 let hint = "supported: system, developer, user, assistant, tool, exit, and the \
                             items of the Responses API: response, function_call, \
                             function_call_output, reasoning";
-                return Err(BadSource::at(place, format!("unknown role `{other}`"), hint));
+                return Err(ImportError::new(place, format!("unknown role `{other}`"), hint));
             }
         }
     }
     let model = info.config["model"]["model_name"].as_str().map(str::to_owned).or(answerer);
-    Ok(Imported {
+    Ok(ImportedTrial {
         task: info.proctor.task.or(instance_id),
         arm: info.proctor.arm,
         attempt: info.proctor.attempt,
@@ -107,7 +111,7 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
         patch: info.submission,
         claim: None,
         conversation: Conversation { turns, tools: Vec::new() },
-        ending: ending(info.exit_status.as_deref()),
+        ending: parse_ending(info.exit_status.as_deref()),
         sum: None,
     })
 }
@@ -125,7 +129,7 @@ struct Response {
 
 impl Response {
     /// Parses a response of the Responses API.
-    fn of(message: &Message) -> Self {
+    fn from_message(message: &Message) -> Self {
         let items = message.output.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut this = Self::default();
         let (mut texts, mut reasoning) = (Vec::new(), Vec::new());
@@ -135,11 +139,11 @@ impl Response {
                     this.refused |= item["content"]
                         .as_array()
                         .is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"));
-                    texts.push(words(&item["content"]));
+                    texts.push(message_text(&item["content"]));
                 }
                 "function_call" => {
                     let id = item["call_id"].as_str().map(str::to_owned);
-                    this.tool_calls.push(item_call(id, &item["name"], &item["arguments"]));
+                    this.tool_calls.push(build_tool_call(id, &item["name"], &item["arguments"]));
                 }
                 // Reasoning, or an item type from a later version of the API.
                 _ => reasoning.push(item.clone()),
@@ -152,10 +156,10 @@ impl Response {
         let reason = message.incomplete_details["reason"].as_str().map(str::to_owned);
         this.finish_reason = reason.or_else(|| message.status.clone());
         this.usage = Usage {
-            input: number(&message.usage["input_tokens"]),
-            output: number(&message.usage["output_tokens"]),
-            cached: number(&message.usage["input_tokens_details"]["cached_tokens"]),
-            reasoning: number(&message.usage["output_tokens_details"]["reasoning_tokens"]),
+            input: number_or_zero(&message.usage["input_tokens"]),
+            output: number_or_zero(&message.usage["output_tokens"]),
+            cached: number_or_zero(&message.usage["input_tokens_details"]["cached_tokens"]),
+            reasoning: number_or_zero(&message.usage["output_tokens_details"]["reasoning_tokens"]),
             ..Usage::default()
         };
         this
@@ -163,8 +167,8 @@ impl Response {
 
     /// Converts the response to a turn. mini-swe-agent itself parses commands in the text that are
     /// not tool calls.
-    fn answered(self, extra: Value, number: usize, at: f64) -> Turn {
-        let mut calls: Vec<Call> = self.tool_calls.iter().map(call_of).collect();
+    fn into_turn(self, extra: Value, number: usize, at: f64) -> Turn {
+        let mut calls: Vec<Call> = self.tool_calls.iter().map(to_call).collect();
         if calls.is_empty() {
             let actions = extra["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
             calls.extend(actions.iter().enumerate().map(|(index, action)| Call {
@@ -177,7 +181,7 @@ impl Response {
                 output: None,
             }));
         }
-        let answer = Answer {
+        let answer = ModelResponse {
             content: self.content,
             tool_calls: self.tool_calls,
             extra: self.fields,
@@ -187,11 +191,11 @@ impl Response {
             usage: self.usage,
             cost_usd: extra["cost"].as_f64(),
         };
-        Turn::Answered(Box::new(Answered { answer, calls, is_grace: false, at }))
+        Turn::Answered(Box::new(ResponseTurn { answer, calls, is_grace: false, at }))
     }
 }
 
-fn call_of(call: &ToolCall) -> Call {
+fn to_call(call: &ToolCall) -> Call {
     let arguments = serde_json::from_str(&call.arguments);
     Call {
         id: call.id.clone(),
@@ -202,7 +206,7 @@ fn call_of(call: &ToolCall) -> Call {
 }
 
 /// Builds a call as sent, with its arguments as a string.
-fn item_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
+fn build_tool_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     ToolCall {
         id: id.unwrap_or_default(),
@@ -211,31 +215,31 @@ fn item_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
     }
 }
 
-fn number(value: &Value) -> u64 {
+fn number_or_zero(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
 /// Adds a call to the last response. It belongs there as long as no other call of that response has
 /// a result.
-fn item(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
+fn add_call(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
     if let Some(Turn::Answered(last)) = turns.last_mut()
         && last.calls.iter().all(|call| call.output.is_none())
     {
-        last.calls.push(call_of(&call));
+        last.calls.push(to_call(&call));
         last.answer.tool_calls.push(call);
         return;
     }
     let response = Response { tool_calls: vec![call], ..Response::default() };
-    turns.push(response.answered(Value::Null, turns.len(), at));
+    turns.push(response.into_turn(Value::Null, turns.len(), at));
 }
 
 /// Converts a chat message to a turn.
-fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -> Turn {
+fn chat_message_to_turn(message: Message, content: String, number_of_turn: usize, at: f64) -> Turn {
     let extra = message.extra;
     let calls = message.tool_calls.unwrap_or_default();
     let tool_calls = calls.iter().map(|call| {
         let id = call["id"].as_str().map(str::to_owned);
-        item_call(id, &call["function"]["name"], &call["function"]["arguments"])
+        build_tool_call(id, &call["function"]["name"], &call["function"]["arguments"])
     });
     let raw = &extra["response"];
     let usage = &raw["usage"];
@@ -251,19 +255,19 @@ fn answered(message: Message, content: String, number_of_turn: usize, at: f64) -
         finish_reason: raw["choices"][0]["finish_reason"].as_str().map(str::to_owned),
         refused: false,
         usage: Usage {
-            input: number(&usage["prompt_tokens"]),
-            output: number(&usage["completion_tokens"]),
-            cached: number(&usage["prompt_tokens_details"]["cached_tokens"]),
-            reasoning: number(&usage["completion_tokens_details"]["reasoning_tokens"]),
+            input: number_or_zero(&usage["prompt_tokens"]),
+            output: number_or_zero(&usage["completion_tokens"]),
+            cached: number_or_zero(&usage["prompt_tokens_details"]["cached_tokens"]),
+            reasoning: number_or_zero(&usage["completion_tokens_details"]["reasoning_tokens"]),
             ..Usage::default()
         },
     };
-    response.answered(extra, number_of_turn, at)
+    response.into_turn(extra, number_of_turn, at)
 }
 
 /// Adds a result to a call of the last response: the call with this id, or the first without a
 /// result.
-fn returned(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
+fn add_output(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
     let Some(Turn::Answered(last)) =
         turns.iter_mut().rfind(|turn| matches!(turn, Turn::Answered(_)))
     else {
@@ -277,7 +281,7 @@ fn returned(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
 }
 
 /// Returns the text of a message, joining the text parts of a list.
-pub(super) fn words(content: &Value) -> String {
+pub(super) fn message_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -292,10 +296,10 @@ pub(super) fn words(content: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn turns(messages: Value) -> Vec<Turn> {
+    fn parse_turns(messages: Value) -> Vec<Turn> {
         let document =
             json!({"trajectory_format": "mini-swe-agent-1.1", "info": {}, "messages": messages});
-        read(&document.to_string()).unwrap().conversation.turns
+        parse_trajectory(&document.to_string()).unwrap().conversation.turns
     }
 
     #[test]
@@ -311,7 +315,7 @@ mod tests {
             "usage": {"input_tokens": 5, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}},
             "extra": {"cost": 0.5, "timestamp": 7.0}
         });
-        let found = turns(json!([
+        let found = parse_turns(json!([
             {"role": "user", "content": "t"},
             response,
             {"type": "function_call_output", "call_id": "d", "output": "/", "extra": {"returncode": 0}},
@@ -346,7 +350,7 @@ mod tests {
         let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "bash", "arguments": "{}"});
         let output =
             |id: &str| json!({"type": "function_call_output", "call_id": id, "output": id});
-        let found = turns(json!([
+        let found = parse_turns(json!([
             {"role": "user", "content": "t"}, {"type": "reasoning"}, call("a"), call("b"), output("a"), output("b"),
             call("c"), output("c")
         ]));
@@ -359,8 +363,8 @@ mod tests {
             .collect();
         assert_eq!(counts, [2, 1]);
         let text = r#"{"messages": [{"role": "user", "content": "\ud83d", "extra": {"timestamp": NaN}}], "info": {}}"#;
-        assert!(read(text).is_ok());
+        assert!(parse_trajectory(text).is_ok());
         let bad = r#"{"messages": [{"type": "web_search_call"}], "info": {}}"#;
-        assert!(read(bad).unwrap_err().why.contains("web_search_call"));
+        assert!(parse_trajectory(bad).unwrap_err().why.contains("web_search_call"));
     }
 }

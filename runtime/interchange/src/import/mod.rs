@@ -6,4 +6,4 @@ mod mini;
 mod source;
 mod swe_agent;
 
-pub use source::{BadSource, Imported, read_trajectory, trajectory_format};
+pub use source::{ImportError, ImportedTrial, detect_format, read_trajectory};

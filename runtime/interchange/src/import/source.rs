@@ -3,7 +3,7 @@
 use std::fmt;
 
 use proctor_types::{
-    BudgetKind, BudgetScope, Ending, Envelope, ExitCause, Outcome, TrialId, python_json,
+    BudgetKind, BudgetScope, Ending, Envelope, ExitCause, Outcome, TrialId, parse_python_json,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::{Fidelity, Format, conversation::Conversation};
 
 /// A trial parsed from another tool's file.
 #[derive(Debug, Clone)]
-pub struct Imported {
+pub struct ImportedTrial {
     /// The task's id. `None` if the file has none.
     pub task: Option<String>,
     /// The arm's name if Proctor wrote the file.
@@ -35,7 +35,7 @@ pub struct Imported {
 /// The trial's identity, for files written by Proctor in a format without keys for it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Own {
+pub(super) struct TrialIdentity {
     pub(super) task: Option<String>,
     pub(super) arm: Option<String>,
     pub(super) attempt: Option<u32>,
@@ -43,37 +43,41 @@ pub(super) struct Own {
 
 /// An error about an invalid trajectory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadSource {
+pub struct ImportError {
     /// The location, such as `steps[3].source`, or a line and column.
     pub place: String,
     pub why: String,
     pub hint: &'static str,
 }
 
-impl BadSource {
-    pub(crate) fn at(place: impl Into<String>, why: impl Into<String>, hint: &'static str) -> Self {
+impl ImportError {
+    pub(crate) fn new(
+        place: impl Into<String>,
+        why: impl Into<String>,
+        hint: &'static str,
+    ) -> Self {
         Self { place: place.into(), why: why.into(), hint }
     }
 }
 
-impl fmt::Display for BadSource {
+impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.why)
     }
 }
 
 /// Maximum number of characters of an error message that quotes a value.
-const QUOTED: usize = 300;
-const NO_JSON: &str = "the file may be truncated: download it again, or leave it out";
-const OTHER_SHAPE: &str =
+const MAX_ERROR_CHARS: usize = 300;
+const INVALID_JSON_HINT: &str = "the file may be truncated: download it again, or leave it out";
+const UNEXPECTED_SHAPE_HINT: &str =
     "fix the file, or leave it out; docs/import.md lists what each format may contain";
 
 /// Detects a file's format from its content. Returns `None` if it is not a known trajectory format.
-pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
+pub fn detect_format(name: &str, text: &str) -> Option<Format> {
     // Match on the start of the text, so that a truncated file is still recognized and reported as
     // truncated.
     let from_start = |words: &str| text.get(..4096).unwrap_or(text).contains(words);
-    let Ok(value) = python_json(text.as_bytes()) else {
+    let Ok(value) = parse_python_json(text.as_bytes()) else {
         return match name {
             _ if from_start("\"ATIF-v") => Some(Format::Atif),
             _ if name.ends_with(".traj.json") => Some(Format::Mini),
@@ -102,13 +106,13 @@ pub fn read_trajectory(
     format: Format,
     text: &str,
     fidelity: &mut Fidelity,
-) -> Result<Imported, BadSource> {
+) -> Result<ImportedTrial, ImportError> {
     let imported = match format {
-        Format::Atif => atif::read(text, fidelity)?,
-        Format::Mini => mini::read(text)?,
-        Format::SweAgent => swe_agent::read(text)?,
+        Format::Atif => atif::parse_trajectory(text, fidelity)?,
+        Format::Mini => mini::parse_trajectory(text)?,
+        Format::SweAgent => swe_agent::parse_trajectory(text)?,
         _ => {
-            return Err(BadSource::at(
+            return Err(ImportError::new(
                 "format",
                 format!("importing {format} is not supported"),
                 "supported: atif, mini, swe-agent, swebench",
@@ -116,23 +120,26 @@ pub fn read_trajectory(
         }
     };
     imported.conversation.count_gaps(fidelity);
-    fidelity.lacks("patches", u64::from(imported.patch.is_none()));
-    fidelity.lacks("the files after each step", imported.conversation.answers().count() as u64);
+    fidelity.record_missing("patches", u64::from(imported.patch.is_none()));
+    fidelity.record_missing(
+        "the files after each step",
+        imported.conversation.responses().count() as u64,
+    );
     fidelity.trials += 1;
     Ok(imported)
 }
 
-impl Imported {
+impl ImportedTrial {
     /// Returns the events and the outcome for a record. The caller stores the patch and adds the
     /// last event, which contains the outcome.
-    pub fn record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
-        events::of(self, id)
+    pub fn to_record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
+        events::to_events(self, id)
     }
 
     /// Returns the first message to the agent. It is used as the task's statement if no dataset
     /// contains the task.
     pub fn statement(&self) -> &str {
-        self.conversation.first_words().unwrap_or_default()
+        self.conversation.first_message().unwrap_or_default()
     }
 
     /// Returns the arm's name if Proctor wrote the file. Otherwise returns `AGENT/MODEL`, or `AGENT` if
@@ -148,30 +155,34 @@ impl Imported {
 }
 
 /// Parses JSON as `T`. Errors contain the location.
-pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
-    let value = python_json(text.as_bytes()).map_err(|error| {
+pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportError> {
+    let value = parse_python_json(text.as_bytes()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        BadSource::at(place, "invalid or truncated JSON", NO_JSON)
+        ImportError::new(place, "invalid or truncated JSON", INVALID_JSON_HINT)
     })?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let place = error.path().to_string();
-        BadSource::at(place, shortened(&error.into_inner().to_string()), OTHER_SHAPE)
+        ImportError::new(
+            place,
+            shorten_error(&error.into_inner().to_string()),
+            UNEXPECTED_SHAPE_HINT,
+        )
     })
 }
 
 /// Shortens the middle of an error message that quotes a long value.
-fn shortened(why: &str) -> String {
+fn shorten_error(why: &str) -> String {
     let count = why.chars().count();
-    if count <= QUOTED {
+    if count <= MAX_ERROR_CHARS {
         return why.to_owned();
     }
-    let head: String = why.chars().take(QUOTED / 2).collect();
-    let tail: String = why.chars().skip(count - QUOTED / 2).collect();
+    let head: String = why.chars().take(MAX_ERROR_CHARS / 2).collect();
+    let tail: String = why.chars().skip(count - MAX_ERROR_CHARS / 2).collect();
     format!("{head}\u{2026}{tail}")
 }
 
 /// Parses how a trial ended, in Proctor's or other tools' terms.
-pub(super) fn ending(said: Option<&str>) -> Ending {
+pub(super) fn parse_ending(said: Option<&str>) -> Ending {
     let said = said.unwrap_or_default().trim();
     let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };
     if said.eq_ignore_ascii_case("submitted") {

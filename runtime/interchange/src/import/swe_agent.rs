@@ -1,15 +1,15 @@
 //! Imports SWE-agent trajectories (`.traj`).
 
-use proctor_types::{Answer, Usage};
+use proctor_types::{ModelResponse, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    BadSource, Imported,
-    mini::words,
-    source::{Own, ending, shaped},
+    ImportError, ImportedTrial,
+    mini::message_text,
+    source::{TrialIdentity, parse_ending, parse_json},
 };
-use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
+use crate::conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn};
 
 #[derive(Deserialize)]
 struct Document {
@@ -52,26 +52,30 @@ struct Info {
     model_stats: Value,
     swe_agent_version: Option<String>,
     #[serde(default)]
-    proctor: Own,
+    proctor: TrialIdentity,
 }
 
-pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
-    let Document { trajectory, history, info, environment } = shaped(text)?;
+pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError> {
+    let Document { trajectory, history, info, environment } = parse_json(text)?;
     let mut turns = Vec::new();
     // Later messages are repeated in the trajectory's entries.
     for said in history.iter().take_while(|said| said.role != "assistant") {
         let is_system = said.role == "system";
-        turns.push(Turn::Told(Told { is_system, text: words(&said.content), at: 0.0 }));
+        turns.push(Turn::Told(InputMessage {
+            is_system,
+            text: message_text(&said.content),
+            at: 0.0,
+        }));
     }
     for (index, entry) in trajectory.into_iter().enumerate() {
-        turns.push(Turn::Answered(Box::new(answered(entry, index))));
+        turns.push(Turn::Answered(Box::new(entry_to_turn(entry, index))));
     }
     let stats = &info.model_stats;
     let number = |key: &str| stats[key].as_u64().unwrap_or_default();
     let sum = stats.is_object().then(|| {
         (number("tokens_sent"), number("tokens_received"), 0, stats["instance_cost"].as_f64())
     });
-    Ok(Imported {
+    Ok(ImportedTrial {
         task: info.proctor.task.or(environment),
         arm: info.proctor.arm,
         attempt: info.proctor.attempt,
@@ -81,12 +85,12 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
         patch: info.submission,
         claim: None,
         conversation: Conversation { turns, tools: Vec::new() },
-        ending: ending(info.exit_status.as_deref()),
+        ending: parse_ending(info.exit_status.as_deref()),
         sum,
     })
 }
 
-fn answered(entry: Entry, index: usize) -> Answered {
+fn entry_to_turn(entry: Entry, index: usize) -> ResponseTurn {
     let response = entry.response.filter(|text| !text.is_empty());
     let content = response.or(entry.thought).unwrap_or_default();
     let seconds = entry.execution_time.unwrap_or_default();
@@ -98,7 +102,7 @@ fn answered(entry: Entry, index: usize) -> Answered {
         output: Some(Output { shown, exit_status: None, seconds }),
     };
     let action = entry.action.filter(|action| !action.is_empty());
-    let answer = Answer {
+    let answer = ModelResponse {
         content,
         tool_calls: Vec::new(),
         extra: Map::new(),
@@ -109,5 +113,5 @@ fn answered(entry: Entry, index: usize) -> Answered {
         cost_usd: None,
     };
     let is_grace = entry.extra_info["after_the_limit"] == true;
-    Answered { answer, calls: action.map(call).into_iter().collect(), is_grace, at: 0.0 }
+    ResponseTurn { answer, calls: action.map(call).into_iter().collect(), is_grace, at: 0.0 }
 }

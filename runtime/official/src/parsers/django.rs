@@ -59,7 +59,7 @@ pub(super) fn parse(log: &str) -> Result<StatusMap, ParserCrash> {
             }
             if line.starts_with(start) {
                 let words = words(&line);
-                let name = words.get(1).ok_or_else(|| ParserCrash::at(&line))?;
+                let name = words.get(1).ok_or_else(|| ParserCrash::index_error(&line))?;
                 map.set(*name, status);
             }
         }

@@ -26,7 +26,7 @@ static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
 
 /// Reads the first short test summary, wherever its heading is, up to the next `===`. With
 /// `subfailed` (meson), the failed subtests of each test are numbered.
-pub(super) fn summary(log: &str, subfailed: bool) -> StatusMap {
+pub(super) fn parse_summary(log: &str, subfailed: bool) -> StatusMap {
     let mut map = StatusMap::default();
     let mut counts: HashMap<String, usize> = HashMap::new();
     let lines = log.split('\n').skip_while(|line| !is_heading(line)).skip(1);
@@ -58,18 +58,18 @@ fn is_heading(line: &str) -> bool {
 }
 
 /// The statuses in the order in which the harness searches a line for them.
-const VERBOSE: [&str; 5] = ["PASSED", "FAILED", "ERROR", "XFAIL", "SKIPPED"];
+const VERBOSE_STATUSES: [&str; 5] = ["PASSED", "FAILED", "ERROR", "XFAIL", "SKIPPED"];
 
 /// Reads verbose lines such as `path::name STATUS [ 50%]` (pydantic), up to the first heading after
 /// the session's start.
-pub(super) fn verbose(log: &str) -> StatusMap {
+pub(super) fn parse_verbose(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
         let line = strip(line);
         if line.starts_with("===") && !line.contains("test session starts") {
             break;
         }
-        for status in VERBOSE {
+        for status in VERBOSE_STATUSES {
             let inside = [format!(" {status} "), format!(" {status}\t")];
             if !inside.iter().any(|inside| line.contains(inside.as_str())) {
                 continue;

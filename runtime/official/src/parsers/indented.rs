@@ -11,9 +11,9 @@ use crate::parsers::{
 
 /// The suite headings that enclose a line, each with its indentation.
 #[derive(Default)]
-struct Suites<'a>(Vec<(&'a str, usize)>);
+struct SuiteStack<'a>(Vec<(&'a str, usize)>);
 
-impl<'a> Suites<'a> {
+impl<'a> SuiteStack<'a> {
     /// Adds a heading and ends every suite that is indented at least as far. A blank line counts as
     /// a heading.
     fn enter(&mut self, line: &'a str) {
@@ -24,11 +24,11 @@ impl<'a> Suites<'a> {
         self.0.push((strip(line), depth));
     }
 
-    fn joined(&self) -> String {
+    fn suite_name(&self) -> String {
         self.0.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" - ")
     }
 
-    fn with(&self, test: &str) -> String {
+    fn test_name(&self, test: &str) -> String {
         let names = self.0.iter().map(|(name, _)| *name).chain([test]);
         names.collect::<Vec<_>>().join(" - ")
     }
@@ -39,7 +39,7 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\d+\)"));
 static MILLISECONDS: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\(\d+ms\)"));
 
 /// `parse_log_highlightjs`: mocha's output, with one suite at a time.
-pub(super) fn highlightjs(log: &str) -> StatusMap {
+pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut suite: Option<&str> = None;
     let end = SUMMARY.find(log).map_or(log.len(), |found| found.start());
@@ -69,7 +69,7 @@ static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])"));
 
 /// Removes what the harness's `ansi_escape` removes.
-pub(super) fn without_escapes(log: &str) -> String {
+pub(super) fn strip_ansi_escapes(log: &str) -> String {
     ESCAPES.replace_all(log, "").into_owned()
 }
 
@@ -79,14 +79,14 @@ static NEXT_FAILED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*?✗\
 static NEXT_PASSED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*?✓\s*(.*)"));
 
 /// `parse_log_next`: the output of karma or, in one version, of cypress.
-pub(super) fn next(log: &str, version: Option<&str>) -> StatusMap {
+pub(super) fn parse_next(log: &str, version: Option<&str>) -> StatusMap {
     if version == Some("1.27") {
-        return next_cypress(log);
+        return parse_next_cypress(log);
     }
     let mut map = StatusMap::default();
-    let log = without_escapes(log);
+    let log = strip_ansi_escapes(log);
     let log = NEXT_ERROR.replace_all(&log, "");
-    let mut suites = Suites::default();
+    let mut suites = SuiteStack::default();
     for run in log.split(" xvfb-run ").skip(1) {
         let run = run.rsplit_once("Starting browser Chrome").map_or(run, |(_, rest)| rest);
         for line in run.split('\n') {
@@ -98,9 +98,9 @@ pub(super) fn next(log: &str, version: Option<&str>) -> StatusMap {
                 continue;
             }
             if let Some(found) = NEXT_FAILED.captures(line) {
-                map.set(suites.with(&found[1]), "FAILED");
+                map.set(suites.test_name(&found[1]), "FAILED");
             } else if let Some(found) = NEXT_PASSED.captures(line) {
-                map.set(suites.with(&found[1]), "PASSED");
+                map.set(suites.test_name(&found[1]), "PASSED");
             } else if indent(line) > 0 {
                 suites.enter(line);
             }
@@ -114,7 +114,7 @@ static CYPRESS_SUITE: LazyLock<Regex> =
 static CYPRESS_FAILED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s{4}\d+\)\s(.*)"));
 static CYPRESS_PASSED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s{4}✓\s(.*)\("));
 
-fn next_cypress(log: &str) -> StatusMap {
+fn parse_next_cypress(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let suites: Vec<_> = CYPRESS_SUITE.captures_iter(log).collect();
     let starts: Vec<usize> =
@@ -144,18 +144,18 @@ static MOCHA_TEST: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
 });
 
 /// `parse_log_lighthouse_mocha`: mocha's output.
-pub(super) fn lighthouse_mocha(log: &str) -> StatusMap {
+pub(super) fn parse_lighthouse_mocha(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for run in MOCHA_RUN.split(log).skip(1) {
         let run = strip(MOCHA_END.split(run).next().unwrap_or(run));
-        let mut suites = Suites::default();
+        let mut suites = SuiteStack::default();
         for line in run.split('\n') {
             let text = strip(line);
             let found = MOCHA_TEST
                 .iter()
                 .find_map(|(pattern, status)| pattern.captures(text).map(|found| (found, *status)));
             if let Some((found, status)) = found {
-                map.set(suites.with(&found[1]), status);
+                map.set(suites.test_name(&found[1]), status);
             } else if indent(line) > 0 {
                 suites.enter(line);
             }
@@ -164,7 +164,7 @@ pub(super) fn lighthouse_mocha(log: &str) -> StatusMap {
     map
 }
 
-static CALYPSO: LazyLock<[(char, &str, Regex, Regex); 2]> = LazyLock::new(|| {
+static CALYPSO_RESULTS: LazyLock<[(char, &str, Regex, Regex); 2]> = LazyLock::new(|| {
     [('✓', "PASSED"), ('✕', "FAILED")].map(|(mark, status)| {
         let timed = python_pattern(&format!(r"^\s+{mark}\s(.*)\(\d+ms\)$"));
         (mark, status, timed, python_pattern(&format!(r"^\s+{mark}\s(.*)")))
@@ -172,22 +172,22 @@ static CALYPSO: LazyLock<[(char, &str, Regex, Regex); 2]> = LazyLock::new(|| {
 });
 
 /// `parse_log_calypso`: jest's verbose lines, up to the details of the first failure.
-pub(super) fn calypso(log: &str) -> Result<StatusMap, ParserCrash> {
+pub(super) fn parse_calypso(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
-    let mut suites = Suites::default();
+    let mut suites = SuiteStack::default();
     for run in log.split(" ./node_modules/.bin/jest ").skip(1) {
         for line in run.split('\n') {
             if line.starts_with("Test Suites") || line.starts_with("  ● ") {
                 break;
             }
             let text = strip(line);
-            let kind = CALYPSO.iter().find(|(mark, ..)| text.starts_with(*mark));
+            let kind = CALYPSO_RESULTS.iter().find(|(mark, ..)| text.starts_with(*mark));
             if let Some((_, status, timed, plain)) = kind {
                 let pattern = if MILLISECONDS.is_match(line) { timed } else { plain };
                 let found = pattern
                     .captures(line)
-                    .ok_or_else(|| ParserCrash::raised("AttributeError", line))?;
-                let name = format!("{} - {}", suites.joined(), &found[1]);
+                    .ok_or_else(|| ParserCrash::new("AttributeError", line))?;
+                let name = format!("{} - {}", suites.suite_name(), &found[1]);
                 map.set(strip(&name), *status);
             } else if indent(line) > 0 {
                 suites.enter(line);
@@ -197,10 +197,10 @@ pub(super) fn calypso(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-static KARMA: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\s*)?([✔✖])?\s(.*)$"));
+static KARMA_LINE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\s*)?([✔✖])?\s(.*)$"));
 
 /// `parse_log_karma`: a test's name includes every enclosing suite, as far as the indentation shows.
-pub(super) fn karma(log: &str) -> Result<StatusMap, ParserCrash> {
+pub(super) fn parse_karma(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut depth: Option<usize> = None;
     let mut suites: Vec<String> = Vec::new();
@@ -216,7 +216,7 @@ pub(super) fn karma(log: &str) -> Result<StatusMap, ParserCrash> {
         if !started {
             continue;
         }
-        let Some(found) = KARMA.captures(line) else { continue };
+        let Some(found) = KARMA_LINE.captures(line) else { continue };
         let name = &found[3];
         let width = found.get(1).map_or(0, |space| space.as_str().chars().count());
         match found.get(2).map(|mark| mark.as_str()) {
@@ -227,7 +227,7 @@ pub(super) fn karma(log: &str) -> Result<StatusMap, ParserCrash> {
             }
             None if depth.is_some_and(|depth| width < depth) => {
                 depth = Some(width);
-                suites.pop().ok_or_else(|| ParserCrash::raised("IndexError", line))?;
+                suites.pop().ok_or_else(|| ParserCrash::new("IndexError", line))?;
             }
             None => {}
             Some(mark) => {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::parsers::{
     ParserCrash, ParserName, RowFacts, StatusMap,
-    indented::{lighthouse_mocha, without_escapes},
+    indented::{parse_lighthouse_mocha, strip_ansi_escapes},
     results,
     text::{indent, is_space, python_pattern, strip},
 };
@@ -23,12 +23,12 @@ fn collapse_spaces(text: &str) -> String {
 const PRISM_COMMAND: &str = "./node_modules/.bin/mocha tests/run.js --reporter json";
 
 /// `parse_log_prismjs`: mocha's JSON after each occurrence of the command.
-pub(super) fn prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
+pub(super) fn parse_prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for part in log.split(PRISM_COMMAND).skip(1) {
         let body = part.split_once('{').map_or(part, |(_, body)| body);
         let body = body.rsplit_once('}').map_or(body, |(body, _)| body);
-        let crash = |error: &'static str| ParserCrash::raised(error, part);
+        let crash = |error: &'static str| ParserCrash::new(error, part);
         let report: Value =
             serde_json::from_str(&format!("{{{body}}}")).map_err(|_| crash("JSONDecodeError"))?;
         for (key, status) in [("failures", "FAILED"), ("passes", "PASSED")] {
@@ -43,19 +43,19 @@ pub(super) fn prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-static ESLINT: LazyLock<Regex> =
+static ESLINT_FAILURE: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"(\s{2}\d+\))([\s\S]*?)\s+(?:(.*)Error)"));
 
 /// `parse_log_eslint`: mocha's list of failures.
-pub(super) fn eslint(log: &str) -> StatusMap {
+pub(super) fn parse_eslint(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    for found in ESLINT.captures_iter(log) {
+    for found in ESLINT_FAILURE.captures_iter(log) {
         map.set(collapse_spaces(&found[2]), "FAILED");
     }
     map
 }
 
-static BPMN: LazyLock<[(Regex, usize); 4]> = LazyLock::new(|| {
+static BPMN_FAILURES: LazyLock<[(Regex, usize); 4]> = LazyLock::new(|| {
     [
         (r"2KPhantomJS\s[\d\.]+\s\(Linux\s[\d\.]+\)\s(.*)FAILED\n", 1),
         (r"2KPhantomJS\s[\d\.]+\s\(Linux\sx86_64\)\s(.*)FAILED\n", 1),
@@ -66,9 +66,9 @@ static BPMN: LazyLock<[(Regex, usize); 4]> = LazyLock::new(|| {
 });
 
 /// `parse_log_bpmn_js`: karma's failures.
-pub(super) fn bpmn_js(log: &str) -> StatusMap {
+pub(super) fn parse_bpmn_js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    for (pattern, group) in BPMN.iter() {
+    for (pattern, group) in BPMN_FAILURES.iter() {
         for found in pattern.captures_iter(log) {
             map.set(&found[*group], "FAILED");
         }
@@ -76,7 +76,7 @@ pub(super) fn bpmn_js(log: &str) -> StatusMap {
     map
 }
 
-static OPENLAYERS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+static OPENLAYERS_FAILURES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     [
         r"(?m)Chrome\sHeadless\s[\d\.]+\s\(Linux\s[\d\._\S]+\)\s(.*)\sFAILED\n",
         r"(?m)Chrome\s[\d\.]+\s\(Linux\s[\d\._\S]+\)\s(.*)FAILED\n",
@@ -87,9 +87,9 @@ static OPENLAYERS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
 });
 
 /// `parse_log_openlayers`: the failures of karma, mocha and its own rendering tests.
-pub(super) fn openlayers(log: &str) -> StatusMap {
+pub(super) fn parse_openlayers(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    for pattern in OPENLAYERS.iter() {
+    for pattern in OPENLAYERS_FAILURES.iter() {
         for found in pattern.captures_iter(log) {
             map.set(collapse_spaces(&found[1]), "FAILED");
         }
@@ -97,7 +97,7 @@ pub(super) fn openlayers(log: &str) -> StatusMap {
     map
 }
 
-static GROMMET: LazyLock<[(Regex, &str); 2]> = LazyLock::new(|| {
+static GROMMET_RESULTS: LazyLock<[(Regex, &str); 2]> = LazyLock::new(|| {
     [(r"(?m)^FAIL\s(.*)", "FAILED"), (r"(?m)^PASS\s(.*)", "PASSED")]
         .map(|(text, status)| (python_pattern(text), status))
 });
@@ -105,9 +105,9 @@ static GROMMET_TIME: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\s\([\d\.]+\s?(?:ms|s)\)$"));
 
 /// `parse_log_grommet`: jest's list of files. A pass replaces a failure.
-pub(super) fn grommet(log: &str) -> StatusMap {
+pub(super) fn parse_grommet(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    for (pattern, status) in GROMMET.iter() {
+    for (pattern, status) in GROMMET_RESULTS.iter() {
         for found in pattern.captures_iter(log) {
             map.set(GROMMET_TIME.replace(strip(&found[1]), ""), *status);
         }
@@ -120,9 +120,9 @@ static FULL_TITLE: LazyLock<Regex> =
 const LIGHTHOUSE_COMMAND: &str = "./node_modules/.bin/mocha --reporter json";
 
 /// `parse_log_lighthouse`: mocha, jest or mocha's JSON, chosen by the row's version.
-pub(super) fn lighthouse(log: &str, version: Option<&str>) -> Result<StatusMap, ParserCrash> {
+pub(super) fn parse_lighthouse(log: &str, version: Option<&str>) -> Result<StatusMap, ParserCrash> {
     if version.is_some_and(|version| matches!(version, "9.5" | "10.0" | "10.2")) {
-        return Ok(lighthouse_mocha(log));
+        return Ok(parse_lighthouse_mocha(log));
     }
     if lighthouse_version(version)? >= 3.0 {
         return Ok(results::parse(ParserName::Carbon, log).unwrap_or_default());
@@ -142,8 +142,8 @@ pub(super) fn lighthouse(log: &str, version: Option<&str>) -> Result<StatusMap, 
 }
 
 fn lighthouse_version(version: Option<&str>) -> Result<f64, ParserCrash> {
-    let text = version.ok_or_else(|| ParserCrash::raised("TypeError", "version: none"))?;
-    strip(text).parse().map_err(|_| ParserCrash::raised("ValueError", &format!("version: {text}")))
+    let text = version.ok_or_else(|| ParserCrash::new("TypeError", "version: none"))?;
+    strip(text).parse().map_err(|_| ParserCrash::new("ValueError", &format!("version: {text}")))
 }
 
 static QUARTO_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\[(smoke|unit)\]"));
@@ -151,7 +151,7 @@ static QUARTO_FILES: LazyLock<[Regex; 2]> =
     LazyLock::new(|| [r"/tmp/(\w+)\.qmd", r"/tmp/(\w+)/"].map(python_pattern));
 
 /// `parse_log_quarto_cli`: deno's results. Temporary files are numbered in order of appearance.
-pub(super) fn quarto_cli(log: &str) -> StatusMap {
+pub(super) fn parse_quarto_cli(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     for line in log.split('\n') {
@@ -185,14 +185,14 @@ pub(super) fn quarto_cli(log: &str) -> StatusMap {
     map
 }
 
-static CHART_JS: LazyLock<Regex> =
+static CHART_JS_FAILURE: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"(?m)Chrome\s[\d\.]+[^\S\r\n]\(.+?\)[^\S\r\n](.*)FAILED$"));
 
 /// `parse_log_chart_js`: karma's failures.
-pub(super) fn chart_js(log: &str) -> StatusMap {
+pub(super) fn parse_chart_js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    let log = without_escapes(log);
-    for found in CHART_JS.captures_iter(&log) {
+    let log = strip_ansi_escapes(log);
+    for found in CHART_JS_FAILURE.captures_iter(&log) {
         map.set(&found[1], "FAILED");
     }
     map
@@ -200,18 +200,18 @@ pub(super) fn chart_js(log: &str) -> StatusMap {
 
 static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\d+)\)"));
 /// A failure's title ends within this many characters.
-const P5_TITLE: usize = 1000;
+const MAX_P5_TITLE_CHARS: usize = 1000;
 
 /// `parse_log_p5js`: mocha's list of failures, ignoring JSON and XML that tests printed.
-pub(super) fn p5js(log: &str) -> StatusMap {
+pub(super) fn parse_p5js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    let log = without_escapes(log);
-    let log = without_json(&log);
-    let log = without_xml(&log);
+    let log = strip_ansi_escapes(log);
+    let log = remove_json(&log);
+    let log = remove_xml(&log);
     let mut from = 0;
     while let Some(head) = P5_NUMBER.find_at(&log, from) {
         let title = &log[head.end()..];
-        let end = title.char_indices().take(P5_TITLE + 1).find(|(_, c)| *c == ':');
+        let end = title.char_indices().take(MAX_P5_TITLE_CHARS + 1).find(|(_, c)| *c == ':');
         let Some((end, _)) = end else {
             from = head.end();
             continue;
@@ -234,7 +234,7 @@ pub(super) fn p5js(log: &str) -> StatusMap {
 }
 
 /// Removes the lines of JSON objects and lists.
-fn without_json(log: &str) -> String {
+fn remove_json(log: &str) -> String {
     let (mut in_object, mut in_list) = (false, false);
     let mut kept = Vec::new();
     for line in log.split('\n') {
@@ -263,7 +263,7 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
 /// Removes XML elements. The harness removes one match of `<x>...</x>` at a time and puts the
 /// opening tags inside it back. This is equivalent to counting: each closing tag ends one opening
 /// tag.
-fn without_xml(log: &str) -> String {
+fn remove_xml(log: &str) -> String {
     let mut kept = String::new();
     let mut ends: HashMap<&str, Option<usize>> = HashMap::new();
     let mut from = 0;
@@ -292,7 +292,7 @@ fn without_xml(log: &str) -> String {
 }
 
 /// `parse_log_immutable_js`: returns the parser for the row.
-pub(super) fn immutable_js(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
+pub(super) fn immutable_js_parser(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
     match row.id.rsplit('-').next() {
         Some("2006") => Ok(ParserName::Jest),
         Some("2005") => Ok(ParserName::JestJson),
@@ -301,7 +301,7 @@ pub(super) fn immutable_js(row: RowFacts<'_>) -> Result<ParserName, ParserCrash>
 }
 
 /// `parse_log_jekyll`: returns the parser for the row.
-pub(super) fn jekyll(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
+pub(super) fn jekyll_parser(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
     match row.id.split('-').nth(1) {
         Some("9141" | "8047" | "8167") => Ok(ParserName::Minitest),
         Some("8761" | "8771") => Ok(ParserName::Cucumber),
@@ -310,7 +310,7 @@ pub(super) fn jekyll(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
 }
 
 fn unknown_row(row: RowFacts<'_>) -> ParserCrash {
-    ParserCrash::raised("ValueError", &format!("instance {}", row.id))
+    ParserCrash::new("ValueError", &format!("instance {}", row.id))
 }
 
 /// Checks that the lighthouse parser can be chosen for a row.

@@ -5,7 +5,7 @@ use crate::parsers::{Edition, StatusMap, pytest};
 
 pub(super) fn parse(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
-    for (name, word) in pytest::plain(Edition::V4, log).iter() {
+    for (name, word) in pytest::parse_pytest(Edition::V4, log).iter() {
         let word = word.to_lowercase();
         let status = if word.contains("pass") {
             "PASSED"

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::parsers::{
-    StatusMap, django, featurebench, indented, javascript, live, other_lines, pytest, pytest_v2,
-    results, seaborn, smith, sympy,
+    StatusMap, django, featurebench, indented, javascript, live, pytest, pytest_v2, results,
+    seaborn, smith, stateful, sympy,
 };
 
 /// A parser of a benchmark's own harness. The benchmark's policy determines which repository or row
@@ -147,8 +147,8 @@ impl ParserName {
     /// log of such a row.
     pub fn check_row(self, row: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
-            Self::ImmutableJs => javascript::immutable_js(row).map(drop),
-            Self::Jekyll => javascript::jekyll(row).map(drop),
+            Self::ImmutableJs => javascript::immutable_js_parser(row).map(drop),
+            Self::Jekyll => javascript::jekyll_parser(row).map(drop),
             Self::Lighthouse => javascript::check_lighthouse_row(row),
             _ => Ok(()),
         }
@@ -182,11 +182,11 @@ pub struct ParserCrash {
 }
 
 impl ParserCrash {
-    pub(crate) fn at(line: &str) -> Self {
-        Self::raised("IndexError", line)
+    pub(crate) fn index_error(line: &str) -> Self {
+        Self::new("IndexError", line)
     }
 
-    pub(crate) fn raised(error: &'static str, line: &str) -> Self {
+    pub(crate) fn new(error: &'static str, line: &str) -> Self {
         Self { error, line: line.chars().take(80).collect() }
     }
 }
@@ -218,39 +218,41 @@ pub fn parse_row(
     row: RowFacts<'_>,
 ) -> Result<StatusMap, ParserCrash> {
     match parser {
-        ParserName::Pytest => Ok(pytest::plain(edition, log)),
-        ParserName::PytestOptions => Ok(pytest::options(edition, log)),
-        ParserName::Matplotlib => Ok(pytest::matplotlib(edition, log)),
-        ParserName::PytestV2 => pytest_v2::v2(edition, log),
-        ParserName::PytestPydantic => pytest_v2::pydantic(log),
+        ParserName::Pytest => Ok(pytest::parse_pytest(edition, log)),
+        ParserName::PytestOptions => Ok(pytest::parse_pytest_options(edition, log)),
+        ParserName::Matplotlib => Ok(pytest::parse_matplotlib(edition, log)),
+        ParserName::PytestV2 => pytest_v2::parse_pytest_v2(edition, log),
+        ParserName::PytestPydantic => pytest_v2::parse_pydantic(log),
         ParserName::Seaborn => seaborn::parse(edition, log),
         ParserName::Django => django::parse(log),
         ParserName::Sympy => Ok(sympy::parse(log)),
-        ParserName::Featurebench => Ok(featurebench::summary(log, false)),
-        ParserName::FeaturebenchSubfailed => Ok(featurebench::summary(log, true)),
-        ParserName::FeaturebenchVerbose => Ok(featurebench::verbose(log)),
+        ParserName::Featurebench => Ok(featurebench::parse_summary(log, false)),
+        ParserName::FeaturebenchSubfailed => Ok(featurebench::parse_summary(log, true)),
+        ParserName::FeaturebenchVerbose => Ok(featurebench::parse_verbose(log)),
         ParserName::Live => Ok(live::parse(log)),
         ParserName::Smith => Ok(smith::parse(log)),
-        ParserName::BpmnJs => Ok(javascript::bpmn_js(log)),
-        ParserName::Calypso => indented::calypso(log),
-        ParserName::ChartJs => Ok(javascript::chart_js(log)),
-        ParserName::Doctest => other_lines::doctest(log),
-        ParserName::Eslint => Ok(javascript::eslint(log)),
-        ParserName::GradleCustom => Ok(other_lines::gradle(log)),
-        ParserName::Grommet => Ok(javascript::grommet(log)),
-        ParserName::Highlightjs => Ok(indented::highlightjs(log)),
-        ParserName::ImmutableJs => parse_row(javascript::immutable_js(row)?, edition, log, row),
-        ParserName::Jekyll => parse_row(javascript::jekyll(row)?, edition, log, row),
-        ParserName::Karma => indented::karma(log),
-        ParserName::Lighthouse => javascript::lighthouse(log, row.version),
-        ParserName::Maven => Ok(other_lines::maven(log)),
-        ParserName::Next => Ok(indented::next(log, row.version)),
-        ParserName::Openlayers => Ok(javascript::openlayers(log)),
-        ParserName::P5js => Ok(javascript::p5js(log)),
-        ParserName::Phpunit => Ok(other_lines::phpunit(log)),
-        ParserName::Prismjs => javascript::prismjs(log),
-        ParserName::QuartoCli => Ok(javascript::quarto_cli(log)),
-        ParserName::Redis => Ok(other_lines::redis(log)),
+        ParserName::BpmnJs => Ok(javascript::parse_bpmn_js(log)),
+        ParserName::Calypso => indented::parse_calypso(log),
+        ParserName::ChartJs => Ok(javascript::parse_chart_js(log)),
+        ParserName::Doctest => stateful::parse_doctest(log),
+        ParserName::Eslint => Ok(javascript::parse_eslint(log)),
+        ParserName::GradleCustom => Ok(stateful::parse_gradle(log)),
+        ParserName::Grommet => Ok(javascript::parse_grommet(log)),
+        ParserName::Highlightjs => Ok(indented::parse_highlightjs(log)),
+        ParserName::ImmutableJs => {
+            parse_row(javascript::immutable_js_parser(row)?, edition, log, row)
+        }
+        ParserName::Jekyll => parse_row(javascript::jekyll_parser(row)?, edition, log, row),
+        ParserName::Karma => indented::parse_karma(log),
+        ParserName::Lighthouse => javascript::parse_lighthouse(log, row.version),
+        ParserName::Maven => Ok(stateful::parse_maven(log)),
+        ParserName::Next => Ok(indented::parse_next(log, row.version)),
+        ParserName::Openlayers => Ok(javascript::parse_openlayers(log)),
+        ParserName::P5js => Ok(javascript::parse_p5js(log)),
+        ParserName::Phpunit => Ok(stateful::parse_phpunit(log)),
+        ParserName::Prismjs => javascript::parse_prismjs(log),
+        ParserName::QuartoCli => Ok(javascript::parse_quarto_cli(log)),
+        ParserName::Redis => Ok(stateful::parse_redis(log)),
         ParserName::Ant
         | ParserName::Carbon
         | ParserName::Cargo
@@ -285,11 +287,11 @@ pub(crate) fn ends_with_status(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(parser: ParserName, log: &str) -> Vec<(String, String)> {
-        of_row(parser, log, RowFacts::default()).unwrap()
+    fn parse_v5(parser: ParserName, log: &str) -> Vec<(String, String)> {
+        parse_row_v5(parser, log, RowFacts::default()).unwrap()
     }
 
-    fn of_row(
+    fn parse_row_v5(
         parser: ParserName,
         log: &str,
         row: RowFacts<'_>,
@@ -304,7 +306,7 @@ mod tests {
 
     /// Every line-by-line parser has its own rules.
     #[test]
-    fn parse_reads_one_result_with_each_line_parser() {
+    fn each_line_parser_reads_a_result_and_ignores_other_text() {
         for (parser, line, name, word) in [
             (ParserName::Ant, "    [junit] [ERR] a.B.c", "a.B.c", "FAILED"),
             (ParserName::Carbon, "PASS src/a.js (1.2 s)", "src/a.js", "PASSED"),
@@ -323,8 +325,8 @@ mod tests {
             (ParserName::Tap, "not ok 3 a b", "a b", "FAILED"),
             (ParserName::Vitest, " ✓ a.ts > b 3ms", "a.ts > b", "PASSED"),
         ] {
-            assert_eq!(of(parser, line), pairs(&[(name, word)]), "{parser:?}");
-            assert!(of(parser, "nothing of a test").is_empty(), "{parser:?}");
+            assert_eq!(parse_v5(parser, line), pairs(&[(name, word)]), "{parser:?}");
+            assert!(parse_v5(parser, "nothing of a test").is_empty(), "{parser:?}");
         }
     }
 
@@ -332,17 +334,20 @@ mod tests {
     fn parse_reads_results_on_later_lines() {
         let maven =
             "+ mvn -Dtest=A#a\n+ mvn -Dtest=A#b\n[INFO] BUILD SUCCESS\n[INFO] BUILD FAILURE";
-        assert_eq!(of(ParserName::Maven, maven), pairs(&[("A#a", "PASSED"), ("A#b", "FAILED")]));
+        assert_eq!(
+            parse_v5(ParserName::Maven, maven),
+            pairs(&[("A#a", "PASSED"), ("A#b", "FAILED")])
+        );
         let gradle = "a.T > b\nwarning: x\nPASSED\na.T > c FAILED\nPASSED";
         let expected = pairs(&[("a.T > b", "PASSED"), ("a.T > c", "FAILED")]);
-        assert_eq!(of(ParserName::GradleCustom, gradle), expected);
+        assert_eq!(parse_v5(ParserName::GradleCustom, gradle), expected);
         let php = "✔ Lost\nCalc (Tests\\Calc)\n ✘ Adds\n ↩ Skips";
         let expected =
             [("None > Lost", "PASSED"), ("Calc > Adds", "FAILED"), ("Calc > Skips", "SKIPPED")];
-        assert_eq!(of(ParserName::Phpunit, php), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Phpunit, php), pairs(&expected));
         let redis = "[ok]: a (3 ms)\n[err]: b in tests/x.tcl\n[ignore]: c";
         let expected = [("a", "PASSED"), ("b", "FAILED"), ("c", "SKIPPED")];
-        assert_eq!(of(ParserName::Redis, redis), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Redis, redis), pairs(&expected));
     }
 
     #[test]
@@ -350,8 +355,8 @@ mod tests {
         let log = "x <doctest><TestCase name='a'><SubCase name='b'><Expression success='true'/>\
                    <SubCase name='c'><Expression success='false'/></SubCase></SubCase></TestCase></doctest> y";
         let expected = pairs(&[("a > b", "FAILED"), ("a > c", "FAILED")]);
-        assert_eq!(of(ParserName::Doctest, log), expected);
-        assert!(of(ParserName::Doctest, "none").is_empty());
+        assert_eq!(parse_v5(ParserName::Doctest, log), expected);
+        assert!(parse_v5(ParserName::Doctest, "none").is_empty());
         assert!(parse(ParserName::Doctest, Edition::V5, "<doctest><TestCase/>").is_err());
     }
 
@@ -359,29 +364,29 @@ mod tests {
     fn parse_includes_suites_in_test_names() {
         let jest = "yarn ./node_modules/.bin/jest x\n  outer\n    inner\n      ✓ a (3ms)\n    ✕ b\n  ● x\n      ✓ c";
         let expected = [("outer - inner - a", "PASSED"), ("outer - inner - b", "FAILED")];
-        assert_eq!(of(ParserName::Calypso, jest), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Calypso, jest), pairs(&expected));
         let karma = "Starting browser\n  A\n    B\n      ✔ a\n    ✖ b\nSUMMARY:\n    ✔ c";
         let expected = [("A > B > a", "PASSED"), ("A > B > b", "FAILED")];
-        assert_eq!(of(ParserName::Karma, karma), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Karma, karma), pairs(&expected));
         let mocha = "  suite\n    ✓ a (20ms)\n    1) b\n\n  1 passing (2s)\n  1) suite";
         let expected = [("suite.a", "PASSED"), ("suite.b", "FAILED")];
-        assert_eq!(of(ParserName::Highlightjs, mocha), pairs(&expected));
+        assert_eq!(parse_v5(ParserName::Highlightjs, mocha), pairs(&expected));
     }
 
     #[test]
     fn parse_finds_failures_in_noisy_browser_logs() {
         let log = "{\n1) in json:\n}\n<a><b>1) in xml:</b></a><a>\n  1) suite\n       title:\n     Error\n  2) x\n y:\n";
-        assert_eq!(of(ParserName::P5js, log), pairs(&[("suite:title", "FAILED")]));
+        assert_eq!(parse_v5(ParserName::P5js, log), pairs(&[("suite:title", "FAILED")]));
         let chart =
             "\x1b[31mChrome 99.0 (Linux 0.0.0) a b FAILED\x1b[39m\nChrome 99.0 (Linux 0.0.0) c";
-        assert_eq!(of(ParserName::ChartJs, chart), pairs(&[("a b ", "FAILED")]));
+        assert_eq!(parse_v5(ParserName::ChartJs, chart), pairs(&[("a b ", "FAILED")]));
     }
 
     #[test]
     fn parse_row_chooses_the_parser_by_the_row() {
         let row = |id, version| RowFacts { id, version };
         let log = "Feature: A ...F\nTestA#b. = 0.1 s = .";
-        let jekyll = |id| of_row(ParserName::Jekyll, log, row(id, None));
+        let jekyll = |id| parse_row_v5(ParserName::Jekyll, log, row(id, None));
         assert_eq!(jekyll("jekyll__jekyll-8761").unwrap(), pairs(&[("Feature: A", "FAILED")]));
         assert_eq!(jekyll("jekyll__jekyll-9141").unwrap(), pairs(&[("TestA#b", "PASSED")]));
         assert!(jekyll("jekyll__jekyll-1").is_err() && jekyll("").is_err());

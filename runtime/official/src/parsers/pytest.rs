@@ -4,39 +4,39 @@ use std::borrow::Cow;
 
 use crate::parsers::{Edition, StatusMap, parser::starts_with_status, text::words};
 
-pub(super) fn plain(edition: Edition, log: &str) -> StatusMap {
+pub(super) fn parse_pytest(edition: Edition, log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        if let Some((status, name)) = entry(edition, line) {
+        if let Some((status, name)) = parse_line(edition, line) {
             map.set(name, status);
         }
     }
     map
 }
 
-pub(super) fn matplotlib(edition: Edition, log: &str) -> StatusMap {
+pub(super) fn parse_matplotlib(edition: Edition, log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
         let line = line.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3");
-        if let Some((status, name)) = entry(edition, &line) {
+        if let Some((status, name)) = parse_line(edition, &line) {
             map.set(name, status);
         }
     }
     map
 }
 
-pub(super) fn options(edition: Edition, log: &str) -> StatusMap {
+pub(super) fn parse_pytest_options(edition: Edition, log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        if let Some((status, name)) = entry(edition, line) {
-            map.set(shorten(&name), status);
+        if let Some((status, name)) = parse_line(edition, line) {
+            map.set(shorten_parameter_path(&name), status);
         }
     }
     map
 }
 
 /// Returns the first two words: ids end at the first space.
-fn entry(edition: Edition, line: &str) -> Option<(String, String)> {
+fn parse_line(edition: Edition, line: &str) -> Option<(String, String)> {
     if !starts_with_status(line) {
         return None;
     }
@@ -62,7 +62,7 @@ pub(super) fn is_skip_summary(status: &str, name: &str) -> bool {
 }
 
 /// Cuts a path in a parameter to its last component, and drops everything after the last `]`.
-fn shorten(name: &str) -> String {
+fn shorten_parameter_path(name: &str) -> String {
     let Some(open) = name.find('[') else { return name.to_owned() };
     let Some(close) = name.rfind(']').filter(|close| *close > open) else {
         return name.to_owned();

@@ -14,10 +14,10 @@ use crate::parsers::{
 static COLOR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
 static NOTE: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
 
-pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
+pub(super) fn parse_pytest_v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        let line = clean(line);
+        let line = strip_colors_and_controls(line);
         let starts = starts_with_status(&line);
         if !starts && !ends_with_status(&line) {
             continue;
@@ -26,12 +26,12 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
             read_v5_line(&mut map, &line, starts);
             continue;
         }
-        let line = without_separator(&line);
+        let line = remove_separator(&line);
         let words = words(&line);
         let (Some(first), Some(second)) = (words.first(), words.get(1)) else {
             // 2.1.0 uses the second word without checking that it exists.
             if edition == Edition::V2 {
-                return Err(ParserCrash::at(&line));
+                return Err(ParserCrash::index_error(&line));
             }
             continue;
         };
@@ -63,32 +63,32 @@ fn read_v5_line(map: &mut StatusMap, line: &str, starts: bool) {
     }
 }
 
-pub(super) fn pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
+pub(super) fn parse_pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        let line = clean(line);
+        let line = strip_colors_and_controls(line);
         let line = NOTE.replace_all(&line, "FAILED");
         let starts = starts_with_status(&line);
         if !starts && !ends_with_status(&line) {
             continue;
         }
-        let line = without_separator(&line);
+        let line = remove_separator(&line);
         let words = words(&line);
         match (words.first(), words.get(1)) {
             (Some(first), Some(second)) if starts => map.set(*second, *first),
             (Some(first), Some(second)) => map.set(*first, *second),
-            _ => return Err(ParserCrash::at(&line)),
+            _ => return Err(ParserCrash::index_error(&line)),
         }
     }
     Ok(map)
 }
 
 /// Removes only colors with a single number, and every control character, including tabs.
-fn clean(line: &str) -> String {
+fn strip_colors_and_controls(line: &str) -> String {
     COLOR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
 }
 
-fn without_separator(line: &str) -> Cow<'_, str> {
+fn remove_separator(line: &str) -> Cow<'_, str> {
     if line.starts_with("FAILED") {
         Cow::Owned(line.replace(" - ", " "))
     } else {

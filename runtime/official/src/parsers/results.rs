@@ -32,7 +32,7 @@ enum StatusSource {
 use StatusSource::{Always, ByWord};
 
 /// jest's list of files. The patterns differ only in the end of the line.
-const FILES: &[(&str, StatusSource)] = &[
+const JEST_FILES: &[(&str, StatusSource)] = &[
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+ms\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+s\)", Always("PASSED")),
@@ -63,7 +63,12 @@ const RULES: &[LineRules] = &[
             ByWord(&[("ok", "PASSED"), ("FAILED", "FAILED")]),
         )],
     },
-    LineRules { parser: ParserName::Carbon, stripped: false, trims_name: false, patterns: FILES },
+    LineRules {
+        parser: ParserName::Carbon,
+        stripped: false,
+        trims_name: false,
+        patterns: JEST_FILES,
+    },
     LineRules {
         parser: ParserName::Cucumber,
         stripped: true,
@@ -180,7 +185,7 @@ const RULES: &[LineRules] = &[
     },
 ];
 
-static COMPILED: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
+static COMPILED_PATTERNS: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
     let of = |rules: &LineRules| {
         rules.patterns.iter().map(|(text, _)| python_pattern(text)).collect::<Vec<_>>()
     };
@@ -190,7 +195,7 @@ static COMPILED: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
 /// Reads `log` by the rules of `parser`. `None` if the parser is not line by line.
 pub(super) fn parse(parser: ParserName, log: &str) -> Option<StatusMap> {
     let at = RULES.iter().position(|rules| rules.parser == parser)?;
-    let (rules, patterns) = (&RULES[at], &COMPILED[at]);
+    let (rules, patterns) = (&RULES[at], &COMPILED_PATTERNS[at]);
     let mut map = StatusMap::default();
     for line in log.split('\n') {
         let line = if rules.stripped { strip(line) } else { line };

@@ -11,7 +11,7 @@ pub(super) fn parse(edition: Edition, log: &str) -> Result<StatusMap, ParserCras
         if words.len() < 2 {
             // Before 5.0, the second word is used without checking that it exists.
             if edition < Edition::V5 && (failed || inside || line.starts_with("PASSED")) {
-                return Err(ParserCrash::at(line));
+                return Err(ParserCrash::index_error(line));
             }
             continue;
         }

@@ -8,7 +8,7 @@ use proctor_types::plural;
 
 /// What the sources for one log report. Absent values are not compared.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct RunCounts {
     /// The exit status of the runner's process.
     pub exit: Option<i64>,
     /// Whether the last run in the log reports success.
@@ -26,7 +26,7 @@ pub(super) struct Account {
     pub passed: usize,
 }
 
-impl Account {
+impl RunCounts {
     /// Returns one sentence for each disagreement.
     pub(super) fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -72,7 +72,7 @@ mod tests {
         for (exit, succeeded, counted) in
             [(Some(0), true, 0), (Some(1), false, 2), (None, false, 2), (None, true, 0)]
         {
-            let account = Account {
+            let account = RunCounts {
                 exit,
                 succeeded: Some(succeeded),
                 counted: Some(counted),
@@ -83,25 +83,25 @@ mod tests {
             };
             assert_eq!(account.disagreements(), Vec::<String>::new());
         }
-        assert_eq!(Account::default().disagreements(), Vec::<String>::new());
+        assert_eq!(RunCounts::default().disagreements(), Vec::<String>::new());
     }
 
     #[test]
     fn disagreements_report_each_inconsistent_pair() {
-        let good = || Account { succeeded: Some(true), counted: Some(0), ..Account::default() };
-        let of = |account: Account| account.disagreements().join("; ");
+        let good = || RunCounts { succeeded: Some(true), counted: Some(0), ..RunCounts::default() };
+        let of = |account: RunCounts| account.disagreements().join("; ");
         for exit in [-9, 2, 5, 137, 139] {
-            let said = of(Account { exit: Some(exit), ..good() });
+            let said = of(RunCounts { exit: Some(exit), ..good() });
             assert_eq!(said, format!("exit status {exit} means that the run did not complete"));
         }
-        assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, but 0 failures");
-        let failed = Account { exit: Some(0), succeeded: Some(false), ..Account::default() };
+        assert_eq!(of(RunCounts { exit: Some(1), ..good() }), "exit status 1, but 0 failures");
+        let failed = RunCounts { exit: Some(0), succeeded: Some(false), ..RunCounts::default() };
         assert_eq!(of(failed), "exit status 0, but the run reports a failure");
-        let hidden = Account { counted: Some(3), shown_max: 2, ..Account::default() };
+        let hidden = RunCounts { counted: Some(3), shown_max: 2, ..RunCounts::default() };
         assert_eq!(of(hidden), "failures counted: 3, shown: 2");
-        let shown = Account { shown_min: 1, shown_max: 1, ..good() };
+        let shown = RunCounts { shown_min: 1, shown_max: 1, ..good() };
         assert_eq!(of(shown), "failures shown: 1, counted: 0");
-        let many = Account { can_pass: Some(1), passed: 2, ..Account::default() };
+        let many = RunCounts { can_pass: Some(1), passed: 2, ..RunCounts::default() };
         assert_eq!(of(many), "tests read as passed: 2, counted: 1");
     }
 }

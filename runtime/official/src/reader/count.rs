@@ -11,14 +11,14 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::pytest::{Totals, is_heading, section_after_start, totals_of},
+    reader::pytest::{Totals, is_heading, parse_totals, section_after_start},
 };
 
 /// Absent if xdist workers are used, because each of them collects all tests.
 static COLLECTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
 /// `file letters [ 50%]`, and lines that continue the letters.
-static LETTERS: LazyLock<Regex> = LazyLock::new(|| {
+static PROGRESS_LETTERS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(?:\S+\.\w+ ([.FEsxXRu,-]+)(?: *\[ *\d+%\])?|([.FEsxXRu,-]+) *\[ *\d+%\])$")
 });
 
@@ -26,14 +26,17 @@ static LETTERS: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     let mut found = Vec::new();
     // The collected tests include deselected ones, and so do the counts in the last line.
-    if let Some(collected) = collected(lines)
+    if let Some(collected) = min_collected(lines)
         && collected > last.outcomes()
     {
         found.push(format!("tests collected: {collected}, counted: {}", last.outcomes()));
     }
-    let shown = failures_shown(lines);
-    let counted: usize =
-        lines.iter().filter_map(|line| totals_of(line)).map(|totals| totals.bad()).sum();
+    let shown = count_shown_failures(lines);
+    let counted: usize = lines
+        .iter()
+        .filter_map(|line| parse_totals(line))
+        .map(|totals| totals.failure_count())
+        .sum();
     if shown > counted {
         found.push(format!("failures shown while the tests ran: {shown}, counted: {counted}"));
     }
@@ -43,16 +46,16 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
 /// Whether the lines form one complete session: the last line counts as many tests as the first
 /// heading's session collected. Returns `false` for a session that quotes another one.
 pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
-    let first = all_collected(lines).next();
+    let first = collected_counts(lines).next();
     first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()
 }
 
 /// Returns the smallest number of tests that a session in the log collected.
-fn collected(lines: &[&str]) -> Option<usize> {
-    all_collected(lines).min()
+fn min_collected(lines: &[&str]) -> Option<usize> {
+    collected_counts(lines).min()
 }
 
-fn all_collected(lines: &[&str]) -> impl Iterator<Item = usize> {
+fn collected_counts(lines: &[&str]) -> impl Iterator<Item = usize> {
     let mut heading = false;
     lines.iter().filter_map(move |line| {
         if line.starts_with("==") {
@@ -66,11 +69,11 @@ fn all_collected(lines: &[&str]) -> impl Iterator<Item = usize> {
 }
 
 /// Counts the letters of failures and errors in the first session's progress.
-fn failures_shown(lines: &[&str]) -> usize {
+fn count_shown_failures(lines: &[&str]) -> usize {
     let progress = &lines[..section_after_start(lines).unwrap_or(lines.len())];
     progress
         .iter()
-        .filter_map(|line| LETTERS.captures(line))
+        .filter_map(|line| PROGRESS_LETTERS.captures(line))
         .filter_map(|found| found.get(1).or(found.get(2)))
         .map(|letters| letters.as_str().matches(['F', 'E']).count())
         .sum()
@@ -80,12 +83,12 @@ fn failures_shown(lines: &[&str]) -> usize {
 mod tests {
     use super::*;
 
-    fn doubts(progress: &str, totals: &str) -> Vec<String> {
+    fn find_disagreements(progress: &str, totals: &str) -> Vec<String> {
         let log = format!(
             "== test session starts ==\n{progress}\n== short test summary info ==\n== {totals} in 0.1s =="
         );
         let lines: Vec<&str> = log.lines().collect();
-        disagreements(&lines, &totals_of(lines[lines.len() - 1]).unwrap())
+        disagreements(&lines, &parse_totals(lines[lines.len() - 1]).unwrap())
     }
 
     #[test]
@@ -117,18 +120,18 @@ mod tests {
                 "4 passed",
             ),
         ] {
-            assert_eq!(doubts(progress, totals), Vec::<String>::new(), "{progress}");
+            assert_eq!(find_disagreements(progress, totals), Vec::<String>::new(), "{progress}");
         }
     }
 
     #[test]
     fn disagreements_report_uncounted_tests() {
         assert_eq!(
-            doubts("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
+            find_disagreements("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
             ["tests collected: 3, counted: 2"]
         );
         let shown = "failures shown while the tests ran: 1, counted: 0";
-        assert_eq!(doubts("collected 2 items\nt.py F. [100%]", "2 passed"), [shown]);
-        assert_eq!(doubts("t.py .. [ 50%]\n.E [100%]", "2 passed"), [shown]);
+        assert_eq!(find_disagreements("collected 2 items\nt.py F. [100%]", "2 passed"), [shown]);
+        assert_eq!(find_disagreements("t.py .. [ 50%]\n.E [100%]", "2 passed"), [shown]);
     }
 }

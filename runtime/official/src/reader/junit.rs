@@ -9,13 +9,13 @@ use serde::Deserialize;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, Report, agreement::Account, worst},
+    reader::{LogReading, Report, agreement::RunCounts, worst_status},
 };
 
 /// The content of `configs/junit.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Words {
+struct StatusWords {
     ran: Vec<String>,
     skipped: Vec<String>,
     failed: Vec<String>,
@@ -25,11 +25,11 @@ struct Words {
     flaky: Vec<String>,
 }
 
-static WORDS: ShippedTable<Words> =
+static STATUS_WORDS: ShippedTable<StatusWords> =
     ShippedTable::new("junit.toml", include_str!("../../../../configs/junit.toml"));
 
-impl Words {
-    fn status(&self, word: &str) -> Option<TestStatus> {
+impl StatusWords {
+    fn status_for(&self, word: &str) -> Option<TestStatus> {
         let word = word.trim().to_lowercase();
         let lists = [
             (&self.ran, TestStatus::Passed),
@@ -74,14 +74,14 @@ pub(super) fn contains_report(text: &str) -> bool {
 /// Reads a report. Reports are written at the end of a run, so one that can be parsed is complete.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
-    let words = match WORDS.get() {
+    let words = match STATUS_WORDS.get() {
         Ok(words) => words,
         Err(error) => {
             reading.doubts.push(error);
             return reading;
         }
     };
-    let text = allowed(text.trim_start());
+    let text = replace_invalid_characters(text.trim_start());
     let document = match Document::parse(&text) {
         Ok(document) => document,
         Err(error) => {
@@ -93,9 +93,9 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let cases: Vec<Node<'_, '_>> =
         document.descendants().filter(|node| node.has_tag_name("testcase")).collect();
     for id in wanted {
-        let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| is_named(case, id)).collect();
-        let statuses: Vec<TestStatus> = named.iter().map(|case| status(case, words)).collect();
-        let mut found = worst(&statuses);
+        let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| matches_id(case, id)).collect();
+        let statuses: Vec<TestStatus> = named.iter().map(|case| case_status(case, words)).collect();
+        let mut found = worst_status(&statuses);
         // pytest reports each attempt of a rerun test, but reports a failed attempt without a failure.
         if found == TestStatus::Passed
             && named.len() > 1
@@ -107,7 +107,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     }
     for suite in document.descendants() {
         if suite.has_tag_name("testsuite") || suite.has_tag_name("testsuites") {
-            reading.doubts.extend(totals(&suite, words).disagreements());
+            reading.doubts.extend(count_suite(&suite, words).disagreements());
         }
     }
     reading.doubts.dedup();
@@ -115,17 +115,17 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
 }
 
 /// Reads every test in the reports. A text may contain several reports, and other output around them.
-pub(super) fn report(text: &str) -> Report {
-    let words = match WORDS.get() {
+pub(super) fn read_report(text: &str) -> Report {
+    let words = match STATUS_WORDS.get() {
         Ok(words) => words,
         Err(error) => return Report { doubts: vec![error], ..Report::default() },
     };
-    let text = allowed(text);
+    let text = replace_invalid_characters(text);
     let mut report = Report::default();
-    let Some(whole) = suites(&text) else { return report };
+    let Some(whole) = trim_to_suites(&text) else { return report };
     let whole = Document::parse(whole).map(|document| vec![document]);
     let documents = whole.or_else(|_| {
-        let parts = text.split("<?xml").filter_map(suites);
+        let parts = text.split("<?xml").filter_map(trim_to_suites);
         parts.map(Document::parse).collect::<Result<Vec<_>, _>>()
     });
     let documents = match documents {
@@ -140,13 +140,13 @@ pub(super) fn report(text: &str) -> Report {
     let mut tries: BTreeMap<String, usize> = BTreeMap::new();
     for node in documents.iter().flat_map(|document| document.descendants()) {
         if node.has_tag_name("testcase") {
-            let id = id_of(&node);
+            let id = case_id(&node);
             if is_from_pytest(&node) {
                 *tries.entry(id.clone()).or_default() += 1;
             }
-            report.add(id, status(&node, words));
+            report.add(id, case_status(&node, words));
         } else if node.has_tag_name("testsuite") || node.has_tag_name("testsuites") {
-            report.compare(&totals(&node, words));
+            report.compare(&count_suite(&node, words));
         }
     }
     for (id, _) in tries.into_iter().filter(|(_, count)| *count > 1) {
@@ -159,7 +159,7 @@ pub(super) fn report(text: &str) -> Report {
 }
 
 /// Returns the text from the start of the first suite to the end of the last one.
-fn suites(text: &str) -> Option<&str> {
+fn trim_to_suites(text: &str) -> Option<&str> {
     let start = text.find("<testsuite")?;
     let text = &text[start..];
     let close = if text.starts_with("<testsuites") { "</testsuites>" } else { "</testsuite>" };
@@ -169,7 +169,7 @@ fn suites(text: &str) -> Option<&str> {
 
 /// Returns the name of a test case, prefixed with its class if that adds information. node uses
 /// `test` as every class.
-fn id_of(case: &Node<'_, '_>) -> String {
+fn case_id(case: &Node<'_, '_>) -> String {
     let name = case.attribute("name").unwrap_or_default();
     match case.attribute("classname").unwrap_or_default() {
         "" | "test" => name.to_owned(),
@@ -179,7 +179,7 @@ fn id_of(case: &Node<'_, '_>) -> String {
 }
 
 /// Replaces characters that XML 1.0 does not allow.
-fn allowed(text: &str) -> Cow<'_, str> {
+fn replace_invalid_characters(text: &str) -> Cow<'_, str> {
     let is_allowed =
         |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..);
     let text = if text.chars().all(is_allowed) {
@@ -203,14 +203,15 @@ fn allowed(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the counts of a suite, together with the failures and errors that it lists.
-fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
+fn count_suite(suite: &Node<'_, '_>, words: &StatusWords) -> RunCounts {
     let count = |name: &str| -> Option<usize> { suite.attribute(name)?.trim().parse().ok() };
     let counted = match (count("failures"), count("errors")) {
         (None, None) => None,
         (failures, errors) => Some(failures.unwrap_or(0).saturating_add(errors.unwrap_or(0))),
     };
-    let is_bad =
-        |node: &Node<'_, '_>| matches!(status(node, words), TestStatus::Failed | TestStatus::Error);
+    let is_bad = |node: &Node<'_, '_>| {
+        matches!(case_status(node, words), TestStatus::Failed | TestStatus::Error)
+    };
     let cases = suite.descendants().filter(|node| node.has_tag_name("testcase"));
     let cases = cases.filter(is_bad).count();
     // A test may list several failures, and a suite may list its own.
@@ -227,15 +228,15 @@ fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
         _ => false,
     });
     let parts = parts.count();
-    Account {
+    RunCounts {
         counted,
         shown_min: cases.min(elements).min(parts),
         shown_max: cases.max(elements).max(parts),
-        ..Account::default()
+        ..RunCounts::default()
     }
 }
 
-fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
+fn case_status(case: &Node<'_, '_>, words: &StatusWords) -> TestStatus {
     let child = |name: &str| case.children().find(|node| node.has_tag_name(name));
     let mut statuses = Vec::new();
     if child("error").is_some() {
@@ -256,7 +257,7 @@ fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
         });
     }
     for attribute in ["status", "result"] {
-        let word = case.attribute(attribute).and_then(|word| words.status(word));
+        let word = case.attribute(attribute).and_then(|word| words.status_for(word));
         statuses.extend(word.filter(|word| *word != TestStatus::Passed));
     }
     // Surefire, Gradle and nextest: an earlier attempt failed, and a later one passed.
@@ -267,7 +268,7 @@ fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
     if statuses.is_empty() && child("rerunFailure").or_else(|| child("rerunError")).is_some() {
         statuses.push(TestStatus::Failed);
     }
-    if statuses.is_empty() { TestStatus::Passed } else { worst(&statuses) }
+    if statuses.is_empty() { TestStatus::Passed } else { worst_status(&statuses) }
 }
 
 /// Whether pytest wrote the suite of this case.
@@ -280,7 +281,7 @@ fn is_from_pytest(case: &Node<'_, '_>) -> bool {
 
 /// Whether an id refers to a case. The id is a pytest node id, or class and name as other runners
 /// join them.
-fn is_named(case: &Node<'_, '_>, id: &str) -> bool {
+fn matches_id(case: &Node<'_, '_>, id: &str) -> bool {
     let name = case.attribute("name").unwrap_or_default();
     let class = case.attribute("classname").unwrap_or_default();
     let joined = ["::", ".", "#", " ", "/"];
@@ -288,12 +289,12 @@ fn is_named(case: &Node<'_, '_>, id: &str) -> bool {
         || joined.iter().any(|joint| {
             id.strip_suffix(name).and_then(|head| head.strip_suffix(joint)) == Some(class)
         })
-        || node_id(id) == (class.to_owned(), name.to_owned())
+        || split_node_id(id) == (class.to_owned(), name.to_owned())
 }
 
 /// Converts a node id to JUnit's class and name: `tests/test_a.py::Case::test_b[x]` is `test_b[x]`
 /// of `tests.test_a.Case`.
-pub(super) fn node_id(id: &str) -> (String, String) {
+pub(super) fn split_node_id(id: &str) -> (String, String) {
     let (nodes, parameters) = match id.find('[') {
         Some(at) => id.split_at(at),
         None => (id, ""),
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn report_reads_the_junit_reports_of_all_runners() {
+    fn read_report_accepts_reports_of_all_runners() {
         use TestStatus::{Failed, Passed, Skipped, Xpassed};
         for (text, expected) in [
             (
@@ -398,13 +399,13 @@ mod tests {
                 ],
             ),
         ] {
-            let report = report(text);
+            let report = read_report(text);
             let found: Vec<(&str, TestStatus)> =
                 report.tests.iter().map(|(id, status)| (id.as_str(), *status)).collect();
             assert_eq!(found, expected);
             assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
         }
-        let pytest = report(REPORT);
+        let pytest = read_report(REPORT);
         assert_eq!(pytest.tests["t::again"], TestStatus::Flaky);
         assert_eq!(pytest.tests["t::twice"], TestStatus::Error);
         assert_eq!(
@@ -412,36 +413,36 @@ mod tests {
             Failed
         );
         let odd = "<testsuite><testcase name='a' status='xpass'/></testsuite>";
-        assert_eq!(report(odd).tests["a"], Xpassed);
+        assert_eq!(read_report(odd).tests["a"], Xpassed);
     }
 
     #[test]
-    fn report_combines_several_documents() {
+    fn read_report_combines_several_documents() {
         let suite = |class: &str| {
             format!(
                 "<?xml version='1.0'?>\n<testsuite><testcase classname='{class}' name='t'/></testsuite>\n"
             )
         };
-        let both = report(&format!("> mvn test\n{}noise\n{}done", suite("A"), suite("B")));
+        let both = read_report(&format!("> mvn test\n{}noise\n{}done", suite("A"), suite("B")));
         assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
         assert!(both.ended && both.doubts.is_empty(), "{:?}", both.doubts);
         // XML that a test prints does not split the report.
         let quoting = "<testsuite><testcase name='a'><system-out><![CDATA[<?xml <testsuite>]]></system-out></testcase></testsuite>";
-        assert_eq!(report(quoting).tests.len(), 1);
-        let torn = report("<testsuites><testsuite><testcase name='a'/>");
+        assert_eq!(read_report(quoting).tests.len(), 1);
+        let torn = read_report("<testsuites><testsuite><testcase name='a'/>");
         assert!(!torn.ended && torn.tests.is_empty() && !torn.doubts.is_empty());
     }
 
     #[test]
-    fn report_accepts_a_failed_suite_counted_as_one_failure() {
+    fn read_report_accepts_a_failed_suite_counted_as_one_failure() {
         let failure =
             "<testcase name='a'><failure/></testcase><testcase name='b'><failure/></testcase>";
         let nested = format!(
             "<testsuites><testsuite failures='1'><testsuite failures='2'>{failure}</testsuite></testsuite></testsuites>"
         );
-        assert_eq!(report(&nested).doubts, Vec::<String>::new());
+        assert_eq!(read_report(&nested).doubts, Vec::<String>::new());
         let hidden = nested.replacen("failures='1'", "failures='3'", 1);
-        assert_eq!(report(&hidden).doubts, ["failures counted: 3, shown: 2"]);
+        assert_eq!(read_report(&hidden).doubts, ["failures counted: 3, shown: 2"]);
     }
 
     #[test]
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn report_doubts_a_suite_with_wrong_failure_counts() {
+    fn read_report_flags_a_suite_with_wrong_failure_counts() {
         let doubts = |attributes: &str, cases: &str| {
             let report =
                 format!("<testsuites><testsuite {attributes}>{cases}</testsuite></testsuites>");

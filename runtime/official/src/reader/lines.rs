@@ -10,13 +10,13 @@ use crate::parsers::text::{pattern, universal_newlines};
 static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"));
 
-pub fn plain(log: &[u8]) -> String {
-    let text = decoded(log);
+pub fn to_plain_text(log: &[u8]) -> String {
+    let text = decode(log);
     ESCAPES.replace_all(&universal_newlines(&text), "").into_owned()
 }
 
 /// Decodes the text and removes its byte order mark. Text without a mark is UTF-8.
-fn decoded(log: &[u8]) -> Cow<'_, str> {
+fn decode(log: &[u8]) -> Cow<'_, str> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> Cow<'static, str> {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
         let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_removes_the_byte_order_mark() {
+    fn to_plain_text_removes_byte_order_mark_and_escapes() {
         let wide = |unit: fn(u16) -> [u8; 2]| {
             "\u{feff}<a>\u{1f600}".encode_utf16().flat_map(unit).collect::<Vec<u8>>()
         };
@@ -45,8 +45,8 @@ mod tests {
             wide(u16::to_be_bytes),
             "\x1b[1m<a>\x1b[0m\u{1f600}".as_bytes().to_vec(),
         ] {
-            assert_eq!(plain(&log), "<a>\u{1f600}");
+            assert_eq!(to_plain_text(&log), "<a>\u{1f600}");
         }
-        assert_eq!(plain(b"a\r\nb\xff"), "a\nb\u{fffd}");
+        assert_eq!(to_plain_text(b"a\r\nb\xff"), "a\nb\u{fffd}");
     }
 }

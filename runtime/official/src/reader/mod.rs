@@ -11,17 +11,17 @@ mod junit;
 mod lines;
 mod pytest;
 mod report;
-mod scope;
 mod sympy;
+mod test_output;
 mod unittest;
 
 use std::collections::BTreeMap;
 
 use proctor_types::{TestFormat, TestResults, TestStatus};
 
-pub use lines::plain;
-pub use pytest::{Totals, totals};
-pub use report::{Report, detect};
+pub use lines::to_plain_text;
+pub use pytest::{Totals, read_totals};
+pub use report::{Report, detect_format};
 
 /// The results of the expected tests according to a log.
 #[derive(Debug, Default)]
@@ -42,26 +42,26 @@ pub fn read(
     results: Option<&TestResults>,
     root: &str,
 ) -> LogReading {
-    let text = plain(log);
+    let text = to_plain_text(log);
     let named =
         results.map(|results| results.format).filter(|format| *format != TestFormat::Pytest);
     if named.is_none() && junit::matches_format(&text) {
-        return junit_of_any_task(&text, wanted);
+        return read_undeclared_junit(&text, wanted);
     }
-    if let Some(format) = detect(&text).filter(|_| named.is_some()).or(named) {
-        return Report::of_text(format, &text, root).reading(wanted);
+    if let Some(format) = detect_format(&text).filter(|_| named.is_some()).or(named) {
+        return Report::from_text(format, &text, root).into_log_reading(wanted);
     }
-    let scope = scope::of(&text);
+    let scope = test_output::find_test_output(&text);
     let is_sympy = sympy::matches_format(scope.body);
     let is_unittest = !is_sympy && unittest::matches_format(scope.body);
     let mut reading = if is_sympy {
         sympy::read(scope.body, wanted, scope.exit)
     } else if is_unittest {
         unittest::read(scope.body, wanted, scope.exit)
-    } else if totals(scope.body).is_none()
-        && let Some(format) = detect(scope.body)
+    } else if read_totals(scope.body).is_none()
+        && let Some(format) = detect_format(scope.body)
     {
-        Report::of_text(format, scope.body, root).reading(wanted)
+        Report::from_text(format, scope.body, root).into_log_reading(wanted)
     } else {
         pytest::read(scope.body, wanted, scope.exit)
     };
@@ -70,9 +70,9 @@ pub fn read(
 }
 
 /// Reads a JUnit report for a task that does not declare JUnit. Its ids may be written in several ways.
-fn junit_of_any_task(text: &str, wanted: &[String]) -> LogReading {
+fn read_undeclared_junit(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = junit::read(text, wanted);
-    let more = Report::of_text(TestFormat::Junit, text, "").statuses(wanted);
+    let more = Report::from_text(TestFormat::Junit, text, "").statuses(wanted);
     for (id, status) in &mut reading.tests {
         if *status == TestStatus::Missing {
             *status = more.get(id).copied().unwrap_or(*status);
@@ -82,7 +82,7 @@ fn junit_of_any_task(text: &str, wanted: &[String]) -> LogReading {
 }
 
 /// Returns the worst of the statuses that were printed for one test. A failure is final.
-pub fn worst(statuses: &[TestStatus]) -> TestStatus {
+pub fn worst_status(statuses: &[TestStatus]) -> TestStatus {
     let order = [
         TestStatus::Failed,
         TestStatus::Error,

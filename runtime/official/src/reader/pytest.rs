@@ -5,12 +5,12 @@ use std::{
     sync::LazyLock,
 };
 
-use proctor_types::{TestStatus, file_of};
+use proctor_types::{TestStatus, file_from_test_id};
 use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, agreement::Account, count, worst},
+    reader::{LogReading, agreement::RunCounts, count, worst_status},
 };
 
 const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
@@ -25,7 +25,7 @@ static SUBTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED
 static VERBOSE: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!(r"^(.+?) ({WORDS})(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$")));
 /// `[gw0] [ 50%] STATUS name`.
-static WORKER: LazyLock<Regex> =
+static XDIST_LINE: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
 /// Versions of pytest before 5.1 write `in 0.12 seconds`.
 static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
@@ -34,7 +34,7 @@ static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 /// `file letters`, with a letter for a rerun test.
-static AGAIN: LazyLock<Regex> =
+static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
 /// The counts in the last line of a run.
@@ -63,17 +63,17 @@ impl Totals {
         self.counts.iter().filter(|(what, _)| !beside(what)).map(|(_, count)| count).sum()
     }
 
-    pub fn bad(&self) -> usize {
+    pub fn failure_count(&self) -> usize {
         self.of("failed") + self.of("error") + self.of("errors")
     }
 }
 
 /// Returns the totals of the last run in a log.
-pub fn totals(log: &str) -> Option<Totals> {
-    log.lines().rev().find_map(totals_of)
+pub fn read_totals(log: &str) -> Option<Totals> {
+    log.lines().rev().find_map(parse_totals)
 }
 
-pub(super) fn totals_of(line: &str) -> Option<Totals> {
+pub(super) fn parse_totals(line: &str) -> Option<Totals> {
     let found = TOTALS.captures(line.trim_end())?;
     let counts = found[1].split(", ").filter_map(|part| {
         let (count, what) = part.split_once(' ')?;
@@ -84,7 +84,7 @@ pub(super) fn totals_of(line: &str) -> Option<Totals> {
 
 /// Lines by where they occur. A pass counts only in a run's own list of results.
 #[derive(Default)]
-struct Found<'a> {
+struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
     /// Lines that report the failure of a subtest.
@@ -103,10 +103,10 @@ struct Found<'a> {
 pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
     let lines: Vec<&str> = log.lines().map(str::trim_end).collect();
     let mut reading = LogReading::default();
-    let mut found = Found::default();
+    let mut found = LogResults::default();
     let mut last = None;
-    for session in sessions(&lines) {
-        last = found.session(session);
+    for session in split_sessions(&lines) {
+        last = found.add_session(session);
         let Some(totals) = &last else { continue };
         if found.listed_passes > totals.of("passed") {
             reading.doubts.push(format!(
@@ -122,12 +122,12 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         reading.tests.insert(id.clone(), found.status(id));
     }
     let starts = lines.iter().rposition(|line| is_heading(line, "test session starts"));
-    let ends = lines.iter().rposition(|line| totals_of(line).is_some());
+    let ends = lines.iter().rposition(|line| parse_totals(line).is_some());
     reading.ended = ends.is_some() && ends > starts;
-    let account = Account {
+    let account = RunCounts {
         exit,
-        succeeded: last.as_ref().map(|totals| totals.bad() == 0),
-        ..Account::default()
+        succeeded: last.as_ref().map(|totals| totals.failure_count() == 0),
+        ..RunCounts::default()
     };
     reading.doubts.extend(account.disagreements());
     if last.is_none() && exit == Some(1) && found.failures.is_empty() && found.subtests.is_empty() {
@@ -139,7 +139,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
 /// Splits a log into its sessions. A session that a test printed, or that another session's log
 /// quotes, stays part of that session. Two sessions are separated only if each agrees with its own
 /// last line.
-fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
+fn split_sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     let mut parts = Vec::new();
     let (mut start, mut ended) = (0, false);
     for (at, line) in lines.iter().enumerate() {
@@ -147,7 +147,7 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
             parts.push(&lines[start..at]);
             (start, ended) = (at, false);
         }
-        ended = ended || totals_of(line).is_some();
+        ended = ended || parse_totals(line).is_some();
     }
     // The last session may be truncated.
     let is_cut = !ended && !parts.is_empty();
@@ -157,8 +157,8 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     }
     let agrees = |part: &&[&str]| {
         let Some(totals) = last_totals(part) else { return false };
-        let mut found = Found::default();
-        found.session(part);
+        let mut found = LogResults::default();
+        found.add_session(part);
         found.listed_passes <= totals.of("passed") && count::is_one_session(part, &totals)
     };
     let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
@@ -166,7 +166,7 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
 }
 
 fn last_totals(lines: &[&str]) -> Option<Totals> {
-    lines.iter().rev().find_map(|line| totals_of(line))
+    lines.iter().rev().find_map(|line| parse_totals(line))
 }
 
 /// Returns the index at which the list of running tests ends: the first heading after the session's
@@ -184,33 +184,33 @@ pub(super) fn is_heading(line: &str, title: &str) -> bool {
     line.starts_with("==") && line.trim_matches('=').trim() == title
 }
 
-impl<'a> Found<'a> {
+impl<'a> LogResults<'a> {
     /// Adds the lines of one session and returns its totals.
-    fn session(&mut self, lines: &[&'a str]) -> Option<Totals> {
+    fn add_session(&mut self, lines: &[&'a str]) -> Option<Totals> {
         self.listed_passes = 0;
-        let end = lines.iter().rposition(|line| totals_of(line).is_some());
+        let end = lines.iter().rposition(|line| parse_totals(line).is_some());
         let summary = lines.iter().rposition(|line| is_heading(line, "short test summary info"));
         let first_section = section_after_start(lines);
         for (at, line) in lines.iter().enumerate() {
             let in_summary = summary.is_some_and(|from| at > from) && end.is_none_or(|to| at < to);
             let in_progress = first_section.is_none_or(|section| at < section);
-            self.line(line, in_summary, in_progress);
+            self.add_line(line, in_summary, in_progress);
         }
-        totals_of(lines[end?])
+        parse_totals(lines[end?])
     }
 
-    fn line(&mut self, line: &'a str, in_summary: bool, in_progress: bool) {
+    fn add_line(&mut self, line: &'a str, in_summary: bool, in_progress: bool) {
         if SUBTEST.is_match(line) {
             self.subtests.push(line);
         } else if let Some(found) = SUMMARY.captures(line) {
             let passed = &found[1] == "PASSED";
             self.listed_passes += usize::from(in_summary && passed);
             self.add(&found[2], &found[1], in_summary);
-        } else if let Some(found) = WORKER.captures(line) {
+        } else if let Some(found) = XDIST_LINE.captures(line) {
             self.add(&found[2], &found[1], in_progress);
         } else if let Some(found) = VERBOSE.captures(line) {
             self.add(&found[1], &found[2], in_progress);
-        } else if in_progress && let Some(found) = AGAIN.captures(line) {
+        } else if in_progress && let Some(found) = RERUN_LETTERS.captures(line) {
             self.rerun_files.extend(found.get(1).map(|file| file.as_str()));
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Found<'a> {
             self.rerun_lines += 1;
             return;
         }
-        let status = status(word);
+        let status = parse_status(word);
         let list = match status {
             TestStatus::Failed | TestStatus::Error => &mut self.failures,
             _ if believed => &mut self.passes,
@@ -240,9 +240,10 @@ impl<'a> Found<'a> {
     /// Returns the status of the last attempt of a rerun test.
     fn last_status(&self, id: &str) -> TestStatus {
         // If a file could not be collected, all its tests have failed.
-        let file = file_of(id);
+        let file = file_from_test_id(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
-        let mut exact: Vec<TestStatus> = self.statuses_of(|name| matches_id(name, id)).collect();
+        let mut exact: Vec<TestStatus> =
+            self.matching_statuses(|name| matches_id(name, id)).collect();
         if self.subtests.iter().any(|line| mentions(line, id)) {
             exact.push(TestStatus::Failed);
         }
@@ -250,10 +251,10 @@ impl<'a> Found<'a> {
             exact.push(TestStatus::Error);
         }
         if !exact.is_empty() {
-            return worst(&exact);
+            return worst_status(&exact);
         }
         let fits = |name: &str| is_truncated_id(name, id);
-        worst(&self.statuses_of(fits).collect::<Vec<_>>())
+        worst_status(&self.matching_statuses(fits).collect::<Vec<_>>())
     }
 
     fn was_rerun(&self, id: &str) -> bool {
@@ -262,10 +263,10 @@ impl<'a> Found<'a> {
         }
         // These reruns have no line with a name, so they may be any tests in a file with such a letter.
         self.reruns_counted > self.rerun_lines
-            && (self.rerun_files.is_empty() || self.rerun_files.contains(file_of(id)))
+            && (self.rerun_files.is_empty() || self.rerun_files.contains(file_from_test_id(id)))
     }
 
-    fn statuses_of(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
+    fn matching_statuses(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
         self.failures
             .iter()
             .chain(&self.passes)
@@ -296,7 +297,7 @@ fn matches_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with(" - "))
 }
 
-fn status(word: &str) -> TestStatus {
+fn parse_status(word: &str) -> TestStatus {
     match word {
         "PASSED" => TestStatus::Passed,
         "ERROR" => TestStatus::Error,
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_reads_all_forms_of_the_summary_line() {
+    fn read_totals_accepts_all_forms_of_the_last_line() {
         for (line, passed, bad) in [
             ("=== 3 failed, 2 passed, 1 xfailed, 2 errors in 0.10s ===", 2, 5),
             ("1 passed in 0.01s", 1, 0),
@@ -325,10 +326,10 @@ mod tests {
             ("==== 2 failed, 1 passed, 1 warnings in 0.12 seconds ====", 1, 2),
             ("==== 4 passed, 1 retried, 2 rerun in 0.12s ====", 4, 0),
         ] {
-            let totals = totals(line).unwrap();
-            assert_eq!((totals.of("passed"), totals.bad()), (passed, bad), "{line}");
+            let totals = read_totals(line).unwrap();
+            assert_eq!((totals.of("passed"), totals.failure_count()), (passed, bad), "{line}");
         }
-        assert_eq!(totals("it passed in 3s"), None);
+        assert_eq!(read_totals("it passed in 3s"), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, agreement::Account, worst},
+    reader::{LogReading, agreement::RunCounts, worst_status},
 };
 
 static END: LazyLock<Regex> = LazyLock::new(|| pattern(r"^=+ tests finished: (\d+ .*)$"));
@@ -27,27 +27,27 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         let mut statuses = Vec::new();
         for line in &lines {
             let mark = line.strip_prefix(id.as_str()).and_then(|rest| rest.strip_prefix(' '));
-            statuses.extend(mark.and_then(status));
+            statuses.extend(mark.and_then(parse_status));
             let heading = line.trim_matches('_').trim();
             if line.starts_with("__") && heading.rsplit(':').next() == Some(id.as_str()) {
                 statuses.push(TestStatus::Failed);
             }
         }
-        reading.tests.insert(id.clone(), worst(&statuses));
+        reading.tests.insert(id.clone(), worst_status(&statuses));
     }
-    let mut account = Account { exit, ..Account::default() };
+    let mut account = RunCounts { exit, ..RunCounts::default() };
     let (mut marks, mut headings, mut rules) = (0, 0, 0);
     for line in &lines {
         if let Some(found) = END.captures(line) {
             reading.ended = true;
-            let (passed, bad) = counts(&found[1]);
+            let (passed, bad) = parse_counts(&found[1]);
             account.succeeded = Some(bad == 0);
             account.counted = Some(account.counted.unwrap_or(0) + bad);
             account.can_pass = Some(account.can_pass.unwrap_or(0) + passed);
             continue;
         }
         let mark = line.split_once(' ').filter(|(name, _)| name.starts_with("test_"));
-        match mark.and_then(|(_, mark)| status(mark)) {
+        match mark.and_then(|(_, mark)| parse_status(mark)) {
             Some(TestStatus::Passed) => account.passed += 1,
             Some(TestStatus::Failed | TestStatus::Error) => marks += 1,
             _ => {}
@@ -69,7 +69,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
 }
 
 /// Returns the number of passed tests, and of failures and exceptions, from the last line.
-fn counts(totals: &str) -> (usize, usize) {
+fn parse_counts(totals: &str) -> (usize, usize) {
     let (mut passed, mut bad) = (0, 0);
     for found in COUNT.captures_iter(totals) {
         let count: usize = found[1].parse().unwrap_or(usize::MAX);
@@ -82,7 +82,7 @@ fn counts(totals: &str) -> (usize, usize) {
     (passed, bad)
 }
 
-fn status(mark: &str) -> Option<TestStatus> {
+fn parse_status(mark: &str) -> Option<TestStatus> {
     // The last test of a file is followed by the file's result on the same line.
     let mark = mark.trim();
     let mark = ["[OK]", "[FAIL]"].iter().find_map(|end| mark.strip_suffix(end)).unwrap_or(mark);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn read_doubts_inconsistent_runs() {
+    fn read_flags_inconsistent_runs() {
         let run = |lines: &str, totals: &str, exit: i64| {
             let log = format!(
                 "==== test process starts ====\na.py[1]\n{lines}\n==== tests finished: {totals}, in 0.5 seconds ====\n"

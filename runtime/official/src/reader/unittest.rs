@@ -7,17 +7,17 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, agreement::Account, worst},
+    reader::{LogReading, agreement::RunCounts, worst_status},
 };
 
-static RAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Ran (\d+) tests? in [\d.]+s$"));
+static RAN_LINE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Ran (\d+) tests? in [\d.]+s$"));
 static RESULT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?$"));
 static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
 static METHOD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
 
 pub(super) fn matches_format(log: &str) -> bool {
-    log.lines().any(|line| RAN.is_match(line))
+    log.lines().any(|line| RAN_LINE.is_match(line))
 }
 
 /// A failure and the lines that name its test. The second one is the first line of the test's
@@ -49,7 +49,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             let Some(rest) = line.strip_prefix(id.as_str()) else { continue };
             let above = at.checked_sub(1).map(|above| lines[above]);
             if let Some(rest) = rest.strip_prefix(" ...") {
-                statuses.push(ending(rest, &lines[at + 1..]));
+                statuses.push(final_status(rest, &lines[at + 1..]));
                 // If the id is a docstring, the line above it names the method.
                 names.extend(above.filter(|above| METHOD.is_match(above)));
             } else if rest.is_empty()
@@ -57,16 +57,16 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
                 && let Some((_, rest)) =
                     lines.get(at + 1).and_then(|below| below.split_once(" ..."))
             {
-                statuses.push(ending(rest, &lines[at + 2..]));
+                statuses.push(final_status(rest, &lines[at + 2..]));
             }
         }
         let of_id = failures.iter().filter(|one| names.iter().any(|name| one.belongs_to(name)));
         statuses.extend(of_id.map(|failure| failure.status));
-        reading.tests.insert(id.clone(), worst(&statuses));
+        reading.tests.insert(id.clone(), worst_status(&statuses));
     }
     let passes = reading.tests.values().filter(|status| **status == TestStatus::Passed);
-    let mut account = Account { exit, passed: passes.count(), ..Account::default() };
-    let ends: Vec<usize> = (0..lines.len()).filter(|at| RAN.is_match(lines[*at])).collect();
+    let mut account = RunCounts { exit, passed: passes.count(), ..RunCounts::default() };
+    let ends: Vec<usize> = (0..lines.len()).filter(|at| RAN_LINE.is_match(lines[*at])).collect();
     for (number, start) in ends.iter().enumerate() {
         let end = ends.get(number + 1).copied().unwrap_or(lines.len());
         let results = || lines[start + 1..end].iter().filter_map(|line| RESULT.captures(line));
@@ -77,7 +77,8 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             reading.doubts.push("a run has no result".into());
             continue;
         };
-        let ran: usize = RAN.captures(lines[*start]).map_or(0, |ran| ran[1].parse().unwrap_or(0));
+        let ran: usize =
+            RAN_LINE.captures(lines[*start]).map_or(0, |ran| ran[1].parse().unwrap_or(0));
         account.can_pass = Some(account.can_pass.unwrap_or(0).saturating_add(ran));
         let counts = result.get(2).map_or("", |counts| counts.as_str());
         let bad = COUNT.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
@@ -101,11 +102,12 @@ fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
         } else {
             continue;
         };
-        let is_runners = at > 0 && is_rule(lines[at - 1], b'=');
+        let is_runners = at > 0 && is_separator(lines[at - 1], b'=');
         let mut names = vec![name];
         if is_runners {
             // The description ends at a line of `-`.
-            let below = lines[at + 1..].iter().copied().take_while(|line| !is_rule(line, b'-'));
+            let below =
+                lines[at + 1..].iter().copied().take_while(|line| !is_separator(line, b'-'));
             names.extend(below.take(1).filter(|line| !line.is_empty()));
         }
         found.push(Failure { status, names, is_runners });
@@ -113,19 +115,19 @@ fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
     found
 }
 
-fn is_rule(line: &str, of: u8) -> bool {
+fn is_separator(line: &str, of: u8) -> bool {
     line.len() >= 4 && line.bytes().all(|byte| byte == of)
 }
 
 /// Returns the result at the end of a test's line, or at the end of the output before the next
 /// test's line. The last one counts: a test may print `ok` before the runner prints its result.
-fn ending(rest: &str, below: &[&str]) -> TestStatus {
-    let lines =
-        std::iter::once(rest).chain(below.iter().copied().take_while(|line| !is_next(line)));
-    lines.filter_map(result).last().unwrap_or(TestStatus::Missing)
+fn final_status(rest: &str, below: &[&str]) -> TestStatus {
+    let lines = std::iter::once(rest)
+        .chain(below.iter().copied().take_while(|line| !ends_test_output(line)));
+    lines.filter_map(parse_status).last().unwrap_or(TestStatus::Missing)
 }
 
-fn result(line: &str) -> Option<TestStatus> {
+fn parse_status(line: &str) -> Option<TestStatus> {
     let line = line.trim();
     if line.starts_with("skipped") {
         return Some(TestStatus::Skipped);
@@ -140,8 +142,11 @@ fn result(line: &str) -> Option<TestStatus> {
     }
 }
 
-fn is_next(line: &str) -> bool {
-    line.contains(" ...") || is_rule(line, b'=') || is_rule(line, b'-') || RAN.is_match(line)
+fn ends_test_output(line: &str) -> bool {
+    line.contains(" ...")
+        || is_separator(line, b'=')
+        || is_separator(line, b'-')
+        || RAN_LINE.is_match(line)
 }
 
 #[cfg(test)]
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn read_doubts_inconsistent_runs() {
+    fn read_flags_inconsistent_runs() {
         let run = |listed: &str, ran: usize, result: &str, exit: i64| {
             let log = format!(
                 "test_a (m.C) ... ok\ntest_b (m.C) ... ok\n{listed}\nRan {ran} tests in 0.1s\n\n{result}\n"

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_official::{
-    FileRun, Official, OfficialPolicy,
+    FileRun, OfficialPolicy, OfficialVerdict,
     parsers::{Edition, ParserName, RowFacts, parse_row},
 };
 use proctor_types::{Task, TestGroup};
@@ -108,16 +108,16 @@ impl Tally {
                 expect_equal(&place, &ours, &statuses)
             }
             OfficialResult::Verdict { log, task, resolved, groups } => {
-                let policy = OfficialPolicy::of(&task).unwrap().unwrap();
+                let policy = OfficialPolicy::for_task(&task).unwrap().unwrap();
                 let ours = policy.grade_log(&task, bytes).unwrap();
                 self.count(&ours);
                 let place =
                     format!("{log}: {} {} of {:?}", ours.benchmark, ours.version, task.repo);
                 expect_equal(&place, &ours.resolved, &resolved)?;
-                expect_equal(&place, &groups_of(&ours), &groups)
+                expect_equal(&place, &sorted_groups(&ours), &groups)
             }
             OfficialResult::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
-                let policy = OfficialPolicy::of(&task).unwrap().unwrap();
+                let policy = OfficialPolicy::for_task(&task).unwrap().unwrap();
                 let run = |file: &str, exit| FileRun {
                     file: file.to_owned(),
                     log: bytes.to_vec(),
@@ -130,28 +130,28 @@ impl Tally {
                 let place = format!("{log}: {} of {:?}", ours.benchmark, task.repo);
                 expect_equal(&place, &ours.resolved, &resolved)?;
                 expect_equal(&place, &ours.passed_rate, &pass_rate)?;
-                expect_equal(&place, &groups_of(&ours), &groups)
+                expect_equal(&place, &sorted_groups(&ours), &groups)
             }
         }
     }
 
-    fn count(&mut self, ours: &Official) {
+    fn count(&mut self, ours: &OfficialVerdict) {
         let count =
             self.verdicts.entry(format!("{} {}", ours.benchmark, ours.version)).or_default();
         count.0 += 1;
         count.1 += usize::from(ours.resolved);
     }
 
-    pub fn logs(&self) -> usize {
+    pub fn log_count(&self) -> usize {
         self.logs.len()
     }
 
     /// Number of logs from runners for other languages, and of parsers that read them.
-    pub fn languages(&self) -> (usize, usize) {
+    pub fn language_counts(&self) -> (usize, usize) {
         (self.language_logs.len(), self.parsers.len())
     }
 
-    pub fn figures(&self) -> String {
+    pub fn summary(&self) -> String {
         let verdicts: Vec<String> = self
             .verdicts
             .iter()
@@ -194,7 +194,7 @@ fn expect_equal<T: PartialEq + std::fmt::Debug>(
     Err(format!("{place}\n  ours   {ours:?}\n  theirs {theirs:?}"))
 }
 
-fn groups_of(ours: &Official) -> Option<[Vec<String>; 4]> {
+fn sorted_groups(ours: &OfficialVerdict) -> Option<[Vec<String>; 4]> {
     let sorted = |ids: &[String]| {
         let set: BTreeSet<&String> = ids.iter().collect();
         set.into_iter().cloned().collect::<Vec<_>>()

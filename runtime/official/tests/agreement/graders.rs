@@ -15,9 +15,9 @@ pub struct Graders {
 }
 
 /// Environment variable with a directory in which everything is kept and reused, for work on the parsers.
-const KEEP: &str = "PROCTOR_OFFICIAL_KEEP";
+const KEEP_DIR_VAR: &str = "PROCTOR_OFFICIAL_KEEP";
 
-const PYTESTS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
+const PYTEST_SETS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
 const GRADERS: [&str; 6] = [
     "swebench-3.0.4",
     "swebench-5.0.2",
@@ -50,13 +50,13 @@ impl Graders {
     /// Returns `None`, and prints a message with the test's name, if PyPI cannot be reached. Panics
     /// instead if `PROCTOR_REQUIRE_OFFICIAL` is set.
     pub fn fetch(test: &str) -> Option<Self> {
-        if let Some(dir) = std::env::var_os(KEEP).map(PathBuf::from)
+        if let Some(dir) = std::env::var_os(KEEP_DIR_VAR).map(PathBuf::from)
             && dir.join("graders").exists()
         {
             return Some(Self { dir, _temporary: None });
         }
         let temporary = tempfile::tempdir().unwrap();
-        let dir = std::env::var_os(KEEP).map_or(temporary.path().to_owned(), PathBuf::from);
+        let dir = std::env::var_os(KEEP_DIR_VAR).map_or(temporary.path().to_owned(), PathBuf::from);
         let fetched = python("fetch.py").arg(&dir).output();
         let why = match fetched {
             Ok(output) if output.status.success() => {
@@ -70,21 +70,22 @@ impl Graders {
         None
     }
 
-    pub fn logs(&self) -> PathBuf {
+    pub fn logs_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }
 
     /// Runs the suites. Returns a text with the number of logs.
     pub fn make_logs(&self) -> String {
-        std::fs::create_dir_all(self.logs()).unwrap();
-        let sets =
-            PYTESTS.iter().filter(|set| !self.logs().join(format!("index-{set}.jsonl")).exists());
-        two_at_once(sets.map(|set| {
+        std::fs::create_dir_all(self.logs_dir()).unwrap();
+        let sets = PYTEST_SETS
+            .iter()
+            .filter(|set| !self.logs_dir().join(format!("index-{set}.jsonl")).exists());
+        run_two_at_once(sets.map(|set| {
             let mut command = python("logs.py");
-            command.arg(self.dir.join(set)).arg(self.dir.join("libraries")).arg(self.logs());
+            command.arg(self.dir.join(set)).arg(self.dir.join("libraries")).arg(self.logs_dir());
             command
         }));
-        let output = python("wrap.py").arg(self.logs()).output().unwrap();
+        let output = python("wrap.py").arg(self.logs_dir()).output().unwrap();
         assert!(output.status.success(), "{}", output_text(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -93,16 +94,16 @@ impl Graders {
     pub fn grade(&self) -> Vec<PathBuf> {
         let results = GRADERS.map(|name| self.dir.join(format!("{name}.jsonl")));
         let missing = GRADERS.iter().zip(&results).filter(|(_, out)| !out.exists());
-        two_at_once(missing.map(|(name, out)| {
+        run_two_at_once(missing.map(|(name, out)| {
             let mut command = python("official.py");
-            command.arg(self.dir.join("graders").join(name)).arg(self.logs()).arg(out);
+            command.arg(self.dir.join("graders").join(name)).arg(self.logs_dir()).arg(out);
             command
         }));
         results.into()
     }
 }
 
-fn two_at_once(commands: impl IntoIterator<Item = Command>) {
+fn run_two_at_once(commands: impl IntoIterator<Item = Command>) {
     let commands = std::sync::Mutex::new(commands.into_iter().collect::<Vec<_>>().into_iter());
     let work = || {
         loop {

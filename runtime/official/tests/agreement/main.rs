@@ -17,12 +17,12 @@ fn official_graders_agree_on_every_log() {
     let made = graders.make_logs();
     let mut tally = Tally::default();
     for results in graders.grade() {
-        tally.compare(&graders.logs(), &results);
+        tally.compare(&graders.logs_dir(), &results);
     }
-    println!("{made}\n{}", tally.figures());
+    println!("{made}\n{}", tally.summary());
     tally.assert_agreement();
-    assert!(tally.logs() >= 300, "{} logs are too few", tally.logs());
-    let (logs, parsers) = tally.languages();
+    assert!(tally.log_count() >= 300, "{} logs are too few", tally.log_count());
+    let (logs, parsers) = tally.language_counts();
     assert!(logs >= 260, "{logs} logs of other languages are too few");
     // 37 names, two of which belong to the same parser.
     assert_eq!(parsers, 36);

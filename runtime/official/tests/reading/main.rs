@@ -4,7 +4,7 @@ use fuzz::fuzz;
 use proctor_official::{
     OfficialPolicy,
     parsers::{RowFacts, parse_row},
-    reader::{Report, detect, plain, read},
+    reader::{Report, detect_format, read, to_plain_text},
 };
 use proctor_types::TestFormat;
 
@@ -20,7 +20,7 @@ fn read_accepts_arbitrary_bytes() {
         {
             Report::read(format, &[bytes.to_vec()], "/testbed");
         }
-        let Some(format) = detect(&plain(bytes)) else { return false };
+        let Some(format) = detect_format(&to_plain_text(bytes)) else { return false };
         let report = Report::read(format, &[bytes.to_vec()], "/testbed");
         assert_eq!(report.statuses(&wanted).len(), wanted.len());
         report.ended && !report.tests.is_empty()

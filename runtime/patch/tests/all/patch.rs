@@ -3,19 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use pretty_assertions::assert_eq;
-use proctor_patch::{Change, Current, Patch, RawPath};
+use proctor_patch::{Change, CurrentFile, Patch, RawPath};
 
-use crate::common::{Node, Nodes, file, resolved};
+use crate::common::{Node, Nodes, file, resolve_on};
 
 fn nodes(list: &[(&str, Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
 }
 
-fn error(base: &Nodes, patch: &str) -> String {
-    resolved(base, patch.as_bytes()).unwrap_err().to_string()
+fn resolve_error(base: &Nodes, patch: &str) -> String {
+    resolve_on(base, patch.as_bytes()).unwrap_err().to_string()
 }
 
-fn creation(path: &str) -> String {
+fn creation_patch(path: &str) -> String {
     format!(
         "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
     )
@@ -32,66 +32,69 @@ fn hostile_paths_are_rejected_by_name() {
         ("a//x", "empty component"),
         ("./x", "empty component"),
     ] {
-        let text = error(&base, &creation(path));
+        let text = resolve_error(&base, &creation_patch(path));
         assert!(text.contains(why), "{path}: {text}");
-        assert!(Patch::read(creation(path).as_bytes()).touched().is_err(), "{path}");
-        assert!(Patch::read(creation(path).as_bytes()).reversed().is_err(), "{path}");
+        assert!(Patch::parse(creation_patch(path).as_bytes()).touched_paths().is_err(), "{path}");
+        assert!(Patch::parse(creation_patch(path).as_bytes()).reversed().is_err(), "{path}");
     }
     let absolute = "--- /dev/null\n+++ /etc/passwd\n@@ -0,0 +1 @@\n+x\n";
-    assert!(error(&base, absolute).contains("absolute"));
+    assert!(resolve_error(&base, absolute).contains("absolute"));
     let nul = "--- /dev/null\n+++ \"b/a\\000b\"\n@@ -0,0 +1 @@\n+x\n";
-    assert!(error(&base, nul).contains("NUL"));
+    assert!(resolve_error(&base, nul).contains("NUL"));
 }
 
 #[test]
 fn patches_never_write_through_links() {
     let link = "diff --git a/d b/d\nnew file mode 120000\n--- /dev/null\n+++ b/d\n\
                 @@ -0,0 +1 @@\n+/etc\n\\ No newline at end of file\n";
-    let both = format!("{link}{}", creation("d/x"));
-    assert!(error(&nodes(&[]), &both).contains("through the link d"));
+    let both = format!("{link}{}", creation_patch("d/x"));
+    assert!(resolve_error(&nodes(&[]), &both).contains("through the link d"));
     let base = nodes(&[("d", Node::Link(b"/etc".to_vec()))]);
-    assert!(error(&base, &creation("d/x")).contains("through the link d"));
+    assert!(resolve_error(&base, &creation_patch("d/x")).contains("through the link d"));
     let base = nodes(&[("d", file("x"))]);
-    assert!(error(&base, &creation("d/x")).contains("d is a file"));
+    assert!(resolve_error(&base, &creation_patch("d/x")).contains("d is a file"));
 }
 
 #[test]
 fn wrong_line_count_names_file_hunk_and_counts() {
     let base = nodes(&[("x.py", file("a\nb\nc\n"))]);
     let short = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,9 @@\n a\n-b\n+B\n c\n";
-    let text = error(&base, short);
+    let text = resolve_error(&base, short);
     assert!(text.contains("line 3: x.py: the header of hunk 1 says 3 old and 9 new"), "{text}");
     assert!(text.contains("its body has 3 and 3"), "{text}");
     let long = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n c\n";
-    assert!(error(&base, long).contains("its body has 3 and 3"));
+    assert!(resolve_error(&base, long).contains("its body has 3 and 3"));
     let header = "--- a/x.py\n+++ b/x.py\n@@ ... @@\n a\n";
-    assert!(error(&base, header).contains("no hunk after"));
+    assert!(resolve_error(&base, header).contains("no hunk after"));
     let range = "--- a/x.py\n+++ b/x.py\n@@ -1,x +1 @@\n a\n";
-    assert!(error(&base, range).contains("has an invalid header"));
+    assert!(resolve_error(&base, range).contains("has an invalid header"));
 }
 
 #[test]
 fn conflict_shows_the_existing_line() {
     let base = nodes(&[("x.py", file("a\nb\nc\n"))]);
     let other = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n-z\n+B\n c\n";
-    assert_eq!(error(&base, other), "x.py: hunk 1 does not apply: line 2 is \"b\", not \"z\"");
+    assert_eq!(
+        resolve_error(&base, other),
+        "x.py: hunk 1 does not apply: line 2 is \"b\", not \"z\""
+    );
     let ends = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\r\n";
-    assert!(error(&base, ends).contains("only its line ends differ"));
+    assert!(resolve_error(&base, ends).contains("only its line ends differ"));
     let tail = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
-    assert!(error(&base, tail).contains("must apply at the end of the file"));
+    assert!(resolve_error(&base, tail).contains("must apply at the end of the file"));
     let absent = "--- a/y.py\n+++ b/y.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
-    assert!(error(&base, absent).contains("y.py: there is no such file"));
-    assert!(error(&base, &creation("x.py")).contains("it already exists"));
+    assert!(resolve_error(&base, absent).contains("y.py: there is no such file"));
+    assert!(resolve_error(&base, &creation_patch("x.py")).contains("it already exists"));
 }
 
 #[test]
 fn text_without_a_patch_is_rejected() {
     let base = nodes(&[]);
-    assert!(error(&base, "I could not do it.\n").contains("no file in it"));
-    assert!(error(&base, "@@ -1 +1 @@\n-a\n+b\n").contains("a hunk without a file"));
-    assert!(error(&base, "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n").contains("prefix"));
-    assert_eq!(resolved(&base, b"").unwrap(), base);
-    assert_eq!(resolved(&base, b"\n").unwrap(), base);
+    assert!(resolve_error(&base, "I could not do it.\n").contains("no file in it"));
+    assert!(resolve_error(&base, "@@ -1 +1 @@\n-a\n+b\n").contains("a hunk without a file"));
+    assert!(resolve_error(&base, "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n").contains("prefix"));
+    assert_eq!(resolve_on(&base, b"").unwrap(), base);
+    assert_eq!(resolve_on(&base, b"\n").unwrap(), base);
 }
 
 #[test]
@@ -100,18 +103,18 @@ fn sloppy_patches_from_models_are_parsed() {
     let end = nodes(&[("x.py", file("a\n\nC\n"))]);
     // No Git header, a mail header, an empty context line without its space, no final newline.
     let text = "Here is it:\n\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n\n-c\n+C";
-    assert_eq!(resolved(&base, text.as_bytes()).unwrap(), end);
+    assert_eq!(resolve_on(&base, text.as_bytes()).unwrap(), end);
     let crlf = "--- a/x.py\r\n+++ b/x.py\r\n@@ -1,3 +1,3 @@\r\n a\n\n-c\n+C\n";
-    assert_eq!(resolved(&base, crlf.as_bytes()).unwrap(), end);
+    assert_eq!(resolve_on(&base, crlf.as_bytes()).unwrap(), end);
     // The same file twice: the second entry applies to the result of the first.
     let twice = format!(
         "{text}\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n-a\n+A\n \n C\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n"
     );
     let end = nodes(&[("x.py", file("A\n\nC\n")), ("n", file("n\n"))]);
-    assert_eq!(resolved(&base, twice.as_bytes()).unwrap(), end);
+    assert_eq!(resolve_on(&base, twice.as_bytes()).unwrap(), end);
     // `new file mode` is missing.
     let forgot = "diff --git a/n b/n\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n";
-    assert!(resolved(&base, forgot.as_bytes()).unwrap().contains_key(&b"n"[..]));
+    assert!(resolve_on(&base, forgot.as_bytes()).unwrap().contains_key(&b"n"[..]));
 }
 
 #[test]
@@ -120,25 +123,25 @@ fn files_may_swap_their_names() {
     let swap = "diff --git a/a b/b\nrename from a\nrename to b\n\
                 diff --git a/b b/a\nrename from b\nrename to a\n";
     let end = nodes(&[("a", file("2\n")), ("b", file("1\n"))]);
-    assert_eq!(resolved(&base, swap.as_bytes()).unwrap(), end);
-    let back = Patch::read(swap.as_bytes()).reversed().unwrap().to_bytes();
-    assert_eq!(resolved(&end, &back).unwrap(), base);
+    assert_eq!(resolve_on(&base, swap.as_bytes()).unwrap(), end);
+    let back = Patch::parse(swap.as_bytes()).reversed().unwrap().to_bytes();
+    assert_eq!(resolve_on(&end, &back).unwrap(), base);
 }
 
 #[test]
 fn missing_binary_content_is_reported() {
     let base = nodes(&[("x", Node::File(vec![0], false))]);
     let text = "diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n";
-    assert!(error(&base, text).contains("--binary"));
-    assert!(Patch::read(text.as_bytes()).reversed().is_err());
+    assert!(resolve_error(&base, text).contains("--binary"));
+    assert!(Patch::parse(text.as_bytes()).reversed().is_err());
     let bomb = "diff --git a/x b/x\nGIT binary patch\nliteral 99999999999\nA00000\n\n";
-    assert!(error(&base, bomb).contains("over the limit"));
+    assert!(resolve_error(&base, bomb).contains("over the limit"));
     let other = format!(
         "diff --git a/x b/x\nindex {}..{} 100644\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n",
         "1".repeat(40),
         "2".repeat(40)
     );
-    assert!(error(&base, &other).contains("for other content"));
+    assert!(resolve_error(&base, &other).contains("for other content"));
 }
 
 #[test]
@@ -153,35 +156,35 @@ fn inputs_found_by_fuzzing_round_trip() {
         "diff --git a/x b/x\nnew mode 100755\n".into(),
         "diff --git a/x b/x\nold mode 100755\nnew mode 100755\n".into(),
     ] {
-        let patch = Patch::read(text.as_bytes());
+        let patch = Patch::parse(text.as_bytes());
         let written = patch.to_bytes();
-        assert_eq!(Patch::read(&written).to_bytes(), written, "{text}");
-        let after = resolved(&base, text.as_bytes()).unwrap();
-        assert_eq!(resolved(&base, &written).unwrap(), after, "{text}");
+        assert_eq!(Patch::parse(&written).to_bytes(), written, "{text}");
+        let after = resolve_on(&base, text.as_bytes()).unwrap();
+        assert_eq!(resolve_on(&base, &written).unwrap(), after, "{text}");
     }
 }
 
 #[test]
-fn new_deleted_renamed_and_odd_names_are_found() {
+fn paths_include_new_deleted_renamed_and_quoted_files() {
     let text = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n--- not a file\n+++ b/nor this\n\
         diff --git a/gone.py b/gone.py\ndeleted file mode 100644\n--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\
         diff --git a/old name.py b/new name.py\nsimilarity index 100%\nrename from old name.py\nrename to new name.py\n\
         diff --git a/a b/c.py b/a b/c.py\n\
         diff --git \"a/\\303\\251.py\" \"b/\\303\\251.py\"\n";
-    let patch = Patch::read(text.as_bytes());
-    let names = |patch: &Patch| patch.names().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let patch = Patch::parse(text.as_bytes());
+    let names = |patch: &Patch| patch.paths().iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&patch), ["x.py", "gone.py", "new name.py", "a b/c.py", "é.py"]);
     let parts: String = patch.files.iter().map(|file| &text[file.text.clone()]).collect();
     assert_eq!((patch.files.len(), &parts[..]), (5, text));
-    assert_eq!(patch.added_and_removed(), (1, 2));
-    let dated = Patch::read(b"--- a/x.py\t2020\n+++ b/x.py\t2021\n@@ -1 +1 @@\n");
+    assert_eq!(patch.added_and_removed_lines(), (1, 2));
+    let dated = Patch::parse(b"--- a/x.py\t2020\n+++ b/x.py\t2021\n@@ -1 +1 @@\n");
     assert_eq!(names(&dated), ["x.py"]);
 }
 
 /// Code that only inspects a patch (what to hide, what to count) uses the parsed parts. Code that
 /// needs the whole patch gets the error.
 #[test]
-fn readable_patches_need_not_apply() {
+fn parsed_parts_are_usable_if_the_patch_is_malformed() {
     for (text, names, lines) in [
         ("--- a/x\n+++ b/x\n@@ -1,x +1 @@\n-1\n@@ -9 +9 @@\n-a\n+b\n", vec!["x"], (1, 1)),
         ("--- a/x\n+++ b/x\n@@ -1,1 +1,9 @@\n-1\n+a\n+b\n", vec!["x"], (2, 1)),
@@ -200,21 +203,21 @@ fn readable_patches_need_not_apply() {
         ),
         ("@@ -1 +1 @@\n-a\n+b\n", vec![], (0, 0)),
     ] {
-        let patch = Patch::read(text.as_bytes());
-        let found: Vec<_> = patch.names().iter().map(ToString::to_string).collect();
+        let patch = Patch::parse(text.as_bytes());
+        let found: Vec<_> = patch.paths().iter().map(ToString::to_string).collect();
         assert_eq!(
-            (found, patch.added_and_removed()),
+            (found, patch.added_and_removed_lines()),
             (names.iter().map(|name| (*name).to_owned()).collect(), lines),
             "{text}"
         );
-        assert!(patch.touched().is_err() && patch.resolve(&|_| None).is_err(), "{text}");
+        assert!(patch.touched_paths().is_err() && patch.resolve(&|_| None).is_err(), "{text}");
         assert!(patch.reversed().is_err(), "{text}");
     }
 }
 
 /// Regression test, found by fuzzing: written with a header, the patch required `b.py` to exist.
 #[test]
-fn headerless_patch_is_written_headerless() {
+fn headerless_patch_is_written_without_header() {
     let base = nodes(&[("a.py", file("a\n"))]);
     // The header before it changes nothing. Without a separating line it would become the header of
     // `b.py`.
@@ -222,24 +225,24 @@ fn headerless_patch_is_written_headerless() {
         ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
     {
         let patch = format!("{before}junk\n--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+x\n");
-        let written = Patch::read(patch.as_bytes()).to_bytes();
-        let after = resolved(&base, patch.as_bytes()).unwrap();
+        let written = Patch::parse(patch.as_bytes()).to_bytes();
+        let after = resolve_on(&base, patch.as_bytes()).unwrap();
         assert_eq!(after.len(), 2, "{patch}");
-        assert_eq!(resolved(&base, &written).unwrap(), after, "{}", written.escape_ascii());
-        assert_eq!(Patch::read(&written).to_bytes(), written);
+        assert_eq!(resolve_on(&base, &written).unwrap(), after, "{}", written.escape_ascii());
+        assert_eq!(Patch::parse(&written).to_bytes(), written);
     }
 }
 
 /// The patched files with their new text, and the parts that were skipped.
-type Parts = (Vec<(String, String)>, Vec<String>);
+type LenientResult = (Vec<(String, String)>, Vec<String>);
 
-/// Returns the result of `resolve_parts` and the reported parts.
-fn parts(base: &[(&str, &str)], patch: &str) -> Result<Parts, String> {
+/// Returns the result of `resolve_lenient` and the reported parts.
+fn resolve_lenient_text(base: &[(&str, &str)], patch: &str) -> Result<LenientResult, String> {
     let current = |path: &RawPath| {
         let found = base.iter().find(|(name, _)| name.as_bytes() == path.as_bytes());
-        found.map(|(_, text)| Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 })
+        found.map(|(_, text)| CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 })
     };
-    let resolved = Patch::read(patch.as_bytes()).resolve_parts(&current);
+    let resolved = Patch::parse(patch.as_bytes()).resolve_lenient(&current);
     let resolved = resolved.map_err(|error| error.to_string())?;
     let changes = resolved.changes.into_iter().map(|change| match change {
         Change::Write { path, bytes, .. } => (path.to_string(), String::from_utf8(bytes).unwrap()),
@@ -248,7 +251,7 @@ fn parts(base: &[(&str, &str)], patch: &str) -> Result<Parts, String> {
     Ok((changes.collect(), resolved.left_out))
 }
 
-const GOOD: &str = "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n";
+const VALID_PART: &str = "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n";
 
 #[test]
 fn inapplicable_parts_are_reported_and_skipped() {
@@ -286,57 +289,60 @@ fn inapplicable_parts_are_reported_and_skipped() {
         ),
     ] {
         let base = [("g", "g\n"), ("x", "x\n")];
-        for patch in [format!("{GOOD}{odd}"), format!("{odd}{GOOD}")] {
-            let (changes, left_out) = parts(&base, &patch).unwrap();
+        for patch in [format!("{VALID_PART}{odd}"), format!("{odd}{VALID_PART}")] {
+            let (changes, left_out) = resolve_lenient_text(&base, &patch).unwrap();
             assert_eq!(changes, [("g".to_owned(), "G\n".to_owned())], "{patch}");
             assert!(left_out.len() == 1 && left_out[0].starts_with(name), "{left_out:?}");
             let strict = nodes(&[("g", file("g\n")), ("x", file("x\n"))]);
-            assert!(resolved(&strict, patch.as_bytes()).is_err(), "{patch}");
+            assert!(resolve_on(&strict, patch.as_bytes()).is_err(), "{patch}");
         }
     }
     // All other errors still reject the whole patch.
     let conflict = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-y\n+z\n";
-    assert!(parts(&[("g", "g\n"), ("x", "x\n")], &format!("{GOOD}{conflict}")).is_err());
+    assert!(
+        resolve_lenient_text(&[("g", "g\n"), ("x", "x\n")], &format!("{VALID_PART}{conflict}"))
+            .is_err()
+    );
     let hostile = "diff --git a/../v b/../v\nnew file mode 160000\n--- /dev/null\n+++ b/../v\n@@ -0,0 +1 @@\n+x\n";
-    assert!(parts(&[("g", "g\n")], &format!("{GOOD}{hostile}")).is_err());
+    assert!(resolve_lenient_text(&[("g", "g\n")], &format!("{VALID_PART}{hostile}")).is_err());
 }
 
 #[test]
 fn trailing_blank_context_may_be_stripped() {
     let x = "a\nb\nc\n\n\n";
-    let stripped = format!("{GOOD}--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c");
+    let stripped = format!("{VALID_PART}--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c");
     for patch in [stripped.clone(), format!("{stripped}\n"), format!("{stripped}\n \n")] {
-        let (changes, left_out) = parts(&[("g", "g\n"), ("x", x)], &patch).unwrap();
+        let (changes, left_out) = resolve_lenient_text(&[("g", "g\n"), ("x", x)], &patch).unwrap();
         assert_eq!(changes[1], ("x".to_owned(), "a\nB\nc\n\n\n".to_owned()), "{patch}");
         assert!(left_out.len() == 1 && left_out[0].starts_with("x: hunk 1 lacks"), "{left_out:?}");
     }
     // Only blank lines follow the change.
     let added = "--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n a\n+b\n";
-    let (changes, _) = parts(&[("x", "a\n\n\nz\n")], added).unwrap();
+    let (changes, _) = resolve_lenient_text(&[("x", "a\n\n\nz\n")], added).unwrap();
     assert_eq!(changes, [("x".to_owned(), "a\nb\n\n\nz\n".to_owned())]);
     // More lines than GNU `patch` allows, before another file, or on one side only.
     for bad in [
         "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n-b\n+B\n c\n".to_owned(),
-        format!("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n{GOOD}"),
+        format!("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n{VALID_PART}"),
         "--- a/x\n+++ b/x\n@@ -1,5 +1,3 @@\n a\n-b\n+B\n c\n".to_owned(),
     ] {
-        assert!(parts(&[("g", "g\n"), ("x", x)], &bad).is_err(), "{bad}");
+        assert!(resolve_lenient_text(&[("g", "g\n"), ("x", x)], &bad).is_err(), "{bad}");
     }
 }
 
 #[test]
-fn patch_with_carriage_returns_applies_to_a_file_without() {
+fn crlf_patch_applies_to_an_lf_file() {
     let lf = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
     let crlf = lf.replace('\n', "\r\n");
     let written = |text: &str| vec![("x".to_owned(), text.to_owned())];
-    let (changes, left_out) = parts(&[("x", "a\nb\nc\n")], &crlf).unwrap();
+    let (changes, left_out) = resolve_lenient_text(&[("x", "a\nb\nc\n")], &crlf).unwrap();
     assert_eq!(changes, written("a\nB\nc\n"));
     assert!(left_out.len() == 1 && left_out[0].contains("carriage returns"), "{left_out:?}");
     // If the file has carriage returns too, no part is reported.
-    let same = parts(&[("x", "a\r\nb\r\nc\r\n")], &crlf).unwrap();
+    let same = resolve_lenient_text(&[("x", "a\r\nb\r\nc\r\n")], &crlf).unwrap();
     assert_eq!(same, (written("a\r\nB\r\nc\r\n"), Vec::new()));
     // No tool applies the opposite case, or a body that disagrees with its header.
-    assert!(parts(&[("x", "a\r\nb\r\nc\r\n")], lf).is_err());
+    assert!(resolve_lenient_text(&[("x", "a\r\nb\r\nc\r\n")], lf).is_err());
     let body = lf.replace(" a\n", " a\r\n");
-    assert!(parts(&[("x", "a\nb\nc\n")], &body).is_err());
+    assert!(resolve_lenient_text(&[("x", "a\nb\nc\n")], &body).is_err());
 }

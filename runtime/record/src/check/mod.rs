@@ -7,20 +7,20 @@
 //! protects against disk errors, editors and scripts, but not against someone who rewrites a
 //! journal and its checksums.
 
-mod damage;
-mod facts;
-mod known;
-mod lost;
+mod check_cache;
+mod corruption;
+mod journal_summary;
+mod missing_blobs;
 mod recorded;
 mod restore;
 mod stamp;
 mod trial;
 mod verify;
 
-pub use damage::{Damage, Remedy};
-pub use facts::PatchFacts;
-pub(crate) use facts::{GradingEntry, Gradings, TrialName};
-pub(crate) use known::CheckCache;
+pub(crate) use check_cache::CheckCache;
+pub use corruption::{Corruption, Remedy};
+pub use journal_summary::PatchRef;
+pub(crate) use journal_summary::{GradingEntry, GradingSummary, TrialName};
 pub(crate) use recorded::RecordedJson;
-pub use trial::Checked;
+pub use trial::CheckedTrial;
 pub(crate) use trial::{Check, describe_read_error};

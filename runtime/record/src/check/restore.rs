@@ -1,10 +1,10 @@
 //! Restores files whose content the record has elsewhere.
 
 use super::{
-    damage::{Damage, Remedy, Source},
-    trial::Checked,
+    corruption::{Corruption, Remedy, RestoreSource},
+    trial::CheckedTrial,
 };
-use crate::{Blobs, RecordError, TrialDir, disk, reading};
+use crate::{Blobs, RecordError, TrialDir, disk, journal_reader};
 
 impl TrialDir {
     /// Restores what it can and keeps each damaged file as `NAME.damaged`. Returns the restored files.
@@ -14,8 +14,8 @@ impl TrialDir {
     pub fn restore(
         &self,
         blobs: &Blobs,
-        checked: &mut Checked,
-    ) -> Result<Vec<Damage>, RecordError> {
+        checked: &mut CheckedTrial,
+    ) -> Result<Vec<Corruption>, RecordError> {
         let all = std::mem::take(&mut checked.damage);
         let (restorable, rest): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|one| matches!(one.remedy, Remedy::Restore(_)));
@@ -23,23 +23,23 @@ impl TrialDir {
         for damage in &restorable {
             let Remedy::Restore(source) = &damage.remedy else { continue };
             let bytes = match source {
-                Source::Blob(hash) => blobs.get(hash)?,
-                Source::Journal => last_field(&self.trajectory(), "outcome")?,
-                Source::Gradings => last_field(&self.gradings(), "verdict")?,
+                RestoreSource::Blob(hash) => blobs.get(hash)?,
+                RestoreSource::Journal => read_last_field(&self.trajectory_path(), "outcome")?,
+                RestoreSource::Gradings => read_last_field(&self.gradings_path(), "verdict")?,
             };
-            disk::put_aside(&damage.path)?;
-            disk::write_whole(&damage.path, &bytes)?;
+            disk::move_aside(&damage.path)?;
+            disk::write_atomically(&damage.path, &bytes)?;
         }
         Ok(restorable)
     }
 }
 
-fn last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordError> {
+fn read_last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordError> {
     let bytes = disk::read(journal).map_err(RecordError::io(journal, "cannot be read"))?;
-    let text = reading::last_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
+    let text = journal_reader::last_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
         path: journal.to_owned(),
         why: format!("the last line has no {field}"),
-        hint: crate::error::FROM_A_COPY,
+        hint: crate::error::RESTORE_FROM_COPY_HINT,
     })?;
     Ok(format!("{text}\n").into_bytes())
 }

@@ -18,7 +18,7 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// `None` if there is no such file. Take the stamp before reading the content, so that a change
     /// in between is detected the next time.
-    pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self {
                 size: found.size(),

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use proctor_types::{Outcome, TrialId, Verdict, of_io, with_causes};
+use proctor_types::{Outcome, TrialId, Verdict, describe_io_error, format_error_chain};
 use serde::de::DeserializeOwned;
 
 use super::{
-    damage::{Damage, Remedy, Source},
-    facts::{Facts, Gradings, PatchFacts},
-    known::{CheckCache, Entry},
+    check_cache::{CacheEntry, CheckCache},
+    corruption::{Corruption, Remedy, RestoreSource},
+    journal_summary::{GradingSummary, JournalSummary, PatchRef},
     recorded::RecordedJson,
     stamp::Stamp,
     verify::BlobHashes,
@@ -17,23 +17,23 @@ use crate::{Blobs, TrialDir, disk};
 
 /// The trustworthy part of a trial, and its damaged files.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Checked {
+pub struct CheckedTrial {
     /// How the trial ended; `None` if it has not. If the journal is damaged, use this only for display.
     pub outcome: Option<Outcome>,
     /// `None` if the trial was not graded, or if the verdict cannot be trusted.
     pub verdict: Option<Verdict>,
     /// The patch that the journal refers to.
-    pub patch: Option<PatchFacts>,
+    pub patch: Option<PatchRef>,
     /// Whether the trial ended other than by a fault or a shared limit. Running it again would
     /// discard finished work.
     pub finished: bool,
-    pub damage: Vec<Damage>,
+    pub damage: Vec<Corruption>,
 }
 
-impl Checked {
+impl CheckedTrial {
     /// Whether a file that the score depends on is damaged and the record has no other copy.
-    pub fn is_lost(&self) -> bool {
-        self.damage.iter().any(Damage::withholds_the_verdict)
+    pub fn is_unrecoverable(&self) -> bool {
+        self.damage.iter().any(Corruption::withholds_verdict)
     }
 }
 
@@ -67,8 +67,8 @@ enum ComparedFile<T> {
 }
 
 impl StoredFile {
-    fn at(path: &Path) -> Self {
-        match disk::read_present(path) {
+    fn read(path: &Path) -> Self {
+        match disk::try_read_if_exists(path) {
             Ok(Some(bytes)) => Self::Bytes(bytes),
             Ok(None) => Self::Missing,
             Err(error) => Self::Unreadable(describe_read_error(&error)),
@@ -87,16 +87,17 @@ impl StoredFile {
         match serde_json::from_slice(&bytes) {
             Ok(read) => ComparedFile::Read(read),
             Err(_) if bytes.is_empty() => ComparedFile::Unreadable("empty".into()),
-            Err(error) => {
-                ComparedFile::Unreadable(format!("cannot be parsed: {}", with_causes(&error)))
-            }
+            Err(error) => ComparedFile::Unreadable(format!(
+                "cannot be parsed: {}",
+                format_error_chain(&error)
+            )),
         }
     }
 }
 
 impl<T> ComparedFile<T> {
     /// Returns how it differs from the journal.
-    fn differs(&self, what: &str) -> Option<String> {
+    fn describe_difference(&self, what: &str) -> Option<String> {
         match self {
             Self::Missing => Some("missing".into()),
             Self::Unreadable(why) => Some(why.clone()),
@@ -107,22 +108,27 @@ impl<T> ComparedFile<T> {
 }
 
 impl Check<'_> {
-    pub(crate) fn run(&self) -> Checked {
-        let mut found = Checked::default();
+    pub(crate) fn run(&self) -> CheckedTrial {
+        let mut found = CheckedTrial::default();
         // Read this before the journal: a trial that ends meanwhile writes its outcome last.
-        let written = StoredFile::at(&self.dir.outcome());
-        let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
-        let (facts, stamp, known) = match self.facts(&mut found.damage) {
+        let written = StoredFile::read(&self.dir.outcome_path());
+        let graded = self.dir.gradings_path().exists() || self.dir.verdict_path().exists();
+        let (facts, stamp, known) = match self.summarize_journal(&mut found.damage) {
             Ok(Some(read)) => read,
             Ok(None) => {
-                self.without_journal(&written.compare_with(None), graded, "missing", &mut found);
-                self.earlier_tries(0, &mut found);
+                self.check_without_journal(
+                    &written.compare_with(None),
+                    graded,
+                    "missing",
+                    &mut found,
+                );
+                self.check_earlier_tries(0, &mut found);
                 return found;
             }
             // The journal is not a regular file or cannot be read. Don't overwrite it.
             Err(why) => {
                 found.finished = true;
-                self.lost(&mut found, &why);
+                self.report_lost_journal(&mut found, &why);
                 if let ComparedFile::Read(outcome) = written.compare_with(None) {
                     found.outcome = Some(outcome);
                 }
@@ -141,11 +147,11 @@ impl Check<'_> {
             Some(Err(_)) => true,
             None => claimed || graded,
         };
-        let stranger = facts.named.as_ref().filter(|named| !named.is(self.id));
+        let stranger = facts.named.as_ref().filter(|named| !named.matches(self.id));
         let why = match (&ended, stranger) {
             (_, Some(named)) => Some(format!("this is the journal of another trial, {named}")),
             (Some(Err(error)), _) => {
-                Some(format!("the outcome cannot be parsed: {}", with_causes(error)))
+                Some(format!("the outcome cannot be parsed: {}", format_error_chain(error)))
             }
             (Some(Ok(outcome)), _) if graded && outcome.ending.is_unfinished() => {
                 Some("does not end with the outcome that was graded".to_owned())
@@ -162,46 +168,46 @@ impl Check<'_> {
         };
         if let Some(why) = why {
             found.finished = true;
-            self.lost(&mut found, &why);
+            self.report_lost_journal(&mut found, &why);
         }
         let ended = ended.and_then(Result::ok);
-        self.outcome(ended, written, &mut found);
+        self.check_outcome(ended, written, &mut found);
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
             // The trial will run again, so anything this try lost cannot affect the score.
             for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
                 damage.remedy = Remedy::Evidence;
             }
-            self.earlier_tries(try_number, &mut found);
+            self.check_earlier_tries(try_number, &mut found);
             return found;
         }
         // The journal of a running try may end in the middle of a line. After the try ends, nothing
         // may follow.
-        if facts.torn && !found.is_lost() {
+        if facts.torn && !found.is_unrecoverable() {
             let why = "the last event is followed by other data";
-            found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Evidence));
+            found.damage.push(Corruption::new(self.dir.trajectory_path(), why, Remedy::Evidence));
         }
         let recorded = facts.packed;
-        let patch = self.patch(&facts, known, &mut found);
+        let patch = self.check_patch(&facts, known, &mut found);
         if patch.is_some() && patch != known && found.damage.is_empty() {
-            self.known.keep(self.name, &Entry { trajectory: stamp, patch, facts });
+            self.known.store(self.name, &CacheEntry { trajectory: stamp, patch, facts });
         }
-        self.verdict(&mut found);
+        self.check_verdict(&mut found);
         if let Some(recorded) = recorded {
-            self.pack(recorded, &mut found);
+            self.check_pack(recorded, &mut found);
         }
-        if found.is_lost() {
+        if found.is_unrecoverable() {
             found.verdict = None;
         }
-        self.earlier_tries(try_number, &mut found);
+        self.check_earlier_tries(try_number, &mut found);
         found
     }
 
     /// A pack that is shorter than when the trial ended has lost blobs. Only reading the pack tells
     /// which ones. That happens only for damaged trials, and it makes this check agree with one
     /// that reads everything.
-    fn pack(&self, recorded: u64, found: &mut Checked) {
-        let path = self.dir.pack();
+    fn check_pack(&self, recorded: u64, found: &mut CheckedTrial) {
+        let path = self.dir.pack_path();
         let why = match std::fs::metadata(&path) {
             Ok(is) if !is.is_file() => "not a file".to_owned(),
             Ok(is) if is.len() >= recorded => return,
@@ -212,50 +218,50 @@ impl Check<'_> {
         let before = found.damage.len();
         self.dir.verify_blobs(self.blobs, &mut BlobHashes::new(), found);
         if !found.damage[before..].iter().any(|one| one.path == path) {
-            found.damage.push(Damage::new(path, why, Remedy::Evidence));
+            found.damage.push(Corruption::new(path, why, Remedy::Evidence));
         }
     }
 
     /// Reports earlier tries whose journal is missing. Every try before the latest left a journal
     /// with its costs.
-    fn earlier_tries(&self, latest: u32, found: &mut Checked) {
-        found.damage.extend(self.dir.lost_tries(latest));
+    fn check_earlier_tries(&self, latest: u32, found: &mut CheckedTrial) {
+        found.damage.extend(self.dir.missing_tries(latest));
     }
 
-    fn lost(&self, found: &mut Checked, why: &str) {
+    fn report_lost_journal(&self, found: &mut CheckedTrial, why: &str) {
         // Don't report a damaged line twice.
-        if !found.is_lost() {
-            found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Copy));
+        if !found.is_unrecoverable() {
+            found.damage.push(Corruption::new(self.dir.trajectory_path(), why, Remedy::Copy));
         }
     }
 
     /// Returns the journal's facts, its stamp, and the patch's stamp if an earlier check found both
     /// intact. `None` if there is no journal. The error says why the journal cannot be read.
-    fn facts(
+    fn summarize_journal(
         &self,
-        damage: &mut Vec<Damage>,
-    ) -> Result<Option<(Facts, Stamp, Option<Stamp>)>, String> {
-        let path = self.dir.trajectory();
+        damage: &mut Vec<Corruption>,
+    ) -> Result<Option<(JournalSummary, Stamp, Option<Stamp>)>, String> {
+        let path = self.dir.trajectory_path();
         let failed = |error| describe_read_error(&error);
-        let Some(stamp) = Stamp::of(&path).map_err(failed)? else { return Ok(None) };
+        let Some(stamp) = Stamp::read(&path).map_err(failed)? else { return Ok(None) };
         if self.trusting
             && let Some(entry) = self.known.find(self.name, stamp)
         {
             return Ok(Some((entry.facts, stamp, entry.patch)));
         }
         let bytes = disk::read(&path).map_err(failed)?;
-        Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp, None)))
+        Ok(Some((JournalSummary::parse(&path, &bytes, !self.trusting, damage), stamp, None)))
     }
 
     /// Checks the files of a trial without a journal. While a try is being set aside, its other
     /// files may still be here without the journal. In that case, none of them means that the trial
     /// was finished.
-    fn without_journal(
+    fn check_without_journal(
         &self,
         written: &ComparedFile<Outcome>,
         graded: bool,
         why: &str,
-        found: &mut Checked,
+        found: &mut CheckedTrial,
     ) {
         let finished = match written {
             ComparedFile::Missing => graded,
@@ -264,19 +270,25 @@ impl Check<'_> {
         };
         if finished {
             found.finished = true;
-            self.lost(found, &format!("{why}, but other files of the trial exist"));
+            self.report_lost_journal(found, &format!("{why}, but other files of the trial exist"));
             if let ComparedFile::Read(outcome) = written {
                 found.outcome = Some(outcome.clone());
             }
         }
     }
 
-    fn outcome(&self, ended: Option<Outcome>, written: ComparedFile<Outcome>, found: &mut Checked) {
+    fn check_outcome(
+        &self,
+        ended: Option<Outcome>,
+        written: ComparedFile<Outcome>,
+        found: &mut CheckedTrial,
+    ) {
         if ended.is_some()
-            && let Some(why) = written.differs("differs from the outcome in the journal")
+            && let Some(why) =
+                written.describe_difference("differs from the outcome in the journal")
         {
-            let remedy = Remedy::Restore(Source::Journal);
-            found.damage.push(Damage::new(self.dir.outcome(), why, remedy));
+            let remedy = Remedy::Restore(RestoreSource::Journal);
+            found.damage.push(Corruption::new(self.dir.outcome_path(), why, remedy));
         }
         found.outcome = match (ended, written) {
             (Some(outcome), _) | (None, ComparedFile::Read(outcome)) => Some(outcome),
@@ -285,35 +297,40 @@ impl Check<'_> {
     }
 
     /// Checks the patch and returns its stamp if it matches the journal.
-    fn patch(&self, facts: &Facts, known: Option<Stamp>, found: &mut Checked) -> Option<Stamp> {
+    fn check_patch(
+        &self,
+        facts: &JournalSummary,
+        known: Option<Stamp>,
+        found: &mut CheckedTrial,
+    ) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
-            self.lost(found, "has no patch event");
+            self.report_lost_journal(found, "has no patch event");
             return None;
         };
         found.patch = Some(recorded.clone());
-        let path = self.dir.patch();
-        let stamp = Stamp::of(&path).ok().flatten();
+        let path = self.dir.patch_path();
+        let stamp = Stamp::read(&path).ok().flatten();
         if stamp.is_some() && known == stamp {
             return stamp;
         }
-        let why = match disk::read_present(&path) {
+        let why = match disk::try_read_if_exists(&path) {
             Ok(Some(bytes)) if Blobs::hash(&bytes) == recorded.hash => return stamp,
             Ok(Some(_)) => "differs from the patch in the journal".to_owned(),
             Ok(None) => "missing".to_owned(),
             Err(error) => describe_read_error(&error),
         };
         let remedy = match self.blobs.get(&recorded.hash) {
-            Ok(_) => Remedy::Restore(Source::Blob(recorded.hash.clone())),
+            Ok(_) => Remedy::Restore(RestoreSource::Blob(recorded.hash.clone())),
             Err(_) => Remedy::Copy,
         };
-        found.damage.push(Damage::new(path, why, remedy));
+        found.damage.push(Corruption::new(path, why, remedy));
         None
     }
 
-    fn verdict(&self, found: &mut Checked) {
-        let (path, journal) = (self.dir.verdict(), self.dir.gradings());
-        let again = |path: &Path, why: &str| Damage::new(path.to_owned(), why, Remedy::Grade);
-        let bytes = match disk::read_present(&journal) {
+    fn check_verdict(&self, found: &mut CheckedTrial) {
+        let (path, journal) = (self.dir.verdict_path(), self.dir.gradings_path());
+        let again = |path: &Path, why: &str| Corruption::new(path.to_owned(), why, Remedy::Grade);
+        let bytes = match disk::try_read_if_exists(&journal) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => {
                 if path.exists() {
@@ -331,9 +348,9 @@ impl Check<'_> {
             }
         };
         let before = found.damage.len();
-        let gradings = Gradings::of(&journal, &bytes, &mut found.damage);
+        let gradings = GradingSummary::parse(&journal, &bytes, &mut found.damage);
         let damaged = found.damage.len() > before;
-        let written = StoredFile::at(&path);
+        let written = StoredFile::read(&path);
         let there = !matches!(written, StoredFile::Missing);
         let Some(graded) = gradings.last else {
             match () {
@@ -352,7 +369,7 @@ impl Check<'_> {
         };
         if gradings.torn && there {
             found.damage.push(again(&journal, "the last line is incomplete"));
-        } else if !graded.named.is(self.id) {
+        } else if !graded.named.matches(self.id) {
             let why = format!("this is the grading of another trial, {}", graded.named);
             found.damage.push(again(&journal, &why));
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
@@ -360,16 +377,20 @@ impl Check<'_> {
         } else {
             let written = written.compare_with::<Verdict>(Some(&graded.verdict));
             if let Some(why) =
-                written.differs("differs from the verdict in the journal of gradings")
+                written.describe_difference("differs from the verdict in the journal of gradings")
             {
-                found.damage.push(Damage::new(path, why, Remedy::Restore(Source::Gradings)));
+                found.damage.push(Corruption::new(
+                    path,
+                    why,
+                    Remedy::Restore(RestoreSource::Gradings),
+                ));
             }
             match graded.verdict.read() {
                 Ok(verdict) => found.verdict = Some(verdict),
                 Err(error) => {
                     found.damage.push(again(
                         &journal,
-                        &format!("the verdict cannot be parsed: {}", with_causes(&error)),
+                        &format!("the verdict cannot be parsed: {}", format_error_chain(&error)),
                     ));
                 }
             }
@@ -382,6 +403,6 @@ impl Check<'_> {
 pub(crate) fn describe_read_error(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),
-        _ => format!("cannot be read: {}", of_io(error)),
+        _ => format!("cannot be read: {}", describe_io_error(error)),
     }
 }

@@ -9,14 +9,14 @@ use std::{
 use proctor_types::{Event, OutsideState};
 
 use super::{
-    damage::{Damage, Remedy},
-    lost::LostBlobs,
-    trial::{Checked, describe_read_error},
+    corruption::{Corruption, Remedy},
+    missing_blobs::MissingBlobs,
+    trial::{CheckedTrial, describe_read_error},
 };
 use crate::{
     Blobs, Tree, TrialDir, disk,
-    pack::examine,
-    reading::read_journal,
+    journal_reader::read_journal,
+    pack::find_corrupt_entries,
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
 };
 
@@ -28,51 +28,70 @@ const MAX_TRIES: usize = 1000;
 
 impl TrialDir {
     /// Adds damage that only a full read can find: in blobs, packs, grading files and discarded tries.
-    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut Checked) {
+    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut CheckedTrial) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
-        self.grading_files(&mut damage);
-        for (_, folder) in self.discarded().unwrap_or_default() {
+        self.verify_grading_files(&mut damage);
+        for (_, folder) in self.discarded_try_dirs().unwrap_or_default() {
             let journal = folder.join(TRAJECTORY);
-            // `lost_tries` reports a journal that is missing or unreadable.
+            // `missing_tries` reports a journal that is missing or unreadable.
             if let Ok(reading) = read_journal(&journal) {
-                damage.extend(reading.bad_lines.into_iter().map(|bad| Damage {
+                damage.extend(reading.bad_lines.into_iter().map(|bad| Corruption {
                     path: bad.path,
                     line: Some(bad.line),
                     why: bad.why,
                     remedy: Remedy::Evidence,
                 }));
             }
-            blobs_of(&journal, &folder.join(PACK), blobs, Remedy::Evidence, seen, &mut damage);
+            verify_journal_blobs(
+                &journal,
+                &folder.join(PACK),
+                blobs,
+                Remedy::Evidence,
+                seen,
+                &mut damage,
+            );
         }
-        add(damage, checked);
+        merge_corruptions(damage, checked);
     }
 
     /// The part of [`TrialDir::verify`] that checks the blobs in the journal.
-    pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut Checked) {
+    pub(crate) fn verify_blobs(
+        &self,
+        blobs: &Blobs,
+        seen: &mut BlobHashes,
+        checked: &mut CheckedTrial,
+    ) {
         let mut damage = Vec::new();
-        blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage);
-        add(damage, checked);
+        verify_journal_blobs(
+            &self.trajectory_path(),
+            &self.pack_path(),
+            blobs,
+            Remedy::Copy,
+            seen,
+            &mut damage,
+        );
+        merge_corruptions(damage, checked);
     }
 
-    fn grading_files(&self, damage: &mut Vec<Damage>) {
+    fn verify_grading_files(&self, damage: &mut Vec<Corruption>) {
         // An unreadable journal is reported by the trial's check.
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
-            let path = self.grade().join(name);
-            let why = match disk::read_present(&path) {
+            let path = self.grading_dir().join(name);
+            let why = match disk::try_read_if_exists(&path) {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
                 Ok(Some(_)) => "differs from the file that grading wrote".to_owned(),
                 Ok(None) => "missing".to_owned(),
                 Err(error) => describe_read_error(&error),
             };
-            damage.push(Damage::new(path, why, Remedy::Evidence));
+            damage.push(Corruption::new(path, why, Remedy::Evidence));
         }
     }
 
     /// The directories of discarded tries, by number.
-    fn discarded(&self) -> io::Result<BTreeMap<u32, PathBuf>> {
-        let found = match fs::read_dir(self.tries()) {
+    fn discarded_try_dirs(&self) -> io::Result<BTreeMap<u32, PathBuf>> {
+        let found = match fs::read_dir(self.tries_dir()) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(error) => return Err(error),
@@ -90,22 +109,20 @@ impl TrialDir {
 
     /// Returns the tries before the latest whose journal is missing, empty or not a file. Each try
     /// starts by writing its journal, so every number must have one.
-    pub(crate) fn lost_tries(&self, latest: u32) -> Vec<Damage> {
-        let evidence = |path, why: &str| Damage::new(path, why, Remedy::Evidence);
-        let folders = match self.discarded() {
+    pub(crate) fn missing_tries(&self, latest: u32) -> Vec<Corruption> {
+        let evidence = |path, why: &str| Corruption::new(path, why, Remedy::Evidence);
+        let folders = match self.discarded_try_dirs() {
             Ok(folders) => folders,
-            Err(error) => return vec![evidence(self.tries(), &describe_read_error(&error))],
+            Err(error) => return vec![evidence(self.tries_dir(), &describe_read_error(&error))],
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
         // Limit the search: a directory may be named after a number that no trial reached.
         for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
-            let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
+            let journal = self.tries_dir().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),
-                Ok(found) if found.len() == 0 && self.left_other_files(number) => {
-                    "empty".to_owned()
-                }
+                Ok(found) if found.len() == 0 && self.has_other_files(number) => "empty".to_owned(),
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
                 Err(error) => describe_read_error(&error),
@@ -118,44 +135,44 @@ impl TrialDir {
 
     /// Whether a try left anything besides its journal. A try that was killed at its start leaves
     /// only the journal.
-    fn left_other_files(&self, number: u32) -> bool {
-        let folder = self.tries().join(number.to_string());
+    fn has_other_files(&self, number: u32) -> bool {
+        let folder = self.tries_dir().join(number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
     }
 }
 
-fn add(damage: Vec<Damage>, checked: &mut Checked) {
+fn merge_corruptions(damage: Vec<Corruption>, checked: &mut CheckedTrial) {
     for one in damage {
         if !checked.damage.contains(&one) {
             checked.damage.push(one);
         }
     }
-    if checked.is_lost() {
+    if checked.is_unrecoverable() {
         checked.verdict = None;
     }
 }
 
 /// Checks the blobs that a journal's events refer to. Grading uses the snapshots of the try that
 /// counts; the rest is evidence.
-fn blobs_of(
+fn verify_journal_blobs(
     journal: &Path,
     pack: &Path,
     shared: &Blobs,
     snapshots: Remedy,
     seen: &mut BlobHashes,
-    damage: &mut Vec<Damage>,
+    damage: &mut Vec<Corruption>,
 ) {
     let Ok(reading) = read_journal(journal) else { return };
     let blobs = shared.with_pack(pack);
-    match disk::read_present(pack) {
+    match disk::try_read_if_exists(pack) {
         Ok(found) => {
-            let found = examine(&found.unwrap_or_default());
+            let found = find_corrupt_entries(&found.unwrap_or_default());
             damage.extend(found.into_iter().map(|(at, why)| {
-                Damage::new(pack.to_owned(), format!("byte {at}: {why}"), Remedy::Evidence)
+                Corruption::new(pack.to_owned(), format!("byte {at}: {why}"), Remedy::Evidence)
             }));
         }
         Err(error) => {
-            damage.push(Damage::new(
+            damage.push(Corruption::new(
                 pack.to_owned(),
                 describe_read_error(&error),
                 Remedy::Evidence,
@@ -164,11 +181,11 @@ fn blobs_of(
     }
     // A pack belongs to its trial, so only shared blobs can be skipped for the next trial.
     let (mut own, mut told) = (BlobHashes::new(), BlobHashes::new());
-    let mut lost = LostBlobs::default();
+    let mut lost = MissingBlobs::default();
     for envelope in &reading.events {
         lost.add_initial_files(&envelope.event, &blobs);
         let mut missing =
-            |lost: &mut LostBlobs, hash: &str, what: &str, remedy: &Remedy, error: String| {
+            |lost: &mut MissingBlobs, hash: &str, what: &str, remedy: &Remedy, error: String| {
                 if !told.insert(hash.to_owned()) {
                     return;
                 }
@@ -177,18 +194,20 @@ fn blobs_of(
                 }
                 let why =
                     format!("event {} refers to {what} that cannot be read: {error}", envelope.seq);
-                damage.push(Damage::new(journal.to_owned(), why, remedy.clone()));
+                damage.push(Corruption::new(journal.to_owned(), why, remedy.clone()));
             };
         for (hash, what) in blobs_in_event(&envelope.event) {
             if let Err(error) = blobs.get(hash) {
-                missing(&mut lost, hash, what, &Remedy::Evidence, error.what());
+                missing(&mut lost, hash, what, &Remedy::Evidence, error.message_without_hint());
             }
         }
-        let Some(hash) = snapshot_of(&envelope.event) else { continue };
+        let Some(hash) = snapshot_hash(&envelope.event) else { continue };
         match Tree::load(&blobs, hash) {
             Ok(tree) => {
-                lost.add_shared(tree.entries.values().filter(|entry| Blobs::is_long(entry.size)));
-                for hash in tree.entries.values().filter_map(content) {
+                lost.add_shared(
+                    tree.entries.values().filter(|entry| Blobs::exceeds_pack_limit(entry.size)),
+                );
+                for hash in tree.entries.values().filter_map(content_hash) {
                     if seen.contains(hash) || own.contains(hash) {
                         continue;
                     }
@@ -196,23 +215,31 @@ fn blobs_of(
                         Ok(_) if blobs.is_shared(hash) => drop(seen.insert(hash.clone())),
                         Ok(_) => drop(own.insert(hash.clone())),
                         Err(error) => {
-                            missing(&mut lost, hash, "a file", &Remedy::Evidence, error.what());
+                            missing(
+                                &mut lost,
+                                hash,
+                                "a file",
+                                &Remedy::Evidence,
+                                error.message_without_hint(),
+                            );
                         }
                     }
                 }
             }
-            Err(error) => missing(&mut lost, hash, "a snapshot", &snapshots, error.what()),
+            Err(error) => {
+                missing(&mut lost, hash, "a snapshot", &snapshots, error.message_without_hint())
+            }
         }
     }
-    damage.extend(lost.into_damage(pack, shared));
+    damage.extend(lost.into_corruptions(pack, shared));
 }
 
 /// The stored content of a regular file.
-fn content(entry: &proctor_wire::SnapEntry) -> Option<&String> {
+fn content_hash(entry: &proctor_wire::SnapshotEntry) -> Option<&String> {
     entry.hash.as_ref().filter(|_| entry.kind == proctor_wire::EntryKind::File)
 }
 
-fn snapshot_of(event: &Event) -> Option<&str> {
+fn snapshot_hash(event: &Event) -> Option<&str> {
     match event {
         Event::SnapshotTaken { snapshot, .. } => Some(snapshot),
         Event::SetupFinished { base_snapshot, .. } => Some(base_snapshot),

@@ -12,8 +12,8 @@ use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 pub(crate) type Hash = [u8; 32];
 
 pub(super) const MARKER: [u8; 4] = [0xf5, b'P', b'K', 0x1a];
-pub(super) const HEAD: usize = 4 + 1 + 32 + 4 + 4;
-pub(super) const CHECK: usize = 8;
+pub(super) const HEADER_BYTES: usize = 4 + 1 + 32 + 4 + 4;
+pub(super) const CHECKSUM_BYTES: usize = 8;
 
 /// Maximum payload length. A pack stores nothing larger, so a longer length means damage.
 pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
@@ -21,7 +21,7 @@ pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
 /// Flag in the kind byte: the payload is compressed.
 const DEFLATED: u8 = 0x80;
 /// Content smaller than this is not worth a header.
-const WORTH_PACKING: usize = 64;
+const MIN_DEFLATE_BYTES: usize = 64;
 
 /// How a payload encodes the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Kind {
 
 /// The header of an entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
+pub(super) struct EntryHeader {
     pub(super) kind: Kind,
     deflated: bool,
     pub(super) hash: Hash,
@@ -55,10 +55,10 @@ pub(super) struct Head {
     plain: u32,
 }
 
-impl Head {
+impl EntryHeader {
     /// Returns `None` if these bytes are not the header of an entry.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let (head, rest) = (bytes.get(..HEAD)?, MARKER.len());
+        let (head, rest) = (bytes.get(..HEADER_BYTES)?, MARKER.len());
         let kind = *head.get(rest)?;
         let length = |at: usize| -> Option<u32> {
             head.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
@@ -82,17 +82,18 @@ impl Head {
 
     /// Size of the whole entry in bytes.
     pub(super) fn length(&self) -> usize {
-        HEAD + self.stored as usize + CHECK
+        HEADER_BYTES + self.stored as usize + CHECKSUM_BYTES
     }
 
     /// Returns the payload of a complete entry.
     pub(super) fn payload(&self, entry: &[u8]) -> Result<Vec<u8>, &'static str> {
-        const CHANGED: &str = "an entry does not match its checksum";
-        let (signed, check) = entry.split_at_checked(entry.len() - CHECK).ok_or(CHANGED)?;
-        if sum(signed) != check {
-            return Err(CHANGED);
+        const CHECKSUM_MISMATCH: &str = "an entry does not match its checksum";
+        let (signed, check) =
+            entry.split_at_checked(entry.len() - CHECKSUM_BYTES).ok_or(CHECKSUM_MISMATCH)?;
+        if checksum(signed) != check {
+            return Err(CHECKSUM_MISMATCH);
         }
-        let stored = signed.get(HEAD..).ok_or(CHANGED)?;
+        let stored = signed.get(HEADER_BYTES..).ok_or(CHECKSUM_MISMATCH)?;
         if !self.deflated {
             return Ok(stored.to_vec());
         }
@@ -110,7 +111,7 @@ pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<
         Some(packed) => (kind.byte() | DEFLATED, packed),
         None => (kind.byte(), payload),
     };
-    let mut entry = Vec::with_capacity(HEAD + stored.len() + CHECK);
+    let mut entry = Vec::with_capacity(HEADER_BYTES + stored.len() + CHECKSUM_BYTES);
     entry.extend_from_slice(&MARKER);
     entry.push(mark);
     entry.extend_from_slice(hash);
@@ -120,12 +121,12 @@ pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<
         entry.extend_from_slice(&length.to_le_bytes());
     }
     entry.extend_from_slice(stored);
-    entry.extend_from_slice(&sum(&entry));
+    entry.extend_from_slice(&checksum(&entry));
     Ok(entry)
 }
 
 fn deflate(payload: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
-    if payload.len() < WORTH_PACKING {
+    if payload.len() < MIN_DEFLATE_BYTES {
         return Ok(None);
     }
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
@@ -134,9 +135,9 @@ fn deflate(payload: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
     Ok((packed.len() < payload.len()).then_some(packed))
 }
 
-fn sum(bytes: &[u8]) -> [u8; CHECK] {
-    let mut sum = [0; CHECK];
-    sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..CHECK]);
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut sum = [0; CHECKSUM_BYTES];
+    sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..CHECKSUM_BYTES]);
     sum
 }
 
@@ -150,8 +151,8 @@ pub(super) struct Splice<'a> {
 
 impl<'a> Splice<'a> {
     /// Returns the difference from `old` to `new`.
-    pub(super) fn between(base: Hash, old: &[u8], new: &'a [u8]) -> Self {
-        let head = common(old, new);
+    pub(super) fn diff(base: Hash, old: &[u8], new: &'a [u8]) -> Self {
+        let head = common_prefix_len(old, new);
         let most = old.len().min(new.len()) - head;
         let (olds, news) = (old.iter().rev(), new.iter().rev());
         let tail = olds.zip(news).take(most).take_while(|(old, new)| old == new).count();
@@ -159,7 +160,7 @@ impl<'a> Splice<'a> {
     }
 
     /// Number of bytes that the base entry already has.
-    pub(super) fn saved(&self) -> usize {
+    pub(super) fn shared_len(&self) -> usize {
         self.head + self.tail
     }
 
@@ -193,7 +194,7 @@ impl<'a> Splice<'a> {
 }
 
 /// Length of the common prefix. Compares whole chunks first, which is as fast as reading memory.
-fn common(old: &[u8], new: &[u8]) -> usize {
+fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
     const CHUNK: usize = 1024;
     let chunks = old.chunks_exact(CHUNK).zip(new.chunks_exact(CHUNK));
     let at = chunks.take_while(|(old, new)| old == new).count() * CHUNK;

@@ -13,12 +13,12 @@ use blake3::Hasher;
 use proctor_wire::SnapshotReply;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{self, CHECK, HEAD, Hash, Head, Kind, MARKER, Splice};
+use super::entry::{self, CHECKSUM_BYTES, EntryHeader, HEADER_BYTES, Hash, Kind, MARKER, Splice};
 use crate::{RecordError, Tree, disk};
 
 /// Number of conversations per trial whose last body is kept in memory for comparison with the next
 /// one.
-const CONVERSATIONS: usize = 4;
+const MAX_CACHED_BODIES: usize = 4;
 
 /// A trial's `blobs.pack`. The first entry creates it.
 ///
@@ -38,7 +38,7 @@ struct PackIndex {
     writes: bool,
     /// Number of bytes that are indexed.
     length: u64,
-    entries: HashMap<Hash, (u64, Head)>,
+    entries: HashMap<Hash, (u64, EntryHeader)>,
     /// The last body of each conversation, most recent first.
     bodies: VecDeque<Body>,
     /// The last body that was read. Bodies and manifests are read in order, each based on the
@@ -75,14 +75,14 @@ fn hash_body(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
 /// The payload of [`Kind::Changes`] after the base hash.
 #[derive(Serialize, Deserialize)]
 struct Changes {
-    changed: Vec<proctor_wire::SnapEntry>,
+    changed: Vec<proctor_wire::SnapshotEntry>,
     removed: Vec<proctor_wire::RawPath>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unwalked: Vec<proctor_wire::RawPath>,
 }
 
 impl Pack {
-    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), state: Mutex::default() }
     }
 
@@ -96,22 +96,22 @@ impl Pack {
 
     /// Stores content, unless the pack already has it.
     pub(crate) fn put(&self, hash: &Hash, bytes: &[u8]) -> Result<(), RecordError> {
-        let mut state = self.indexed()?;
+        let mut state = self.refresh_index()?;
         self.append(&mut state, Kind::Whole, hash, bytes)
     }
 
     /// Stores the body of a request and returns its hash. A prefix or suffix shared with an earlier
     /// body of the trial is stored only as a length.
     pub(crate) fn put_body(&self, bytes: &[u8]) -> Result<Hash, RecordError> {
-        let mut state = self.indexed()?;
+        let mut state = self.refresh_index()?;
         let splices = state
             .bodies
             .iter()
             .enumerate()
-            .map(|(index, old)| (index, Splice::between(old.hash, &old.bytes, bytes)));
-        let best = splices.max_by_key(|(_, splice)| splice.saved());
+            .map(|(index, old)| (index, Splice::diff(old.hash, &old.bytes, bytes)));
+        let best = splices.max_by_key(|(_, splice)| splice.shared_len());
         // At least half must match; otherwise this is another conversation.
-        let best = best.filter(|(_, splice)| splice.saved() > bytes.len() / 2);
+        let best = best.filter(|(_, splice)| splice.shared_len() > bytes.len() / 2);
         let before = best.as_ref().map(|(index, splice)| (&state.bodies[*index], splice.head));
         let (hash, head) = hash_body(bytes, before);
         if state.entries.contains_key(&hash) {
@@ -132,7 +132,7 @@ impl Pack {
                 state.bodies.push_front(Body { hash, bytes: bytes.to_vec(), head });
             }
         }
-        state.bodies.truncate(CONVERSATIONS);
+        state.bodies.truncate(MAX_CACHED_BODIES);
         Ok(hash)
     }
 
@@ -144,7 +144,7 @@ impl Pack {
         before: &Hash,
         reply: &SnapshotReply,
     ) -> Result<(), RecordError> {
-        let mut state = self.indexed()?;
+        let mut state = self.refresh_index()?;
         let SnapshotReply { changed, removed, unwalked, .. } = reply.clone();
         let changes = Changes { changed, removed, unwalked };
         let mut payload = before.to_vec();
@@ -184,7 +184,7 @@ impl Pack {
         }
         let failed = || RecordError::io(&self.path, "cannot be written");
         let bytes = entry::write(kind, hash, payload).map_err(failed())?;
-        let Some(head) = Head::read(&bytes) else {
+        let Some(head) = EntryHeader::read(&bytes) else {
             let why = "an entry cannot be read back".to_owned();
             return Err(RecordError::Misuse { path: self.path.clone(), why });
         };
@@ -210,12 +210,12 @@ impl Pack {
     }
 
     /// Returns the index, after indexing every complete entry in the file.
-    fn indexed(&self) -> Result<MutexGuard<'_, PackIndex>, RecordError> {
+    fn refresh_index(&self) -> Result<MutexGuard<'_, PackIndex>, RecordError> {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
         if !state.writes {
             match disk::open(&self.path) {
-                Ok(file) => drop(self.index(&mut state, &file).map_err(failed())?),
+                Ok(file) => drop(self.index_new_entries(&mut state, &file).map_err(failed())?),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed()(error)),
             }
@@ -224,14 +224,14 @@ impl Pack {
     }
 
     /// Reads the headers after the indexed bytes. Returns the offsets where damage starts.
-    fn index(&self, state: &mut PackIndex, file: &File) -> io::Result<Vec<u64>> {
+    fn index_new_entries(&self, state: &mut PackIndex, file: &File) -> io::Result<Vec<u64>> {
         let end = file.metadata()?.len();
         let (mut at, mut damage) = (state.length, Vec::new());
         while at < end {
-            let mut head = [0; HEAD];
-            let there = usize::try_from(end - at).unwrap_or(HEAD).min(HEAD);
+            let mut head = [0; HEADER_BYTES];
+            let there = usize::try_from(end - at).unwrap_or(HEADER_BYTES).min(HEADER_BYTES);
             file.read_exact_at(&mut head[..there], at)?;
-            let read = Head::read(&head[..there]);
+            let read = EntryHeader::read(&head[..there]);
             let whole = read.filter(|read| at + read.length() as u64 <= end);
             if let Some(read) = whole
                 && is_followed_by_entry(file, at, read, end)?
@@ -249,7 +249,7 @@ impl Pack {
         Ok(damage)
     }
 
-    fn entry(
+    fn read_entry(
         &self,
         state: &PackIndex,
         hash: &Hash,
@@ -258,15 +258,15 @@ impl Pack {
         let mut bytes = vec![0; head.length()];
         let read = disk::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at));
         read.map_err(RecordError::io(&self.path, "cannot be read"))?;
-        let payload = head.payload(&bytes).map_err(|why| self.damaged(*at, why))?;
+        let payload = head.payload(&bytes).map_err(|why| self.corrupt_error(*at, why))?;
         Ok(Some((head.kind, payload)))
     }
 
-    fn damaged(&self, at: u64, why: &str) -> RecordError {
+    fn corrupt_error(&self, at: u64, why: &str) -> RecordError {
         RecordError::Corrupt {
             path: self.path.clone(),
             why: format!("byte {at}: {why}"),
-            hint: crate::error::FROM_A_COPY,
+            hint: crate::error::RESTORE_FROM_COPY_HINT,
         }
     }
 
@@ -277,14 +277,14 @@ impl Pack {
         hash: &Hash,
         shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
     ) -> Result<Option<Vec<u8>>, RecordError> {
-        let mut state = self.indexed()?;
+        let mut state = self.refresh_index()?;
         match state.entries.get(hash).map(|(_, head)| head.kind) {
             None => Ok(None),
             Some(Kind::Changes) => {
-                let tree = self.tree_in(&mut state, hash, shared)?;
+                let tree = self.read_tree(&mut state, hash, shared)?;
                 Ok(tree.map(|tree| tree.to_json()))
             }
-            Some(_) => Ok(self.body(&mut state, hash, shared)?.map(|body| body.to_vec())),
+            Some(_) => Ok(self.read_body(&mut state, hash, shared)?.map(|body| body.to_vec())),
         }
     }
 
@@ -295,14 +295,14 @@ impl Pack {
         hash: &Hash,
         shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
     ) -> Result<Option<Arc<Tree>>, RecordError> {
-        let mut state = self.indexed()?;
+        let mut state = self.refresh_index()?;
         match state.entries.contains_key(hash) {
-            true => self.tree_in(&mut state, hash, shared),
+            true => self.read_tree(&mut state, hash, shared),
             false => Ok(None),
         }
     }
 
-    fn body(
+    fn read_body(
         &self,
         state: &mut PackIndex,
         hash: &Hash,
@@ -316,11 +316,11 @@ impl Pack {
             {
                 break Arc::clone(body);
             }
-            match self.entry(state, &wanted)? {
+            match self.read_entry(state, &wanted)? {
                 Some((Kind::Splice, payload)) => {
                     let base = Splice::read(&payload).map(|splice| splice.base);
                     let Some(base) = base.filter(|_| splices.len() < state.entries.len()) else {
-                        return Err(self.damaged(0, "an entry has no base"));
+                        return Err(self.corrupt_error(0, "an entry has no base"));
                     };
                     splices.push(payload);
                     wanted = base;
@@ -332,8 +332,9 @@ impl Pack {
         };
         for payload in splices.iter().rev() {
             let next = Splice::read(payload).and_then(|splice| splice.apply(&body));
-            body =
-                Arc::new(next.ok_or_else(|| self.damaged(0, "an entry does not match its base"))?);
+            body = Arc::new(
+                next.ok_or_else(|| self.corrupt_error(0, "an entry does not match its base"))?,
+            );
         }
         // Cache only content that other entries are based on.
         if !splices.is_empty() {
@@ -342,7 +343,7 @@ impl Pack {
         Ok(Some(body))
     }
 
-    fn tree_in(
+    fn read_tree(
         &self,
         state: &mut PackIndex,
         hash: &Hash,
@@ -356,7 +357,7 @@ impl Pack {
             {
                 break Arc::clone(tree);
             }
-            let whole = match self.entry(state, &wanted)? {
+            let whole = match self.read_entry(state, &wanted)? {
                 Some((Kind::Changes, payload)) => {
                     let read = payload.split_at_checked(32).and_then(|(base, rest)| {
                         Some((base.try_into().ok()?, serde_json::from_slice(rest).ok()?))
@@ -364,7 +365,7 @@ impl Pack {
                     let read: Option<(Hash, Changes)> =
                         read.filter(|_| steps.len() < state.entries.len());
                     let Some((base, changes)) = read else {
-                        return Err(self.damaged(0, "a manifest's changes cannot be parsed"));
+                        return Err(self.corrupt_error(0, "a manifest's changes cannot be parsed"));
                     };
                     steps.push(changes);
                     wanted = base;
@@ -373,28 +374,29 @@ impl Pack {
                 Some((Kind::Whole, payload)) => payload,
                 Some((Kind::Splice, _)) | None => shared(&wanted)?,
             };
-            let tree = Tree::from_json(&whole)
-                .map_err(|why| self.damaged(0, &format!("a blob is not a manifest: {why}")))?;
+            let tree = Tree::from_json(&whole).map_err(|why| {
+                self.corrupt_error(0, &format!("a blob is not a manifest: {why}"))
+            })?;
             break Arc::new(tree);
         };
         for Changes { changed, removed, unwalked } in steps.into_iter().rev() {
             let reply = SnapshotReply { changed, removed, unwalked, ..SnapshotReply::default() };
-            Arc::make_mut(&mut tree).advance(&reply);
+            Arc::make_mut(&mut tree).apply_snapshot(&reply);
         }
         state.tree = Some((*hash, Arc::clone(&tree)));
         Ok(Some(tree))
     }
 
     pub(crate) fn has(&self, hash: &Hash) -> Result<bool, RecordError> {
-        Ok(self.indexed()?.entries.contains_key(hash))
+        Ok(self.refresh_index()?.entries.contains_key(hash))
     }
 }
 
 /// Reads every entry of a pack. Returns the offset and error of each damaged one.
-pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
+pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     let (mut at, mut damage) = (0, Vec::new());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let head = Head::read(rest);
+        let head = EntryHeader::read(rest);
         let entry = head.and_then(|head| Some((head, rest.get(..head.length())?)));
         let why = match entry {
             Some((head, entry)) => head.payload(entry).err(),
@@ -414,7 +416,7 @@ pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
 
 /// Whether this entry is followed by another entry or the end of the file. If not, its length may
 /// be damaged, and trusting it would lose the entries after it.
-fn is_followed_by_entry(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
+fn is_followed_by_entry(file: &File, at: u64, head: EntryHeader, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;
     if next + (MARKER.len() as u64) <= end {
@@ -435,7 +437,7 @@ fn next_entry(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut at = 0;
     while let Some(found) = rest[at..].windows(MARKER.len()).position(|four| four == MARKER) {
         at += found;
-        let head = Head::read(&rest[at..]);
+        let head = EntryHeader::read(&rest[at..]);
         let whole = head.and_then(|head| Some((head, rest.get(at..at + head.length())?)));
         if whole.is_some_and(|(head, entry)| head.payload(entry).is_ok()) {
             return Ok(Some(from + at as u64));
@@ -445,4 +447,4 @@ fn next_entry(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-const _: () = assert!(CHECK < HEAD);
+const _: () = assert!(CHECKSUM_BYTES < HEADER_BYTES);

@@ -4,4 +4,4 @@ mod entry;
 mod file;
 
 pub(crate) use entry::Hash;
-pub(crate) use file::{Pack, examine};
+pub(crate) use file::{Pack, find_corrupt_entries};

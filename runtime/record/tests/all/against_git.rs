@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use proctor_patch::Patch;
-use proctor_record::{Blobs, PatchPolicy, between};
+use proctor_record::{Blobs, PatchPolicy, collect_patch};
 use proptest::prelude::*;
 
 use crate::common::{Node, Nodes, file, git, resolved, tree_of};
@@ -24,17 +24,18 @@ fn link(target: &str) -> Node {
 /// through Proctor. Then goes back with the reversed patch through both.
 fn round_trip(base: &Nodes, end: &Nodes) {
     let folder = tempfile::tempdir().unwrap();
-    let blobs = Blobs::at(folder.path().join("blobs"));
+    let blobs = Blobs::new(folder.path().join("blobs"));
     let policy =
         PatchPolicy { never: vec![], new: vec![], ..PatchPolicy::shipped().unwrap().clone() };
-    let made = between(&tree_of(base, &blobs), &tree_of(end, &blobs), &blobs, &policy).unwrap();
+    let made =
+        collect_patch(&tree_of(base, &blobs), &tree_of(end, &blobs), &blobs, &policy).unwrap();
     assert_eq!(made.left_out, vec![]);
     let patch = made.bytes;
     let shown = String::from_utf8_lossy(&patch).into_owned();
 
     assert_eq!(&git::apply(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
     assert_eq!(&resolved(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
-    let back = Patch::read(&patch).reversed().unwrap().to_bytes();
+    let back = Patch::parse(&patch).reversed().unwrap().to_bytes();
     let shown = String::from_utf8_lossy(&back).into_owned();
     assert_eq!(&git::apply(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
     assert_eq!(&resolved(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
@@ -45,14 +46,14 @@ fn round_trip(base: &Nodes, end: &Nodes) {
         let after = resolved(base, &theirs).unwrap_or_else(|why| panic!("{why}\n{shown}"));
         assert_eq!(&after, end, "{shown}");
         if arguments == ["--no-renames"] {
-            let back = Patch::read(&theirs).reversed().unwrap().to_bytes();
+            let back = Patch::parse(&theirs).reversed().unwrap().to_bytes();
             assert_eq!(&resolved(end, &back).unwrap(), base, "{shown}");
         }
     }
 }
 
 #[test]
-fn between_and_git_apply_round_trip_every_change() {
+fn patch_round_trips_through_git_for_every_change() {
     let big: Vec<u8> = (0..200u32).flat_map(|at| format!("line {at}\n").into_bytes()).collect();
     let binary: Vec<u8> = (0..5000u32).map(|at| (at * at / 7) as u8).collect();
     let mut binary_after = binary.clone();
@@ -153,7 +154,7 @@ proptest! {
     })]
 
     #[test]
-    fn between_and_git_apply_round_trip_any_trees(base in some_nodes(), end in some_nodes()) {
+    fn patch_round_trips_through_git_for_any_trees(base in some_nodes(), end in some_nodes()) {
         round_trip(&base, &end);
     }
 

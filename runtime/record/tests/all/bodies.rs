@@ -3,11 +3,11 @@
 use std::{fs, time::Instant};
 
 use proctor_record::{Blobs, Tree};
-use proctor_wire::{EntryKind, RawPath, SnapEntry, SnapshotReply};
+use proctor_wire::{EntryKind, RawPath, SnapshotEntry, SnapshotReply};
 use proptest::prelude::*;
 
 /// Returns text that does not compress well.
-fn words(seed: u64, bytes: usize) -> String {
+fn incompressible_text(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = String::new();
     while text.len() < bytes {
@@ -27,14 +27,14 @@ fn body(messages: &[String]) -> Vec<u8> {
 fn pack_returns_all_bodies_and_stores_none_twice() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("trial/blobs.pack");
-    let blobs = Blobs::at(folder.path().join("blobs")).with_pack(&pack);
+    let blobs = Blobs::new(folder.path().join("blobs")).with_pack(&pack);
     let (mut messages, mut sent) = (Vec::new(), Vec::new());
     for step in 0..200 {
-        messages.push(format!("\"{}\"", words(step, 2000)));
+        messages.push(format!("\"{}\"", incompressible_text(step, 2000)));
         sent.push(body(&messages));
         // A client's side requests alternate with requests of the conversation.
         if step % 7 == 0 {
-            sent.push(body(&[format!("\"title? {}\"", words(step, 300))]));
+            sent.push(body(&[format!("\"title? {}\"", incompressible_text(step, 300))]));
         }
         let hash = blobs.put_body(sent.last().unwrap()).unwrap();
         assert_eq!(hash, Blobs::hash(sent.last().unwrap()));
@@ -47,7 +47,7 @@ fn pack_returns_all_bodies_and_stores_none_twice() {
     assert!(size < 450_000 && all > 40_000_000, "{size} of {all}");
     assert!(!folder.path().join("blobs").exists(), "bodies must not be stored as separate files");
     // Read them as another process would: in order, in reverse order, and one alone.
-    let fresh = || Blobs::at(folder.path().join("blobs")).with_pack(&pack);
+    let fresh = || Blobs::new(folder.path().join("blobs")).with_pack(&pack);
     let reader = fresh();
     assert!(sent.iter().all(|body| reader.get(&Blobs::hash(body)).unwrap() == *body));
     for body in sent.iter().rev().step_by(50) {
@@ -56,16 +56,16 @@ fn pack_returns_all_bodies_and_stores_none_twice() {
 }
 
 #[test]
-fn pack_kill_during_write_loses_only_the_last_entry() {
+fn kill_during_write_loses_only_the_last_pack_entry() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("blobs.pack");
-    let blobs = Blobs::at(folder.path()).with_pack(&pack);
-    let contents: Vec<_> = (0..5).map(|n| words(n, 500).into_bytes()).collect();
+    let blobs = Blobs::new(folder.path()).with_pack(&pack);
+    let contents: Vec<_> = (0..5).map(|n| incompressible_text(n, 500).into_bytes()).collect();
     let hashes: Vec<_> = contents.iter().map(|one| blobs.put(one).unwrap()).collect();
     let whole = fs::read(&pack).unwrap();
     for cut in (whole.len() - 200)..whole.len() {
         fs::write(&pack, &whole[..cut]).unwrap();
-        let blobs = Blobs::at(folder.path()).with_pack(&pack);
+        let blobs = Blobs::new(folder.path()).with_pack(&pack);
         for (hash, content) in hashes.iter().zip(&contents).take(4) {
             assert_eq!(blobs.get(hash).unwrap(), *content);
         }
@@ -77,18 +77,18 @@ fn pack_kill_during_write_loses_only_the_last_entry() {
 }
 
 #[test]
-fn pack_damage_loses_only_the_damaged_entry() {
+fn corruption_loses_only_the_corrupt_pack_entry() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("blobs.pack");
-    let blobs = Blobs::at(folder.path()).with_pack(&pack);
-    let contents: Vec<_> = (0..5).map(|n| words(n, 500).into_bytes()).collect();
+    let blobs = Blobs::new(folder.path()).with_pack(&pack);
+    let contents: Vec<_> = (0..5).map(|n| incompressible_text(n, 500).into_bytes()).collect();
     let hashes: Vec<_> = contents.iter().map(|one| blobs.put(one).unwrap()).collect();
     let whole = fs::read(&pack).unwrap();
     for at in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         fs::write(&pack, &bytes).unwrap();
-        let blobs = Blobs::at(folder.path()).with_pack(&pack);
+        let blobs = Blobs::new(folder.path()).with_pack(&pack);
         let lost = hashes.iter().zip(&contents).filter(|(hash, content)| {
             let got = blobs.get(hash);
             assert!(got.as_ref().map_or(true, |got| got == *content), "wrong content");
@@ -98,8 +98,8 @@ fn pack_damage_loses_only_the_damaged_entry() {
     }
 }
 
-fn file(path: &str, hash: &str) -> SnapEntry {
-    SnapEntry {
+fn file(path: &str, hash: &str) -> SnapshotEntry {
+    SnapshotEntry {
         path: RawPath::from(path),
         kind: EntryKind::File,
         mode: 0o644,
@@ -109,7 +109,7 @@ fn file(path: &str, hash: &str) -> SnapEntry {
     }
 }
 
-fn changed(entries: Vec<SnapEntry>, removed: Vec<RawPath>) -> SnapshotReply {
+fn snapshot_reply(entries: Vec<SnapshotEntry>, removed: Vec<RawPath>) -> SnapshotReply {
     SnapshotReply { changed: entries, removed, ..SnapshotReply::default() }
 }
 
@@ -117,33 +117,33 @@ fn changed(entries: Vec<SnapEntry>, removed: Vec<RawPath>) -> SnapshotReply {
 fn pack_stores_changed_manifests_as_differences() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("blobs.pack");
-    let shared = Blobs::at(folder.path().join("blobs"));
+    let shared = Blobs::new(folder.path().join("blobs"));
     let blobs = shared.with_pack(&pack);
     let mut tree = Tree::default();
     let all = (0..2000).map(|n| file(&format!("src/module_{n}/file.py"), &n.to_string())).collect();
-    tree.advance(&changed(all, vec![]));
+    tree.apply_snapshot(&snapshot_reply(all, vec![]));
     let base = tree.save(&blobs).unwrap();
     let mut trees = vec![(base.clone(), tree.clone())];
     for step in 0..24 {
         let before = trees.last().unwrap().0.clone();
         let reply = match step % 4 {
-            0 => changed(vec![file("src/module_7/file.py", &format!("v{step}"))], vec![]),
-            1 => changed(
+            0 => snapshot_reply(vec![file("src/module_7/file.py", &format!("v{step}"))], vec![]),
+            1 => snapshot_reply(
                 vec![file(&format!("new_{step}"), "n")],
                 vec!["src/module_9/file.py".into()],
             ),
-            2 => changed(vec![], vec![]),
+            2 => snapshot_reply(vec![], vec![]),
             // Go back to the trial's initial state, and away from it again.
             _ => {
                 let back = trees[0].1.diff(&tree).map(|one| one.path.clone()).collect::<Vec<_>>();
                 let (there, gone): (Vec<_>, Vec<_>) =
                     back.into_iter().partition(|path| trees[0].1.entries.contains_key(path));
                 let there = there.iter().map(|path| trees[0].1.entries[path].clone()).collect();
-                changed(there, gone)
+                snapshot_reply(there, gone)
             }
         };
-        tree.advance(&reply);
-        let hash = tree.save_after(&blobs, &before, &reply).unwrap();
+        tree.apply_snapshot(&reply);
+        let hash = tree.save_as_diff(&blobs, &before, &reply).unwrap();
         assert_eq!(hash, tree.digest());
         trees.push((hash, tree.clone()));
     }
@@ -163,11 +163,11 @@ proptest! {
     fn pack_returns_any_bodies_in_any_order(bodies in prop::collection::vec(prop::collection::vec(0u8..4, 0..300), 1..20)) {
         let folder = tempfile::tempdir().unwrap();
         let pack = folder.path().join("blobs.pack");
-        let blobs = Blobs::at(folder.path()).with_pack(&pack);
+        let blobs = Blobs::new(folder.path()).with_pack(&pack);
         for body in &bodies {
             prop_assert_eq!(blobs.put_body(body).unwrap(), Blobs::hash(body));
         }
-        let reader = Blobs::at(folder.path()).with_pack(&pack);
+        let reader = Blobs::new(folder.path()).with_pack(&pack);
         for body in &bodies {
             prop_assert_eq!(&blobs.get(&Blobs::hash(body)).unwrap(), body);
             prop_assert_eq!(&reader.get(&Blobs::hash(body)).unwrap(), body);

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use fuzz::{fuzz, told};
+use fuzz::{assert_error_text, fuzz};
 use pretty_assertions::assert_eq;
 use proctor_record::{Journal, read_journal};
 use proctor_types::{Envelope, Event};
@@ -11,18 +11,22 @@ use proctor_types::{Envelope, Event};
 const SUM: &[u8] = b",\"sum\":\"";
 
 #[test]
-fn read_journal_survives_random_damage() {
+fn read_journal_survives_random_corruption() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trajectory.jsonl");
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/journals");
     fuzz(seeds, |bytes| {
         // A mutated line hardly ever has a valid checksum, so every other input gets valid ones.
-        let bytes = if bytes.len().is_multiple_of(2) { summed(bytes) } else { bytes.to_vec() };
+        let bytes = if bytes.len().is_multiple_of(2) {
+            with_valid_checksums(bytes)
+        } else {
+            bytes.to_vec()
+        };
         fs::write(&path, &bytes).unwrap();
         let reading = read_journal(&path).unwrap();
         assert!(reading.whole_bytes <= bytes.len() as u64);
         for bad in &reading.bad_lines {
-            told(&bad.to_string(), &format!("trajectory.jsonl:{}: ", bad.line));
+            assert_error_text(&bad.to_string(), &format!("trajectory.jsonl:{}: ", bad.line));
         }
         // An event kind of a later version is kept unchanged and may have duplicate keys.
         let known = |one: &&Envelope| !matches!(one.event, Event::Unknown(_));
@@ -43,7 +47,7 @@ fn read_journal_survives_random_damage() {
                 true
             }
             Err(error) => {
-                told(&error.to_string(), "trajectory.jsonl");
+                assert_error_text(&error.to_string(), "trajectory.jsonl");
                 assert!(!reading.bad_lines.is_empty(), "refused without a reason: {error}");
                 false
             }
@@ -52,7 +56,7 @@ fn read_journal_survives_random_damage() {
 }
 
 /// Gives every complete line a valid checksum.
-fn summed(bytes: &[u8]) -> Vec<u8> {
+fn with_valid_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let at = line.windows(SUM.len()).rposition(|window| window == SUM);

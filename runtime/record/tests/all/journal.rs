@@ -5,7 +5,7 @@
 use std::fs;
 
 use proctor_record::{Journal, RecordError, read_journal};
-use proctor_types::{Answer, Event, Usage};
+use proctor_types::{Event, ModelResponse, Usage};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 
@@ -17,7 +17,7 @@ fn note(text: &str) -> Event {
 
 fn answer(text: &str) -> Event {
     Event::ModelAnswered {
-        answer: Answer {
+        answer: ModelResponse {
             native: None,
             content: text.into(),
             tool_calls: vec![],
@@ -30,7 +30,7 @@ fn answer(text: &str) -> Event {
     }
 }
 
-fn three_lines(folder: &std::path::Path) -> std::path::PathBuf {
+fn write_three_lines(folder: &std::path::Path) -> std::path::PathBuf {
     let path = folder.join("trajectory.jsonl");
     let mut journal = Journal::create(&path, 2).unwrap();
     assert_eq!(journal.append(0, note("a \"quoted\",\"sum\":\"line\"}\n")).unwrap(), 1);
@@ -42,7 +42,7 @@ fn three_lines(folder: &std::path::Path) -> std::path::PathBuf {
 #[test]
 fn journal_round_trips_events() {
     let folder = tempfile::tempdir().unwrap();
-    let path = three_lines(folder.path());
+    let path = write_three_lines(folder.path());
     let reading = read_journal(&path).unwrap();
     assert!(!reading.torn && reading.bad_lines.is_empty());
     assert_eq!(reading.events.len(), 3);
@@ -56,7 +56,7 @@ fn journal_round_trips_events() {
 #[test]
 fn journal_truncated_anywhere_keeps_complete_lines() {
     let folder = tempfile::tempdir().unwrap();
-    let path = three_lines(folder.path());
+    let path = write_three_lines(folder.path());
     let whole = fs::read(&path).unwrap();
     let events = read_journal(&path).unwrap().events;
     for cut in 0..=whole.len() {
@@ -89,7 +89,7 @@ proptest! {
     #[test]
     fn read_journal_reports_a_flipped_byte(at in any::<prop::sample::Index>(), mask in 1u8..=255) {
         let folder = tempfile::tempdir().unwrap();
-        let path = three_lines(folder.path());
+        let path = write_three_lines(folder.path());
         let mut bytes = fs::read(&path).unwrap();
         let at = at.index(bytes.len());
         let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
@@ -142,7 +142,7 @@ fn read_journal_reports_invalid_fields() {
         fs::write(&path, format!("{},\"sum\":\"{sum}\"}}\n", &line[..line.len() - 1])).unwrap();
         let reading = read_journal(&path).unwrap();
         assert!(reading.events.is_empty(), "{:?}", reading.events);
-        let said = reading.lost().unwrap().to_string();
+        let said = reading.first_lost_line().unwrap().to_string();
         assert!(said.contains(":1: ") && said.contains(named), "{said}");
         assert!(said.contains("another version of Proctor wrote it"), "{said}");
         assert!(Journal::open(&path).is_err());
@@ -152,7 +152,7 @@ fn read_journal_reports_invalid_fields() {
 #[test]
 fn read_journal_reports_a_missing_line() {
     let folder = tempfile::tempdir().unwrap();
-    let path = three_lines(folder.path());
+    let path = write_three_lines(folder.path());
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<_> = text.split_inclusive('\n').collect();
     fs::write(&path, format!("{}{}", lines[0], lines[2])).unwrap();

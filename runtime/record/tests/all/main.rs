@@ -1,10 +1,10 @@
 //! The tests of the run directory. They are built as one binary, because linking is slow.
 
 mod against_git;
-mod between;
 mod bodies;
 mod common;
-mod damage;
+mod corruption;
 mod fuzz;
 mod journal;
-mod lost_blobs;
+mod missing_blobs;
+mod patch_policy;

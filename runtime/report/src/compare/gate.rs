@@ -70,8 +70,9 @@ impl Gate {
     /// # Errors
     /// The text does not have this form, or names an arm that is not in `names`.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, GateError> {
-        let (arm, right) = left_side(text, names).ok_or_else(|| form_error(text))?;
-        let (reference, points) = right_side(right, names).ok_or_else(|| form_error(text))?;
+        let (arm, right) = parse_left_side(text, names).ok_or_else(|| syntax_error(text))?;
+        let (reference, points) =
+            parse_right_side(right, names).ok_or_else(|| syntax_error(text))?;
         for name in [&arm, &reference] {
             if !names.contains(&name.as_str()) {
                 return Err(unknown_arm_error(text, name, names));
@@ -85,7 +86,7 @@ impl Gate {
     }
 
     /// Decides the gate from a comparison of these trials.
-    pub fn decide(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
+    pub fn evaluate(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
         let found = pairs.find_map(|pair| self.result_for_arm(pair));
         let (tasks, difference, interval) = found.unwrap_or((0, None, None));
@@ -157,7 +158,7 @@ impl Gate {
     }
 }
 
-fn form_error(text: &str) -> GateError {
+fn syntax_error(text: &str) -> GateError {
     GateError {
         what: format!("--gate {text}: expected ARM >= ARM - POINTS"),
         hint: "example: --gate 'new >= old - 2'; quote names that contain spaces or operators: --gate '\"my arm\" >= \"gpt-5\" - 2'"
@@ -181,16 +182,16 @@ fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
 }
 
 /// Returns a quoted name and the text after it.
-fn quoted(text: &str) -> Option<(&str, &str)> {
+fn split_quoted_name(text: &str) -> Option<(&str, &str)> {
     let quote = QUOTES.into_iter().find(|quote| text.starts_with(*quote))?;
     text.strip_prefix(quote)?.split_once(quote)
 }
 
 /// Returns the first name and the text after the operator.
-fn left_side<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
+fn parse_left_side<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
     let text = text.trim();
     if text.starts_with(QUOTES) {
-        let (name, rest) = quoted(text)?;
+        let (name, rest) = split_quoted_name(text)?;
         let rest = rest.trim_start().strip_prefix(">=")?;
         return Some((name.to_owned(), rest));
     }
@@ -205,12 +206,12 @@ fn left_side<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
 }
 
 /// Returns the second name and the points.
-fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
+fn parse_right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     let text = text.trim();
     if text.starts_with(QUOTES) {
-        let (name, rest) = quoted(text)?;
+        let (name, rest) = split_quoted_name(text)?;
         let rest = rest.trim();
-        let points = if rest.is_empty() { 0.0 } else { number(rest.strip_prefix('-')?)? };
+        let points = if rest.is_empty() { 0.0 } else { parse_points(rest.strip_prefix('-')?)? };
         return Some((name.to_owned(), points));
     }
     if names.contains(&text) {
@@ -218,7 +219,8 @@ fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     }
     // `gpt-5 - 2`: split at the last minus before a number, unless another split yields a known name.
     let splits = text.rmatch_indices('-').filter_map(|(at, _)| {
-        Some((text[..at].trim(), number(&text[at + 1..])?)).filter(|(name, _)| !name.is_empty())
+        Some((text[..at].trim(), parse_points(&text[at + 1..])?))
+            .filter(|(name, _)| !name.is_empty())
     });
     let (name, points) = splits
         .clone()
@@ -228,7 +230,7 @@ fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     Some((name.to_owned(), points))
 }
 
-fn number(text: &str) -> Option<f64> {
+fn parse_points(text: &str) -> Option<f64> {
     let text = text.trim();
     let text = text.strip_suffix("points").unwrap_or(text).trim_end();
     text.parse().ok().filter(|points: &f64| points.is_finite() && *points >= 0.0)

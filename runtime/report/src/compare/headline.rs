@@ -5,7 +5,10 @@ use proctor_types::plural;
 
 use super::{
     pairs::{Comparison, Pair},
-    sentence::{end_of, excluded, number, probability, repository},
+    sentence::{
+        excluded_tasks_phrase, format_interval_end, format_metric_value, format_p_value,
+        repository_phrase,
+    },
 };
 use crate::{
     Ratio, Report,
@@ -43,7 +46,7 @@ pub fn headlines_with(comparison: &Comparison, written: impl Fn(&str) -> String)
 }
 
 /// Whether the second arm of a pair resolves more. Charts show such a pair in reverse order.
-pub fn is_turned(resolved: &Pair) -> bool {
+pub fn is_second_arm_better(resolved: &Pair) -> bool {
     resolved.difference.is_some_and(|difference| difference < 0.0)
 }
 
@@ -54,7 +57,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     let names = [written(&pair.a), written(&pair.b)];
     let [first, second] = better_first(pair, names);
     let tasks = plural(pair.tasks, "shared task");
-    let left_out = excluded(pair);
+    let left_out = excluded_tasks_phrase(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
         return Some(Headline {
             text: format!("{first} and {second} have no shared tasks with verdicts for both."),
@@ -66,20 +69,21 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     let distinguishable = p < ALPHA;
     let interval = pair.interval_adjusted.or(pair.interval);
     let interval = interval.map_or_else(String::new, |[lower, upper]| {
-        let ends = if is_turned(pair) { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
-        let [lower, upper] = ends.map(|end| end_of(pair, end, distinguishable));
+        let ends =
+            if is_second_arm_better(pair) { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
+        let [lower, upper] = ends.map(|end| format_interval_end(pair, end, distinguishable));
         format!(" (95 % {lower} to {upper})")
     });
     let ratio = |metric: &str| {
         let ratio = of(metric)?.ratio.filter(|ratio| ratio.value > 0.0)?;
-        if is_turned(pair) { ratio.inverted() } else { Some(ratio) }
+        if is_second_arm_better(pair) { ratio.inverse() } else { Some(ratio) }
     };
     let (price, spread) = match (ratio("cost"), ratio("tokens")) {
         (Some(cost), _) => (cost_phrase(cost), ratio_interval(cost, "the cost")),
         (None, Some(tokens)) => (token_phrase(tokens), ratio_interval(tokens, "the tokens")),
         (None, None) => (String::new(), String::new()),
     };
-    let size = number(pair, difference.abs());
+    let size = format_metric_value(pair, difference.abs());
     let text = match (difference == 0.0, distinguishable) {
         (true, _) => format!("{first} and {second} resolve equally many tasks{interval}{price}."),
         (false, true) => {
@@ -100,8 +104,8 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     let needed = pair.tasks_needed.filter(|needed| !distinguishable && *needed > pair.tasks);
     let needed =
         needed.map_or_else(String::new, |tasks| format!("; {tasks} tasks would be needed"));
-    let p = probability(p);
-    let by_repository = repository(pair, distinguishable);
+    let p = format_p_value(p);
+    let by_repository = repository_phrase(pair, distinguishable);
     let detail =
         format!("{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{left_out}.");
     Some(Headline { text, detail, distinguishable, difference: difference.abs() })
@@ -109,18 +113,18 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
 
 /// Puts the arm that resolves more first.
 fn better_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
-    if is_turned(pair) { [b, a] } else { [a, b] }
+    if is_second_arm_better(pair) { [b, a] } else { [a, b] }
 }
 
 fn cost_phrase(ratio: Ratio) -> String {
-    match times(ratio.value).as_str() {
+    match format_ratio(ratio.value).as_str() {
         "1.0" => " at the same cost".to_owned(),
         times => format!(" at {times} times the cost"),
     }
 }
 
 fn token_phrase(ratio: Ratio) -> String {
-    match times(ratio.value).as_str() {
+    match format_ratio(ratio.value).as_str() {
         "1.0" => " with as many tokens".to_owned(),
         times => format!(" with {times} times the tokens"),
     }
@@ -130,15 +134,15 @@ fn token_phrase(ratio: Ratio) -> String {
 fn ratio_interval(ratio: Ratio, what: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),
-        (Some(lower), None) => format!("; at least {} times {what}", times(lower)),
+        (Some(lower), None) => format!("; at least {} times {what}", format_ratio(lower)),
         (Some(lower), Some(upper)) => {
-            format!("; {} to {} times {what}", times(lower), times(upper))
+            format!("; {} to {} times {what}", format_ratio(lower), format_ratio(upper))
         }
     }
 }
 
 /// Formats a ratio with two significant digits: `1.3`, `0.85`, `12`.
-fn times(ratio: f64) -> String {
+fn format_ratio(ratio: f64) -> String {
     if ratio >= 9.95 {
         return format!("{ratio:.0}");
     }
@@ -151,8 +155,8 @@ fn times(ratio: f64) -> String {
 
 /// Returns the answer of a report with one arm under study: its score and the cost per resolved
 /// trial. `None` with several arms.
-pub fn only_arm(report: &Report) -> Option<String> {
-    let study = report.study();
+pub fn single_arm_headline(report: &Report) -> Option<String> {
+    let study = report.arms_under_study();
     let [arm] = study.as_slice() else { return None };
     let interval = arm.intervals.resolved_rate.map_or_else(String::new, |[lower, upper]| {
         format!(" (95 % {:.1} to {:.1})", lower * 100.0, upper * 100.0)
@@ -166,10 +170,10 @@ pub fn only_arm(report: &Report) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::times;
+    use super::format_ratio;
 
     #[test]
-    fn times_has_two_significant_digits() {
+    fn ratio_is_formatted_with_two_significant_digits() {
         for (ratio, shown) in [
             (1.342, "1.3"),
             (0.999, "1.0"),
@@ -179,7 +183,7 @@ mod tests {
             (123.4, "123"),
             (0.0, "0.0"),
         ] {
-            assert_eq!(times(ratio), shown);
+            assert_eq!(format_ratio(ratio), shown);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The metrics of a comparison.
 
 use proctor_statistics::Scale;
-use proctor_types::Spent;
+use proctor_types::Spending;
 
 use crate::TrialResult;
 
@@ -36,25 +36,25 @@ impl Metric {
     }
 
     /// Returns the value for one trial. `None` if it is unknown: no verdict, outcome, count or price.
-    pub(super) fn of(self, trial: &TrialResult) -> Option<f64> {
+    pub(super) fn value_for(self, trial: &TrialResult) -> Option<f64> {
         let spent = || trial.outcome.as_ref().map(|outcome| outcome.spent);
         let verdict = trial.verdict.as_ref()?;
         match self {
             Self::Resolved => Some(f64::from(u8::from(verdict.resolved))),
             Self::PassedRate => Some(verdict.passed_rate),
-            Self::Tokens => spent().filter(is_counted).map(|spent| tokens(&spent) as f64),
+            Self::Tokens => spent().filter(has_token_counts).map(|spent| tokens(&spent) as f64),
             Self::Cost => spent().filter(|spent| !spent.unpriced).map(|spent| spent.cost_usd),
             Self::Steps => spent().map(|spent| spent.steps as f64),
         }
     }
 }
 
-fn tokens(spent: &Spent) -> u64 {
+fn tokens(spent: &Spending) -> u64 {
     spent.input_tokens + spent.output_tokens
 }
 
 /// Whether the tokens were counted. Every response has tokens, so steps without tokens come from a
 /// source that did not count them, such as an imported file.
-fn is_counted(spent: &Spent) -> bool {
+fn has_token_counts(spent: &Spending) -> bool {
     spent.steps == 0 || tokens(spent) > 0
 }

@@ -5,18 +5,20 @@ use std::{
     fmt::Write as _,
 };
 
-use proctor_statistics::{self as statistics, ALPHA, LEVEL, Paired, Scale, Wanted};
+use proctor_statistics::{
+    self as statistics, ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale,
+};
 use proctor_types::{Arm, ArmId};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    differences::{LongTextStyle, PairDifferences, differences_text, find_differences},
     gate::GateReport,
     metric::Metric,
     sentence::sentence,
-    shared::{ExcludedTasks, SharedTask, by_task, shared},
-    why::{PairWhy, Texts, why, why_text},
+    shared::{ExcludedTasks, SharedTask, group_by_task, shared_tasks},
 };
-use crate::{Ratio, TrialResult, lines::wrapped};
+use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 
 pub const COMPARISON_SCHEMA: u32 = 1;
 
@@ -35,7 +37,7 @@ pub struct Comparison {
     pub gates: Vec<GateReport>,
     /// Differences between the arms of each pair, on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub why: Vec<PairWhy>,
+    pub why: Vec<PairDifferences>,
 }
 
 /// Two arms compared in one metric. Every difference is a - b.
@@ -112,11 +114,15 @@ pub struct ByRepository {
 /// Compares all arms of the trials, in order of first appearance. `arms` describes the arms for
 /// `--why`; with `None`, that part is omitted.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
-    compare_with(trials, arms, Texts::Digests)
+    compare_with(trials, arms, LongTextStyle::Digests)
 }
 
 /// Like [`compare`], with the texts of factors shown as digests or in full.
-pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) -> Comparison {
+pub fn compare_with(
+    trials: &[TrialResult],
+    arms: Option<&[Arm]>,
+    texts: LongTextStyle,
+) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
     let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
     for trial in trials {
@@ -127,22 +133,28 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
             controls.insert(&trial.arm);
         }
     }
-    let tasks: Vec<_> = ids.iter().map(|(id, _)| by_task(trials, id)).collect();
+    let tasks: Vec<_> = ids.iter().map(|(id, _)| group_by_task(trials, id)).collect();
     let (mut asked, mut with_control, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for (first, a) in ids.iter().enumerate() {
         for (second, b) in ids.iter().enumerate().skip(first + 1) {
-            let (shared, excluded) = shared(&tasks[first], &tasks[second]);
+            let (shared, excluded) = shared_tasks(&tasks[first], &tasks[second]);
             let is_control = controls.contains(a.0) || controls.contains(b.0);
             let pairs = if is_control { &mut with_control } else { &mut asked };
             for metric in Metric::ALL {
-                pairs.extend(PendingPair::of(metric, *a, *b, &shared, excluded));
+                pairs.extend(PendingPair::compare(metric, *a, *b, &shared, excluded));
             }
             if let Some(arms) = arms {
-                reasons.push(why(*a, *b, arms, [&tasks[first], &tasks[second]], texts));
+                reasons.push(find_differences(
+                    *a,
+                    *b,
+                    arms,
+                    [&tasks[first], &tasks[second]],
+                    texts,
+                ));
             }
         }
     }
-    adjust(&mut asked);
+    adjust_p_values(&mut asked);
     let mut powers = PowerCache::default();
     let mut done = |compared: Vec<PendingPair>| -> Vec<Pair> {
         compared.into_iter().map(|one| one.finish(&mut powers)).collect()
@@ -153,7 +165,7 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
 }
 
 /// Applies Holm's adjustment within each metric, by task and by repository.
-fn adjust(pairs: &mut [PendingPair]) {
+fn adjust_p_values(pairs: &mut [PendingPair]) {
     for metric in Metric::ALL {
         let mut of: Vec<&mut PendingPair> = pairs
             .iter_mut()
@@ -179,7 +191,7 @@ fn adjust(pairs: &mut [PendingPair]) {
 struct PowerCache(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
 
 impl PowerCache {
-    fn of(
+    fn get_or_compute(
         &mut self,
         a_only: u64,
         b_only: u64,
@@ -190,10 +202,10 @@ impl PowerCache {
         *self.0.entry(key).or_insert_with(|| {
             let share = |count: u64| count as f64 / tasks as f64;
             let (difference, discordant) = (share(a_only.abs_diff(b_only)), share(a_only + b_only));
-            let wanted = Wanted::of(pairs);
+            let wanted = PowerTarget::for_comparisons(pairs);
             (
-                statistics::discordant_tasks(difference, discordant, wanted),
-                statistics::discordant_difference(tasks, discordant, wanted),
+                statistics::mcnemar_tasks_needed(difference, discordant, wanted),
+                statistics::mcnemar_detectable_difference(tasks, discordant, wanted),
             )
         })
     }
@@ -206,12 +218,12 @@ struct PendingPair {
     /// One difference per task.
     differences: Vec<f64>,
     /// The bootstrap's result. `None` if McNemar's test was used, or if the arms share no task.
-    found: Option<Paired>,
+    found: Option<PairedDifference>,
 }
 
 impl PendingPair {
     /// Compares two arms. Returns `None` if the metric is unknown for a shared task.
-    fn of(
+    fn compare(
         metric: Metric,
         a: (&ArmId, &str),
         b: (&ArmId, &str),
@@ -219,7 +231,8 @@ impl PendingPair {
         excluded: ExcludedTasks,
     ) -> Option<Self> {
         let mean = |trials: &[&TrialResult]| -> Option<f64> {
-            let values: Option<Vec<f64>> = trials.iter().map(|trial| metric.of(trial)).collect();
+            let values: Option<Vec<f64>> =
+                trials.iter().map(|trial| metric.value_for(trial)).collect();
             let values = values?;
             Some(values.iter().sum::<f64>() / values.len() as f64)
         };
@@ -241,7 +254,7 @@ impl PendingPair {
             b_arm: b.0.clone(),
             metric: metric.name().to_owned(),
             tasks: shared.len() as u64,
-            excluded: excluded.all(),
+            excluded: excluded.total(),
             excluded_by: excluded,
             a_only: None,
             b_only: None,
@@ -258,7 +271,7 @@ impl PendingPair {
             a_mean: overall(|of_both| of_both.0),
             b_mean: overall(|of_both| of_both.1),
             ratio: match metric.scale() {
-                Scale::Amount => Ratio::of(&means),
+                Scale::Amount => Ratio::from_tasks(&means),
                 Scale::Share => None,
             },
             by_repository: by_repository(metric, shared, &differences),
@@ -266,12 +279,12 @@ impl PendingPair {
         };
         let mut found = None;
         if exact {
-            mcnemar(&mut pair, &differences);
+            apply_mcnemar(&mut pair, &differences);
         } else {
             found = statistics::paired_bootstrap(
                 &one_cluster_per_task(&differences),
                 metric.scale(),
-                LEVEL,
+                CONFIDENCE_LEVEL,
             );
         }
         if let Some(found) = &found {
@@ -289,7 +302,7 @@ impl PendingPair {
             pair.sentence = sentence(&pair);
             return pair;
         };
-        let wanted = Wanted::of(pair.adjusted_for);
+        let wanted = PowerTarget::for_comparisons(pair.adjusted_for);
         if let Some(found) = &found {
             let (deviation, differing) = (found.deviation, found.differing);
             pair.tasks_needed = statistics::tasks_for_mean_difference(
@@ -299,11 +312,11 @@ impl PendingPair {
                 wanted,
             );
             pair.smallest_visible =
-                statistics::smallest_mean_difference(pair.tasks, deviation, wanted)
+                statistics::detectable_mean_difference(pair.tasks, deviation, wanted)
                     .filter(|_| deviation > 0.0);
         } else if let (Some(a_only), Some(b_only)) = (pair.a_only, pair.b_only) {
             (pair.tasks_needed, pair.smallest_visible) =
-                powers.of(a_only, b_only, pair.tasks, pair.adjusted_for.max(1));
+                powers.get_or_compute(a_only, b_only, pair.tasks, pair.adjusted_for.max(1));
         }
         let decides = pair.p_adjusted.unwrap_or(p_value);
         pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
@@ -320,7 +333,13 @@ impl PendingPair {
             }
             (None, Some(a_only), Some(b_only)) => {
                 let alpha = ALPHA * p_value / decides;
-                statistics::adjusted_difference_interval(a_only, b_only, pair.tasks, LEVEL, alpha)
+                statistics::adjusted_difference_interval(
+                    a_only,
+                    b_only,
+                    pair.tasks,
+                    CONFIDENCE_LEVEL,
+                    alpha,
+                )
             }
             (None, ..) => None,
         };
@@ -340,12 +359,12 @@ fn one_cluster_per_task(differences: &[f64]) -> Vec<Vec<f64>> {
     differences.iter().map(|one| vec![*one]).collect()
 }
 
-fn mcnemar(pair: &mut Pair, differences: &[f64]) {
+fn apply_mcnemar(pair: &mut Pair, differences: &[f64]) {
     let count = |of: f64| differences.iter().filter(|one| **one == of).count() as u64;
     let (a_only, b_only, tasks) = (count(1.0), count(-1.0), pair.tasks);
     (pair.a_only, pair.b_only) = (Some(a_only), Some(b_only));
     pair.difference = Some((a_only as f64 - b_only as f64) / tasks as f64);
-    pair.interval = statistics::difference_interval(a_only, b_only, tasks, LEVEL);
+    pair.interval = statistics::difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL);
     pair.p_value = Some(statistics::mcnemar_exact(a_only, b_only));
 }
 
@@ -362,7 +381,7 @@ fn by_repository(
     if clusters.len() < 2 {
         return None;
     }
-    let found = statistics::paired_bootstrap(&clusters, metric.scale(), LEVEL)?;
+    let found = statistics::paired_bootstrap(&clusters, metric.scale(), CONFIDENCE_LEVEL)?;
     Some(ByRepository {
         repositories: clusters.len() as u64,
         interval: found.interval,
@@ -374,11 +393,11 @@ fn by_repository(
 
 /// Formats the comparison as text: the pairs, the pairs with a control, then the gates.
 pub fn comparison_text(comparison: &Comparison) -> String {
-    comparison_text_with(comparison, Texts::Digests)
+    comparison_text_with(comparison, LongTextStyle::Digests)
 }
 
 /// Like [`comparison_text`], with the texts of factors shown as digests or in full.
-pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
+pub fn comparison_text_with(comparison: &Comparison, texts: LongTextStyle) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;
     let pairs = comparison.pairs.iter().map(|pair| (pair, ""));
@@ -402,7 +421,7 @@ pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
         let _ = writeln!(out, "{}", gate.sentence);
     }
     for why in &comparison.why {
-        out.push_str(&why_text(why, texts));
+        out.push_str(&differences_text(why, texts));
     }
-    wrapped(&out)
+    wrap_long_lines(&out)
 }

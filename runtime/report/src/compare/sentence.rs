@@ -1,7 +1,7 @@
 //! Describes a comparison in one sentence.
 
 use proctor_statistics::ALPHA;
-use proctor_types::{noun_of, plural};
+use proctor_types::{noun_for_count, plural};
 
 use super::pairs::Pair;
 
@@ -17,18 +17,18 @@ impl Pair {
 /// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.` With several pairs, the interval
 /// and p are the adjusted ones, so that the conclusion never contradicts the numbers.
 pub(super) fn sentence(pair: &Pair) -> String {
-    let excluded = excluded(pair);
+    let excluded = excluded_tasks_phrase(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
         return format!(
             "{} and {} have no shared tasks with verdicts for both{excluded}.",
             pair.a, pair.b
         );
     };
-    let claim = claim(pair, difference);
-    let tasks = format!("{} shared {}", pair.tasks, noun_of(pair.tasks, "task"));
+    let claim = difference_phrase(pair, difference);
+    let tasks = format!("{} shared {}", pair.tasks, noun_for_count(pair.tasks, "task"));
     let interval = pair.interval_adjusted.or(pair.interval);
     let shown = interval.map_or_else(String::new, |ends| {
-        let [lower, upper] = ends.map(|end| end_of(pair, end, p < ALPHA));
+        let [lower, upper] = ends.map(|end| format_interval_end(pair, end, p < ALPHA));
         format!(", 95 % interval {lower} to {upper}")
     });
     let adjusted = match (pair.adjusted_for, interval) {
@@ -38,23 +38,23 @@ pub(super) fn sentence(pair: &Pair) -> String {
     };
     let end = match p < ALPHA {
         true => "distinguishable".to_owned(),
-        false => format!("not distinguishable{}", needed(pair)),
+        false => format!("not distinguishable{}", needed_tasks_phrase(pair)),
     };
-    let repository = repository(pair, p < ALPHA);
+    let repository = repository_phrase(pair, p < ALPHA);
     format!(
         "{claim} on {tasks}{shown}, p = {}{adjusted}: {end}{repository}{excluded}.",
-        probability(p)
+        format_p_value(p)
     )
 }
 
 /// Describes the result by repository. Tasks of one repository resemble each other. If
 /// that changes the conclusion, the sentence says so.
-pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
+pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
     };
     let repositories = plural(by.repositories, "repository");
-    let p = probability(by.p_adjusted.unwrap_or(by.p_value));
+    let p = format_p_value(by.p_adjusted.unwrap_or(by.p_value));
     match distinguishable {
         true => format!(
             "; when whole {repositories} are resampled, p = {p}, so the difference may not hold in other repositories"
@@ -64,8 +64,8 @@ pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
 }
 
 /// Formats one end of an interval. A nonzero value is not rounded to 0 if that would contradict the sentence.
-pub(super) fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
-    let text = number(pair, end);
+pub(super) fn format_interval_end(pair: &Pair, end: f64, distinguishable: bool) -> String {
+    let text = format_metric_value(pair, end);
     let is_zero = text.parse::<f64>().is_ok_and(|shown| shown == 0.0);
     if !distinguishable || !is_zero || end == 0.0 {
         return text;
@@ -79,10 +79,10 @@ pub(super) fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     shown.unwrap_or_else(|| if end > 0.0 { "above 0".to_owned() } else { "below 0".to_owned() })
 }
 
-fn claim(pair: &Pair, difference: f64) -> String {
+fn difference_phrase(pair: &Pair, difference: f64) -> String {
     let (a, b) = (&pair.a, &pair.b);
     let more = if difference < 0.0 { "less" } else { "more" };
-    let size = number(pair, difference.abs());
+    let size = format_metric_value(pair, difference.abs());
     let none = difference == 0.0;
     match pair.metric.as_str() {
         "resolved" if none => format!("{a} resolves as much as {b}"),
@@ -102,13 +102,13 @@ fn claim(pair: &Pair, difference: f64) -> String {
 
 /// Returns how many tasks would be needed to detect a difference of this size, or the smallest
 /// difference that could have been detected.
-fn needed(pair: &Pair) -> String {
+fn needed_tasks_phrase(pair: &Pair) -> String {
     if let Some(tasks) = pair.tasks_needed.filter(|tasks| *tasks > pair.tasks) {
         return format!("; {tasks} tasks would be needed");
     }
     match pair.smallest_visible {
         Some(least) if pair.difference == Some(0.0) => {
-            let least = number(pair, least);
+            let least = format_metric_value(pair, least);
             let unit = match pair.metric.as_str() {
                 "resolved" | "passed_rate" => " points",
                 "cost" => " dollars",
@@ -120,7 +120,7 @@ fn needed(pair: &Pair) -> String {
     }
 }
 
-pub(super) fn excluded(pair: &Pair) -> String {
+pub(super) fn excluded_tasks_phrase(pair: &Pair) -> String {
     if pair.excluded == 0 {
         return String::new();
     }
@@ -139,7 +139,7 @@ pub(super) fn excluded(pair: &Pair) -> String {
 }
 
 /// Formats a value: shares in points, amounts unchanged.
-pub(super) fn number(pair: &Pair, value: f64) -> String {
+pub(super) fn format_metric_value(pair: &Pair, value: f64) -> String {
     // Add zero so that sentences never show -0.0.
     match pair.metric.as_str() {
         "resolved" | "passed_rate" => format!("{:.1}", (value * 1000.0).round() / 10.0 + 0.0),
@@ -149,7 +149,7 @@ pub(super) fn number(pair: &Pair, value: f64) -> String {
     }
 }
 
-pub(super) fn probability(p: f64) -> String {
+pub(super) fn format_p_value(p: f64) -> String {
     if p < 0.0001 {
         return "below 0.0001".into();
     }
@@ -166,10 +166,10 @@ pub(super) fn probability(p: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::probability;
+    use super::format_p_value;
 
     #[test]
-    fn probability_near_alpha_is_not_rounded_to_alpha() {
+    fn p_value_near_alpha_is_not_rounded_to_alpha() {
         for (p, said) in [
             (0.04999, "0.04999"),
             (0.050001, "0.050001"),
@@ -178,7 +178,7 @@ mod tests {
             (0.14, "0.14"),
             (1e-9, "below 0.0001"),
         ] {
-            assert_eq!(probability(p), said);
+            assert_eq!(format_p_value(p), said);
         }
     }
 }

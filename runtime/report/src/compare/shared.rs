@@ -19,7 +19,7 @@ pub struct ExcludedTasks {
 }
 
 impl ExcludedTasks {
-    pub fn all(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.without_verdict + self.not_shared + self.revised
     }
 }
@@ -37,7 +37,7 @@ impl SharedTask<'_> {
 }
 
 /// Groups an arm's trials by task.
-pub(super) fn by_task<'a>(
+pub(super) fn group_by_task<'a>(
     trials: &'a [TrialResult],
     arm: &ArmId,
 ) -> BTreeMap<&'a str, Vec<&'a TrialResult>> {
@@ -48,7 +48,7 @@ pub(super) fn by_task<'a>(
     tasks
 }
 
-pub(super) fn shared<'a>(
+pub(super) fn shared_tasks<'a>(
     a: &BTreeMap<&'a str, Vec<&'a TrialResult>>,
     b: &BTreeMap<&'a str, Vec<&'a TrialResult>>,
 ) -> (Vec<SharedTask<'a>>, ExcludedTasks) {

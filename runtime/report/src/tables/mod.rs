@@ -7,7 +7,7 @@ mod steps;
 mod test_rows;
 mod trials;
 
-use proctor_types::{BudgetKind, ExitCause, Integrity, Reason, TaskId};
+use proctor_types::{BudgetKind, ExitCause, FailureReason, Integrity, TaskId};
 use serde::Serialize;
 
 pub use steps::{STEPS, StepFacts, StepRow, step_facts};
@@ -100,8 +100,8 @@ impl From<Integrity> for Cell {
     }
 }
 
-impl From<Reason> for Cell {
-    fn from(reason: Reason) -> Self {
+impl From<FailureReason> for Cell {
+    fn from(reason: FailureReason) -> Self {
         reason.to_string().into()
     }
 }

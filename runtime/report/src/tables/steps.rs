@@ -41,7 +41,7 @@ pub struct StepFacts {
     pub snapshot: Option<String>,
 }
 
-/// Reads the steps of a trial from the events of the counted try (`proctor_types::standing`).
+/// Reads the steps of a trial from the events of the counted try (`proctor_types::remove_discarded_events`).
 pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     let mut steps: Vec<StepFacts> = Vec::new();
     // Attempts to send, waits and side requests are recorded before the response that they belong to.

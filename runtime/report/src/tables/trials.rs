@@ -1,9 +1,9 @@
 //! The table `trials`: one row per planned trial, whether it has ended or not.
 
-use proctor_types::{Budget, Spent, TokenClasses};
+use proctor_types::{Budget, Spending, TokenClasses};
 
 use super::{Cell, Column, ColumnKind, info};
-use crate::{ArmReport, SingleAnswer, TaskReport, TestCounts};
+use crate::{ArmReport, SingleShotResponse, TaskReport, TestCounts};
 
 /// A trial with its arm.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ impl TrialRow<'_> {
         TRIALS.iter().map(|column| (column.of)(self)).collect()
     }
 
-    fn spent(&self) -> Option<&Spent> {
+    fn spent(&self) -> Option<&Spending> {
         self.trial.spent.as_ref()
     }
 
@@ -35,11 +35,11 @@ impl TrialRow<'_> {
         self.trial.tests
     }
 
-    fn answer(&self) -> Option<&SingleAnswer> {
+    fn answer(&self) -> Option<&SingleShotResponse> {
         self.trial.single_shot.as_ref().and_then(|shot| shot.answer.as_ref())
     }
 
-    fn quality(&self) -> Option<crate::Quality> {
+    fn quality(&self) -> Option<crate::RetrievalQuality> {
         self.trial.single_shot.as_ref().and_then(|shot| shot.context.quality)
     }
 
@@ -77,7 +77,7 @@ const fn number(
 }
 
 /// Joins the names of several values in one cell. Null if there are none.
-fn joined<T: ToString>(values: impl IntoIterator<Item = T>) -> Cell {
+fn join_values<T: ToString>(values: impl IntoIterator<Item = T>) -> Cell {
     let words: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     if words.is_empty() { Cell::Null } else { words.join(" ").into() }
 }
@@ -125,9 +125,9 @@ pub static TRIALS: &[Column<CellFn>] = &[
         row.trial.fault.as_deref().into()
     }),
     // Sandbox limits.
-    text("touched", "sandbox limits that the trial hit", |row| joined(&row.trial.touched)),
+    text("touched", "sandbox limits that the trial hit", |row| join_values(&row.trial.touched)),
     text("grading_touched", "sandbox limits that the grading hit", |row| {
-        joined(&row.trial.grading_touched)
+        join_values(&row.trial.grading_touched)
     }),
     number("memory_peak_mb", "MiB", "peak memory of the sandbox, including page cache", |row| {
         let peak = row.sandbox().and_then(|counts| counts.memory.peak_bytes);
@@ -163,10 +163,10 @@ pub static TRIALS: &[Column<CellFn>] = &[
     }),
     text("interruptions", "whether the trial was resumed or started over", |row| {
         let all = &row.trial.interruptions;
-        (!all.is_none()).then(|| all.to_string()).into()
+        (!all.is_empty()).then(|| all.to_string()).into()
     }),
     text("exceptions", "failed tests by exception class, as `CLASS=COUNT`", |row| {
-        joined(row.trial.exceptions.iter().map(|(class, count)| format!("{class}={count}")))
+        join_values(row.trial.exceptions.iter().map(|(class, count)| format!("{class}={count}")))
     }),
     // Endings.
     text("cause", "why the scaffold ended without a submission", |row| row.trial.cause.into()),
@@ -174,10 +174,10 @@ pub static TRIALS: &[Column<CellFn>] = &[
         row.trial.why.as_deref().into()
     }),
     text("evidence_classes", "evidence against the verdict, by class", |row| {
-        joined(row.trial.evidence_classes.iter().map(|class| class.name()))
+        join_values(row.trial.evidence_classes.iter().map(|class| class.name()))
     }),
     text("labels", "labels that people gave to the trial and its steps", |row| {
-        joined(&row.trial.labels)
+        join_values(&row.trial.labels)
     }),
     text("damage", "files that differ from what was recorded", |row| {
         let all = &row.trial.damage;
@@ -185,7 +185,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
     }),
     // Activity.
     count("main_steps", "steps", "steps of the main agent, without sub-agents", |row| {
-        row.spent().map(Spent::main_steps).into()
+        row.spent().map(Spending::main_steps).into()
     }),
     count("tool_calls", "calls", "tool calls in the record", |row| row.trial.tool_calls.into()),
     count("malformed_calls", "calls", "tool calls with invalid arguments", |row| {
@@ -216,7 +216,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
         row.spent().map(|spent| spent.cached_tokens).into()
     }),
     count("uncached_input_tokens", "tokens", "input tokens not read from a cache", |row| {
-        row.spent().map(Spent::uncached_input_tokens).into()
+        row.spent().map(Spending::uncached_input_tokens).into()
     }),
     count(
         "fresh_input_tokens",

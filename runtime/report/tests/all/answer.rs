@@ -4,15 +4,18 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proctor_report::{
-    CheckLevel, Report, Shown, TrialResult, Used, build, cell_text, checks, compare,
-    failure_reasons, findings, grid, headlines, headlines_with, only_arm, text, text_with, within,
+    CheckLevel, Report, TextOptions, TrialResult, UsageKind, budget_curves, build_grid,
+    build_report, cell_text, checks, compare, failure_reasons, findings, headlines, headlines_with,
+    report_text, report_text_with_comparison, single_arm_headline,
 };
-use proctor_types::{BudgetKind, Ending, Fault, Integrity, Interruptions, Layer, Reason, TaskId};
+use proctor_types::{
+    BudgetKind, Ending, FailureReason, Fault, Integrity, Interruptions, Layer, TaskId,
+};
 
 use crate::report::{submitted, trial};
 
 /// Returns a trial whose attempt cost this many dollars.
-fn priced(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
+fn priced_trial(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
     let mut one = trial(arm, task, submitted(), Some(f64::from(u8::from(resolved))));
     let spent = &mut one.outcome.as_mut().unwrap().spent;
     (spent.cost_usd, spent.grace_cost_usd) = (dollars, 0.0);
@@ -25,7 +28,7 @@ fn two_arms() -> Vec<TrialResult> {
     tasks
         .flat_map(|at| {
             let task = format!("t{at:02}");
-            [priced("a", &task, at < 5, 0.10), priced("b", &task, at < 15, 0.13)]
+            [priced_trial("a", &task, at < 5, 0.10), priced_trial("b", &task, at < 15, 0.13)]
         })
         .collect()
 }
@@ -77,9 +80,9 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
 #[test]
 fn headlines_start_with_distinguishable_pairs_and_omit_controls() {
     let mut trials = two_arms();
-    trials.extend((0..20).map(|at| priced("c", &format!("t{at:02}"), at < 6, 0.1)));
+    trials.extend((0..20).map(|at| priced_trial("c", &format!("t{at:02}"), at < 6, 0.1)));
     trials.extend((0..20).map(|at| {
-        let one = priced("gold", &format!("t{at:02}"), true, 0.0);
+        let one = priced_trial("gold", &format!("t{at:02}"), true, 0.0);
         TrialResult { control: true, ..one }
     }));
     let all = headlines(&compare(&trials, None));
@@ -93,22 +96,22 @@ fn headlines_start_with_distinguishable_pairs_and_omit_controls() {
 }
 
 #[test]
-fn only_arm_returns_score_and_cost() {
-    let report = build(two_arms().into_iter().filter(|one| one.arm_name == "a").collect());
+fn single_arm_headline_has_score_and_cost() {
+    let report = build_report(two_arms().into_iter().filter(|one| one.arm_name == "a").collect());
     let [lower, upper] = report.arms[0].intervals.resolved_rate.unwrap().map(|end| end * 100.0);
     let text = format!(
         "a resolves 25.0 % of 20 trials (95 % {lower:.1} to {upper:.1}) at $0.40 per resolved trial."
     );
-    assert_eq!(only_arm(&report), Some(text));
-    assert_eq!(only_arm(&build(two_arms())), None);
+    assert_eq!(single_arm_headline(&report), Some(text));
+    assert_eq!(single_arm_headline(&build_report(two_arms())), None);
 }
 
 #[test]
 fn cost_per_resolved_interval_grows_with_missing_verdicts() {
     let mut trials: Vec<_> = (0..20)
-        .map(|at| priced("a", &format!("t{at:02}"), at % 2 == 0, 0.1 + f64::from(at) * 0.01))
+        .map(|at| priced_trial("a", &format!("t{at:02}"), at % 2 == 0, 0.1 + f64::from(at) * 0.01))
         .collect();
-    let each = build(trials.clone()).arms[0].per_resolved.unwrap();
+    let each = build_report(trials.clone()).arms[0].per_resolved.unwrap();
     let cost = each.cost_usd.unwrap();
     // 20 * 0.1 + 0.01 * 190 dollars for 10 resolved trials.
     assert_eq!(cost.value, 0.39);
@@ -118,20 +121,20 @@ fn cost_per_resolved_interval_grows_with_missing_verdicts() {
 
     // A trial without a verdict may turn out either way.
     trials[0].verdict = None;
-    let open = build(trials.clone()).arms[0].per_resolved.unwrap().cost_usd.unwrap();
+    let open = build_report(trials.clone()).arms[0].per_resolved.unwrap().cost_usd.unwrap();
     assert!(open.value > cost.value && open.upper.unwrap() > upper && open.lower.unwrap() <= lower);
 
     for one in &mut trials {
         one.outcome.as_mut().unwrap().spent.unpriced = true;
     }
-    let unpriced = build(trials.clone()).arms[0].per_resolved.unwrap();
+    let unpriced = build_report(trials.clone()).arms[0].per_resolved.unwrap();
     assert!(unpriced.cost_usd.is_none() && unpriced.tokens.is_some());
     trials.iter_mut().for_each(|one| one.verdict = None);
-    assert_eq!(build(trials).arms[0].per_resolved, None, "no trial is resolved");
+    assert_eq!(build_report(trials).arms[0].per_resolved, None, "no trial is resolved");
 }
 
 /// Returns the level and the text of the check that contains a word.
-fn check(report: &Report, word: &str) -> (CheckLevel, String) {
+fn find_check(report: &Report, word: &str) -> (CheckLevel, String) {
     let found = checks(report).into_iter().find(|check| check.text.contains(word));
     found.map(|check| (check.level, check.text)).unwrap_or_else(|| panic!("no {word}"))
 }
@@ -142,24 +145,24 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
         let mut trials = two_arms();
         trials.extend((0..20).map(|at| TrialResult {
             control: true,
-            ..priced(name, &format!("t{at:02}"), resolved || at == 0, 0.0)
+            ..priced_trial(name, &format!("t{at:02}"), resolved || at == 0, 0.0)
         }));
-        build(trials)
+        build_report(trials)
     };
     let sound = with_control("gold", true);
     assert_eq!(
-        check(&sound, "verdict"),
+        find_check(&sound, "verdict"),
         (CheckLevel::Good, "60 of 60 trials have a verdict".into())
     );
     let controls = (CheckLevel::Good, "Controls: gold resolves 20 of 20".into());
-    assert_eq!(check(&sound, "Controls"), controls);
-    assert_eq!(check(&sound, "suspect").0, CheckLevel::Good);
-    assert_eq!(check(&sound, "limit").0, CheckLevel::Good);
-    assert_eq!(check(&sound, "attempt").0, CheckLevel::Note);
+    assert_eq!(find_check(&sound, "Controls"), controls);
+    assert_eq!(find_check(&sound, "suspect").0, CheckLevel::Good);
+    assert_eq!(find_check(&sound, "limit").0, CheckLevel::Good);
+    assert_eq!(find_check(&sound, "attempt").0, CheckLevel::Note);
     // A gold that fails, and a noop that passes.
-    assert_eq!(check(&with_control("gold", false), "Controls").0, CheckLevel::Warning);
-    assert_eq!(check(&with_control("noop", false), "Controls").0, CheckLevel::Warning);
-    assert_eq!(check(&build(two_arms()), "No control arm").0, CheckLevel::Note);
+    assert_eq!(find_check(&with_control("gold", false), "Controls").0, CheckLevel::Warning);
+    assert_eq!(find_check(&with_control("noop", false), "Controls").0, CheckLevel::Warning);
+    assert_eq!(find_check(&build_report(two_arms()), "No control arm").0, CheckLevel::Note);
 
     let mut trials = two_arms();
     trials[0].verdict.as_mut().unwrap().integrity = Integrity::Contaminated;
@@ -169,35 +172,46 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     let fault = Fault::new(Layer::Model, "503");
     trials[3].outcome.as_mut().unwrap().ending = Ending::InfrastructureFault { fault };
     trials[3].verdict = None;
-    let report = build(trials);
-    assert_eq!(check(&report, "verdict").0, CheckLevel::Warning);
+    let report = build_report(trials);
+    assert_eq!(find_check(&report, "verdict").0, CheckLevel::Warning);
     let doubted = (CheckLevel::Warning, "1 verdict is suspect or contaminated".to_owned());
-    assert_eq!(check(&report, "contaminated"), doubted);
+    assert_eq!(find_check(&report, "contaminated"), doubted);
     // One of 15 failures of the arm `a`: more than the 5 % of configs/noise.toml.
     let limit = (CheckLevel::Warning, "Ended at a limit: a 5.0 %".to_owned());
-    assert_eq!(check(&report, "limit"), limit);
-    assert_eq!(check(&report, "interrupted").0, CheckLevel::Note);
-    assert_eq!(check(&report, "infrastructure fault").0, CheckLevel::Warning);
+    assert_eq!(find_check(&report, "limit"), limit);
+    assert_eq!(find_check(&report, "interrupted").0, CheckLevel::Note);
+    assert_eq!(find_check(&report, "infrastructure fault").0, CheckLevel::Warning);
 }
 
 #[test]
-fn within_counts_trials_resolved_within_a_budget() {
+fn budget_curve_counts_trials_resolved_within_a_budget() {
     let mut trials = two_arms();
     for (at, one) in trials.iter_mut().enumerate() {
         one.outcome.as_mut().unwrap().spent.steps = 1 + at as u64 / 2;
     }
-    let report = build(trials);
-    let curves = within(&report, &report.study(), Used::Steps);
+    let report = build_report(trials);
+    let curves = budget_curves(&report, &report.arms_under_study(), UsageKind::Steps);
     let [a, b] = curves.as_slice() else { panic!("{curves:?}") };
     assert_eq!((a.trials, a.resolved.len(), a.most), (20, 5, 20.0));
-    assert_eq!([a.share(0.0), a.share(1.0), a.share(5.0), a.share(100.0)], [0.0, 0.05, 0.25, 0.25]);
-    assert_eq!([b.share(9.9), b.share(10.0), b.share(15.0)], [0.45, 0.5, 0.75]);
+    assert_eq!(
+        [
+            a.resolved_share(0.0),
+            a.resolved_share(1.0),
+            a.resolved_share(5.0),
+            a.resolved_share(100.0)
+        ],
+        [0.0, 0.05, 0.25, 0.25]
+    );
+    assert_eq!(
+        [b.resolved_share(9.9), b.resolved_share(10.0), b.resolved_share(15.0)],
+        [0.45, 0.5, 0.75]
+    );
     // The cost is unknown.
     let mut trials = two_arms();
     trials.iter_mut().for_each(|one| one.outcome.as_mut().unwrap().spent.unpriced = true);
-    let report = build(trials);
-    assert!(within(&report, &report.study(), Used::Cost).is_empty());
-    assert_eq!(within(&report, &report.study(), Used::Tokens).len(), 2);
+    let report = build_report(trials);
+    assert!(budget_curves(&report, &report.arms_under_study(), UsageKind::Cost).is_empty());
+    assert_eq!(budget_curves(&report, &report.arms_under_study(), UsageKind::Tokens).len(), 2);
 }
 
 #[test]
@@ -207,13 +221,13 @@ fn grid_has_every_task_and_arm() {
     // One attempt of a at the first task fails, and one of b at the last task has no verdict.
     trials[0].verdict.as_mut().unwrap().resolved = false;
     trials[39].verdict = None;
-    let report = build(trials);
-    let study = report.study();
-    let grid = grid(&report, &study);
+    let report = build_report(trials);
+    let study = report.arms_under_study();
+    let grid = build_grid(&report, &study);
     assert_eq!(grid.rows.len(), 20);
     // t00 is mixed, t19 is open, and only b resolves t05 to t14.
-    assert_eq!(grid.counts(), [4, 4, 12]);
-    assert_eq!([grid.mixed(0), grid.mixed(1)], [1, 0]);
+    assert_eq!(grid.task_counts(), [4, 4, 12]);
+    assert_eq!([grid.mixed_task_count(0), grid.mixed_task_count(1)], [1, 0]);
     assert_eq!((grid.rows[0].score(), grid.rows[1].score(), grid.rows[7].score()), (1.5, 2.0, 1.0));
     let cells =
         |at: usize| grid.rows[at].cells.iter().map(|cell| cell_text(cell)).collect::<Vec<_>>();
@@ -227,14 +241,14 @@ fn failure_reasons_start_with_most_frequent() {
     let failed = trials.iter_mut().filter(|one| one.arm_name == "a").skip(5);
     for (at, one) in failed.enumerate() {
         let reason = match at {
-            0..9 => Reason::Assertion,
-            9..13 => Reason::NeverEdited,
-            13 => Reason::TimeOut,
-            _ => Reason::BrokePassToPass,
+            0..9 => FailureReason::Assertion,
+            9..13 => FailureReason::NeverEdited,
+            13 => FailureReason::TimeOut,
+            _ => FailureReason::BrokePassToPass,
         };
         one.verdict.as_mut().unwrap().reason = Some(reason);
     }
-    let report = build(trials);
+    let report = build_report(trials);
     let named = failure_reasons(&report.arms[0], 2).unwrap();
     assert_eq!(named, "9 assertion, 4 never edited and 2 more");
     assert!(
@@ -245,7 +259,7 @@ fn failure_reasons_start_with_most_frequent() {
 
 /// Returns three arms and two controls on 30 tasks. A third of the trials were resumed, every
 /// verdict of one arm is suspect, and each arm has failures for several reasons.
-fn crowded() -> Vec<TrialResult> {
+fn trials_with_many_findings() -> Vec<TrialResult> {
     let arms = ["tools/gpt-5.1", "tools/sonnet-5", "bash/gpt-5.1", "gold", "noop"];
     let mut trials = Vec::new();
     for task in 0..30_u64 {
@@ -256,7 +270,8 @@ fn crowded() -> Vec<TrialResult> {
                 _ => (task * 7 + index as u64 * 3) % 10 < 4 + index as u64,
             };
             let control = matches!(arm, "gold" | "noop");
-            let mut one = priced(arm, &format!("some-owner__some-project-{task}"), resolved, 0.25);
+            let mut one =
+                priced_trial(arm, &format!("some-owner__some-project-{task}"), resolved, 0.25);
             one.control = control;
             let outcome = one.outcome.as_mut().unwrap();
             (outcome.malformed_calls, outcome.waited_seconds) = (0, 0.0);
@@ -280,7 +295,11 @@ fn crowded() -> Vec<TrialResult> {
                 verdict.integrity = Integrity::Suspect;
             }
             if !resolved {
-                let reasons = [Reason::Assertion, Reason::TypeOrAttributeError, Reason::TimeOut];
+                let reasons = [
+                    FailureReason::Assertion,
+                    FailureReason::TypeOrAttributeError,
+                    FailureReason::TimeOut,
+                ];
                 verdict.reason = Some(reasons[(task % 3) as usize]);
                 verdict.exceptions.insert("AssertionError".to_owned(), 1 + task);
             }
@@ -291,16 +310,16 @@ fn crowded() -> Vec<TrialResult> {
 }
 
 /// Returns the number of lines in a terminal of 80 columns.
-fn height(text: &str) -> usize {
+fn terminal_line_count(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(80).max(1)).sum()
 }
 
 #[test]
 fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
-    let trials = crowded();
-    let (report, comparison) = (build(trials.clone()), compare(&trials, None));
-    let shown = text_with(&report, Some(&comparison), Shown::default());
-    assert!(height(&shown) <= 50, "{} lines:\n{shown}", height(&shown));
+    let trials = trials_with_many_findings();
+    let (report, comparison) = (build_report(trials.clone()), compare(&trials, None));
+    let shown = report_text_with_comparison(&report, Some(&comparison), TextOptions::default());
+    assert!(terminal_line_count(&shown) <= 50, "{} lines:\n{shown}", terminal_line_count(&shown));
     // The answer is in the first lines, and each control has one line.
     let first = shown.lines().next().unwrap();
     assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
@@ -322,14 +341,14 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
 
 #[test]
 fn text_shows_all_tasks_and_findings_on_request() {
-    let report = build(crowded());
-    let tasks = text(&report, Shown { tasks: true, ..Shown::default() });
+    let report = build_report(trials_with_many_findings());
+    let tasks = report_text(&report, TextOptions { tasks: true, ..TextOptions::default() });
     for task in 0..30 {
         let name = format!("some-project-{task} ");
         assert!(tasks.contains(&name), "{name}: {tasks}");
     }
     assert!(!tasks.contains("(--tasks)"));
-    let all = text(&report, Shown { findings: true, ..Shown::default() });
+    let all = report_text(&report, TextOptions { findings: true, ..TextOptions::default() });
     assert_eq!(all.matches(": the verdict is suspect").count(), 30, "{all}");
     assert_eq!(all.matches(": interrupted: resumed after step ").count(), 30, "{all}");
     assert!(!all.contains("(--findings)"));

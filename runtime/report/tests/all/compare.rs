@@ -4,19 +4,20 @@
 use std::collections::BTreeMap;
 
 use proctor_report::{
-    Comparison, Cost, Curve, FactorDifference, FirstResolved, Gate, GateReport, GateResult, Pair,
-    PairWhy, Point, TaskFacts, Texts, TrialResult, build, compare, comparison_text,
-    comparison_text_with, curve_csv, curve_html, curve_text,
+    Comparison, Curve, CurveCost, CurvePoint, FactorDifference, FirstResolved, Gate, GateReport,
+    GateResult, LongTextStyle, Pair, PairDifferences, TaskFacts, TrialResult, build_report,
+    compare, comparison_text, comparison_text_with, curve_csv, curve_html, curve_text,
 };
 use proctor_statistics::{mcnemar_exact, wilson};
 use proctor_types::{
-    ArmId, BudgetKind, EarlierTries, Ending, Integrity, Loss, LossKind, Outcome, RequestChanges,
-    Responder, Responders, Spent, TaskId, TestGroup, Verdict,
+    ArmId, BudgetKind, EarlierTries, Ending, FieldLoss, FieldLossKind, Integrity, Outcome,
+    RequestChanges, Responder, Responders, Spending, TaskId, TestGroup, Verdict,
 };
 
 fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialResult {
-    let spent = Spent { steps: 10, input_tokens: 1000, cost_usd: 0.5, ..Spent::default() };
-    let outcome = Outcome { spent, wall_seconds: 1.0, ..Outcome::unmeasured(1, Ending::Submitted) };
+    let spent = Spending { steps: 10, input_tokens: 1000, cost_usd: 0.5, ..Spending::default() };
+    let outcome =
+        Outcome { spent, wall_seconds: 1.0, ..Outcome::from_ending(1, Ending::Submitted) };
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
         arm_name: arm.into(),
@@ -63,7 +64,7 @@ fn two_arms() -> Vec<TrialResult> {
     trials
 }
 
-fn of<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pair {
+fn find_pair<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pair {
     let found = comparison.pairs.iter().find(|p| p.a == a && p.b == b && p.metric == metric);
     found.unwrap_or_else(|| panic!("no {a} {b} {metric}"))
 }
@@ -71,7 +72,7 @@ fn of<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pai
 #[test]
 fn compare_one_attempt_uses_mcnemar() {
     let found = compare(&two_arms(), None);
-    let pair = of(&found, "a", "b", "resolved");
+    let pair = find_pair(&found, "a", "b", "resolved");
     assert_eq!((pair.a_only, pair.b_only, pair.tasks, pair.excluded), (Some(12), Some(5), 200, 0));
     assert_eq!(pair.difference, Some(7.0 / 200.0));
     assert_eq!(pair.test, "mcnemar_exact");
@@ -102,8 +103,8 @@ fn compare_one_attempt_uses_mcnemar() {
     }
     let metrics: Vec<&str> = found.pairs.iter().map(|pair| pair.metric.as_str()).collect();
     assert_eq!(metrics, ["resolved", "passed_rate", "tokens", "cost", "steps"]);
-    assert_eq!(of(&found, "a", "b", "steps").p_value, Some(1.0));
-    assert_eq!(of(&found, "a", "b", "passed_rate").a_only, None);
+    assert_eq!(find_pair(&found, "a", "b", "steps").p_value, Some(1.0));
+    assert_eq!(find_pair(&found, "a", "b", "passed_rate").a_only, None);
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn compare_several_attempts_uses_one_value_per_task() {
     let mut trials = two_arms();
     trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
     let found = compare(&trials, None);
-    let pair = of(&found, "a", "b", "resolved");
+    let pair = find_pair(&found, "a", "b", "resolved");
     assert_eq!(
         (pair.test.as_str(), pair.a_only, pair.b_only),
         ("paired_bootstrap_by_task", None, None)
@@ -147,7 +148,7 @@ fn compare_counts_and_reports_excluded_tasks() {
     trials[2].facts.revision = Some("r2".into());
     trials.retain(|trial| trial.task.as_str() != "t199" || trial.arm_name == "a");
     let found = compare(&trials, None);
-    let pair = of(&found, "a", "b", "resolved");
+    let pair = find_pair(&found, "a", "b", "resolved");
     assert_eq!((pair.tasks, pair.excluded), (197, 3));
     assert!(
         pair.sentence.ends_with(
@@ -159,7 +160,7 @@ fn compare_counts_and_reports_excluded_tasks() {
     );
     let apart = [trial("a", 1, 1, Some(true)), trial("b", 2, 1, Some(true))];
     let found = compare(&apart, None);
-    let pair = of(&found, "a", "b", "resolved");
+    let pair = find_pair(&found, "a", "b", "resolved");
     assert_eq!((pair.tasks, pair.excluded, pair.p_value), (0, 2, None));
     assert!(pair.sentence.starts_with("a and b have no shared tasks"), "{}", pair.sentence);
 }
@@ -181,7 +182,7 @@ fn report_warns_above_five_percent_failures_at_a_limit() {
             let ending = Ending::Budget { budget: BudgetKind::Cost, scope: Default::default() };
             trial.outcome.as_mut().unwrap().ending = ending;
         }
-        proctor_report::text(&build(trials), Default::default())
+        proctor_report::report_text(&build_report(trials), Default::default())
     };
     assert!(!with(2).contains("ended at a limit"), "{}", with(2));
     let warned = "a: warning: 3 of 40 failures (7.5 %) ended at a limit (3 at cost)";
@@ -192,7 +193,7 @@ fn report_warns_above_five_percent_failures_at_a_limit() {
 fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     let single: Vec<_> = (0..20).map(|task| trial("a", task, 1, Some(task < 8))).collect();
     let interval =
-        |trials: Vec<TrialResult>| build(trials).arms[0].intervals.resolved_rate.unwrap();
+        |trials: Vec<TrialResult>| build_report(trials).arms[0].intervals.resolved_rate.unwrap();
     let rounded = |ends: [f64; 2]| ends.map(|end| (end * 1e6).round() / 1e6);
     assert_eq!(interval(single.clone()), rounded(wilson(8.0, 20.0, 0.95).unwrap()));
     let mut twice = single.clone();
@@ -209,7 +210,7 @@ fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     assert_eq!(interval(open), rounded([lower, upper]));
 }
 
-fn mixture() -> Responders {
+fn several_responders() -> Responders {
     let responder = |model: &str, provider: Option<&str>, fingerprint: Option<&str>| Responder {
         model: Some(model.into()),
         provider: provider.map(Into::into),
@@ -226,8 +227,8 @@ fn factor(name: &str, a: serde_json::Value, b: serde_json::Value) -> FactorDiffe
     FactorDifference { factor: name.into(), a, b }
 }
 
-fn why_of(factors: Vec<FactorDifference>, a_changes: RequestChanges) -> PairWhy {
-    PairWhy {
+fn pair_differences(factors: Vec<FactorDifference>, a_changes: RequestChanges) -> PairDifferences {
+    PairDifferences {
         a: "a".into(),
         a_arm: ArmId::new("a-id".to_owned()),
         b: "b".into(),
@@ -237,7 +238,7 @@ fn why_of(factors: Vec<FactorDifference>, a_changes: RequestChanges) -> PairWhy 
         b_limits: BTreeMap::new(),
         a_faults: 0,
         b_faults: 0,
-        a_responders: mixture(),
+        a_responders: several_responders(),
         b_responders: Responders::default(),
         a_changes,
         b_changes: RequestChanges::default(),
@@ -249,7 +250,7 @@ fn why_of(factors: Vec<FactorDifference>, a_changes: RequestChanges) -> PairWhy 
 #[test]
 fn why_prints_one_line_per_factor_and_full_texts_on_request() {
     let tools = serde_json::json!([{ "name": "shell", "description": "x".repeat(300) }]);
-    let why = why_of(
+    let why = pair_differences(
         vec![
             factor("prompts.system", "first line\nsecond line".into(), ().into()),
             factor("prompts.tools", tools, ().into()),
@@ -262,7 +263,7 @@ fn why_prints_one_line_per_factor_and_full_texts_on_request() {
     assert!(text.contains("  prompts.system: first line\\nsecond line vs none\n"), "{text}");
     let tools = text.lines().find(|line| line.starts_with("  prompts.tools: ")).unwrap();
     assert!(tools.contains(": list of 1 value, sha256 ") && tools.ends_with(" vs none"));
-    let full = comparison_text_with(&comparison, Texts::Full);
+    let full = comparison_text_with(&comparison, LongTextStyle::Full);
     let system = "  prompts.system:\n    a:\n      first line\n      second line\n    b: none\n";
     assert!(full.contains(system), "{full}");
     assert!(full.contains("\"name\": \"shell\"") && full.contains("  scaffold: x vs y\n"));
@@ -278,9 +279,9 @@ fn why_counts_packages_in_only_one_agent() {
     factors.push(factor("scaffold", "x".into(), "y".into()));
     let mut changes = RequestChanges::default();
     changes.add_repairs(&["merged_roles".into()]);
-    let loss = Loss { kind: LossKind::Dropped, field: "thinking".into() };
+    let loss = FieldLoss { kind: FieldLossKind::Dropped, field: "thinking".into() };
     changes.add_losses(&[loss.clone(), loss]);
-    let why = why_of(factors, changes);
+    let why = pair_differences(factors, changes);
     let text = comparison_text(&Comparison { why: vec![why], ..compare(&two_arms(), None) });
     for line in [
         "  packages in only one of them: 9 vs 1\n",
@@ -311,7 +312,7 @@ fn curve_trial_without_snapshots_is_unknown() {
     };
     let first_resolved =
         vec![first("gold", None, 0), first("none", None, 4), first("some", Some(3), 4)];
-    let cost = Cost { model_calls: 0, gradings: 0 };
+    let cost = CurveCost { model_calls: 0, gradings: 0 };
     let text = curve_text(&Curve {
         schema_version: 1,
         points: vec![],
@@ -333,10 +334,10 @@ fn curve_has_text_csv_and_html_forms() {
     let trials: Vec<_> = (0..3).map(|task| trial("=a<b>,c", task, 1, Some(task < 2))).collect();
     let all: Vec<&TrialResult> = trials.iter().collect();
     let points = vec![
-        Point::of(("steps", 10.0), &all[2..], 1, true).unwrap(),
-        Point::of(("steps", 50.0), &all, 0, false).unwrap(),
+        CurvePoint::from_trials(("steps", 10.0), &all[2..], 1, true).unwrap(),
+        CurvePoint::from_trials(("steps", 50.0), &all, 0, false).unwrap(),
     ];
-    let cost = Cost { model_calls: 0, gradings: 4 };
+    let cost = CurveCost { model_calls: 0, gradings: 4 };
     let curve = Curve { schema_version: 1, points, first_resolved: vec![], checks: vec![], cost };
     let json = serde_json::to_value(&curve).unwrap();
     assert_eq!(json["points"][1]["resolved_rate"], 2.0 / 3.0, "unrounded");
@@ -352,7 +353,7 @@ fn curve_has_text_csv_and_html_forms() {
     assert!(!page.contains("http") && !page.contains("<script"), "{page}");
 }
 
-fn controlled(trial: TrialResult) -> TrialResult {
+fn as_control(trial: TrialResult) -> TrialResult {
     TrialResult { control: true, ..trial }
 }
 
@@ -366,8 +367,8 @@ fn compare_lists_controls_separately_without_changing_p_values() {
     let alone = compare(&two_arms(), None);
     let mut trials = two_arms();
     for task in 0..200 {
-        trials.push(controlled(trial("gold", task, 1, Some(true))));
-        trials.push(controlled(trial("noop", task, 1, Some(false))));
+        trials.push(as_control(trial("gold", task, 1, Some(true))));
+        trials.push(as_control(trial("noop", task, 1, Some(false))));
     }
     let found = compare(&trials, None);
     assert_eq!(found.pairs, alone.pairs, "controls do not affect other pairs");
@@ -397,7 +398,7 @@ fn compare_lists_controls_separately_without_changing_p_values() {
 }
 
 #[test]
-fn compare_rounding_of_thirds_is_no_difference() {
+fn rounding_error_of_thirds_is_not_a_difference() {
     // Over three attempts, a is one third better on three tasks and b is three thirds better on one.
     let mut trials = Vec::new();
     let resolved: [(usize, usize); 4] = [(1, 0), (2, 1), (3, 2), (0, 3)];
@@ -410,7 +411,7 @@ fn compare_rounding_of_thirds_is_no_difference() {
     }
     let found = compare(&trials, None);
     for metric in ["resolved", "passed_rate"] {
-        let pair = of(&found, "a", "b", metric);
+        let pair = find_pair(&found, "a", "b", metric);
         assert_eq!((pair.difference, pair.p_value), (Some(0.0), Some(1.0)), "{pair:?}");
         assert_eq!(pair.tasks_needed, None);
         assert!(!pair.sentence.contains("would be needed"), "{}", pair.sentence);
@@ -418,7 +419,7 @@ fn compare_rounding_of_thirds_is_no_difference() {
 }
 
 #[test]
-fn compare_two_tasks_has_no_zero_width_interval() {
+fn interval_of_two_tasks_has_nonzero_width() {
     let mut trials = Vec::new();
     for task in 0..2 {
         trials.push(trial("a", task, 1, Some(true)));
@@ -434,8 +435,8 @@ fn compare_two_tasks_has_no_zero_width_interval() {
             assert!(lower < upper && lower <= 0.0 && upper >= 0.0, "{pair:?}");
         }
     }
-    assert!(of(&found, "a", "b", "steps").interval.is_some());
-    let tokens = of(&found, "a", "b", "tokens");
+    assert!(find_pair(&found, "a", "b", "steps").interval.is_some());
+    let tokens = find_pair(&found, "a", "b", "tokens");
     assert_eq!(
         (tokens.difference, tokens.interval),
         (Some(0.0), None),
@@ -454,16 +455,16 @@ fn compare_distinguishes_one_of_33_arms_on_16_tasks() {
     }
     let found = compare(&trials, None);
     for metric in ["resolved", "passed_rate"] {
-        let pair = of(&found, "win-7", "lose", metric);
+        let pair = find_pair(&found, "win-7", "lose", metric);
         assert_eq!((pair.adjusted_for, pair.distinguishable), (528, Some(true)), "{pair:?}");
         assert!(pair.interval_adjusted.unwrap()[0] > 0.0, "{pair:?}");
         assert!(pair.sentence.ends_with("both adjusted for 528 pairs: distinguishable."));
-        assert_eq!(of(&found, "win-0", "win-1", metric).distinguishable, Some(false));
+        assert_eq!(find_pair(&found, "win-0", "win-1", metric).distinguishable, Some(false));
     }
 }
 
 /// Asserts that the conclusion of a sentence follows from its numbers.
-fn agrees(pair: &Pair) {
+fn assert_sentence_agrees(pair: &Pair) {
     let sentence = &pair.sentence;
     let after = |mark: &str| sentence.split_once(mark).map(|(_, rest)| rest);
     let Some(rest) = after("95 % interval ") else { return };
@@ -497,9 +498,9 @@ fn sentences_agree_with_interval_and_p_value() {
             }
             let found = compare(&trials, None);
             assert!(found.pairs.iter().any(|pair| pair.adjusted_for == 6));
-            found.pairs.iter().for_each(agrees);
+            found.pairs.iter().for_each(assert_sentence_agrees);
             trials.retain(|trial| ["a", "b"].contains(&trial.arm_name.as_str()));
-            compare(&trials, None).pairs.iter().for_each(agrees);
+            compare(&trials, None).pairs.iter().for_each(assert_sentence_agrees);
         }
     }
 }
@@ -518,7 +519,7 @@ fn compare_mentions_repositories_if_they_change_the_conclusion() {
         compare(&trials, None)
     };
     let found = arms(false);
-    let pair = of(&found, "a", "b", "resolved");
+    let pair = find_pair(&found, "a", "b", "resolved");
     let by = pair.by_repository.unwrap();
     assert!(pair.p_value.unwrap() < 0.01 && by.p_value > 0.05 && by.changes_conclusion, "{pair:?}");
     assert!(
@@ -528,61 +529,61 @@ fn compare_mentions_repositories_if_they_change_the_conclusion() {
         pair.sentence
     );
     let found = arms(true);
-    let pair = of(&found, "a", "b", "resolved");
+    let pair = find_pair(&found, "a", "b", "resolved");
     assert!(!pair.by_repository.unwrap().changes_conclusion, "{pair:?}");
     assert!(pair.sentence.ends_with(": distinguishable."), "{}", pair.sentence);
 }
 
 /// Returns two arms on that many tasks: a resolves the first `a` of them, b the first `b`.
-fn gated(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
+fn gated_arms(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
     (0..tasks)
         .flat_map(|task| [trial("a", task, 1, Some(task < a)), trial("b", task, 1, Some(task < b))])
         .collect()
 }
 
-fn decided(text: &str, trials: &[TrialResult]) -> GateReport {
+fn evaluate_gate(text: &str, trials: &[TrialResult]) -> GateReport {
     let gate = Gate::parse(text, &["a", "b"]).unwrap();
-    gate.decide(&compare(trials, None), trials)
+    gate.evaluate(&compare(trials, None), trials)
 }
 
 #[test]
 fn gate_result_follows_the_interval() {
     // Equal on 200 tasks: the interval is from -1.4 to 1.4 points.
-    let alike = gated(200, 100, 100);
-    assert_eq!(decided("a >= b - 2", &alike).result, GateResult::Passed);
-    assert_eq!(decided("b >= a - 2", &alike).result, GateResult::Passed);
-    assert_eq!(decided("a >= b - 1", &alike).result, GateResult::Undecided);
+    let alike = gated_arms(200, 100, 100);
+    assert_eq!(evaluate_gate("a >= b - 2", &alike).result, GateResult::Passed);
+    assert_eq!(evaluate_gate("b >= a - 2", &alike).result, GateResult::Passed);
+    assert_eq!(evaluate_gate("a >= b - 1", &alike).result, GateResult::Undecided);
     // 30 points worse.
-    let worse = gated(100, 30, 60);
-    let found = decided("a >= b - 5", &worse);
+    let worse = gated_arms(100, 30, 60);
+    let found = evaluate_gate("a >= b - 5", &worse);
     assert_eq!(found.result, GateResult::Failed, "{found:?}");
     assert!(found.sentence.starts_with("gate a >= b - 5: failed: difference -30.0 points"));
     // From the other arm's point of view, the same numbers have the opposite sign.
-    let turned = decided("b >= a - 5", &worse);
+    let turned = evaluate_gate("b >= a - 5", &worse);
     assert_eq!(turned.result, GateResult::Passed);
     assert_eq!(turned.difference, found.difference.map(|value| -value));
     assert_eq!(turned.interval, found.interval.map(|[lower, upper]| [-upper, -lower]));
     // Reaching the limit exactly is enough.
-    let lower = decided("a >= b - 0", &worse).interval.unwrap()[0];
+    let lower = evaluate_gate("a >= b - 0", &worse).interval.unwrap()[0];
     let text = format!("a >= b - {}", -lower * 100.0);
-    assert_eq!(decided(&text, &worse).result, GateResult::Passed, "{text}");
+    assert_eq!(evaluate_gate(&text, &worse).result, GateResult::Passed, "{text}");
     // A control can be the reference, and other pairs have no effect.
     let mut three = worse.clone();
     three.extend((0..100).map(|task| trial("c", task, 1, Some(false))));
-    assert_eq!(decided("a >= b - 5", &three), found);
-    let controls: Vec<_> = worse.iter().cloned().map(controlled).collect();
-    assert_eq!(decided("a >= b - 5", &controls), found);
+    assert_eq!(evaluate_gate("a >= b - 5", &three), found);
+    let controls: Vec<_> = worse.iter().cloned().map(as_control).collect();
+    assert_eq!(evaluate_gate("a >= b - 5", &controls), found);
 }
 
 #[test]
 fn gate_on_incomplete_arm_is_incomplete() {
-    let mut trials = gated(100, 30, 60);
+    let mut trials = gated_arms(100, 30, 60);
     trials[0].verdict = None;
-    let found = decided("a >= b - 5", &trials);
+    let found = evaluate_gate("a >= b - 5", &trials);
     assert_eq!(found.result, GateResult::Incomplete);
     assert!(found.sentence.contains("no verdict for 1 of 100 trials in a;"), "{}", found.sentence);
     let apart = [trial("a", 1, 1, Some(true)), trial("b", 2, 1, Some(true))];
-    let found = decided("a >= b - 50", &apart);
+    let found = evaluate_gate("a >= b - 50", &apart);
     assert_eq!((found.result, found.difference), (GateResult::Undecided, None));
     let json = serde_json::to_value(&found).unwrap();
     assert_eq!(json["result"], "undecided");

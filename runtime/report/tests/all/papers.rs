@@ -1,7 +1,7 @@
 //! Checks a table and a figure of each paper against hand counts: FeatureBench's main table and its
 //! errors, FEA-Bench's Tables 3 and 4 and its Figure 5.
 
-use proctor_report::{TrialResult, build};
+use proctor_report::{TrialResult, build_report};
 use serde_json::json;
 
 use crate::report::{submitted, trial};
@@ -15,7 +15,7 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
         one
     };
     // Of 4, 8, 5 and 3 fail-to-pass tests, 4, 2, 4 and 0 pass.
-    let report = build(vec![
+    let report = build_report(vec![
         of("t1", 1.0, &[]),
         of("t2", 0.25, &[("NameError", 4), ("TypeError", 2)]),
         of("t3", 0.8, &[("AssertionError", 1)]),
@@ -37,7 +37,12 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
 
 /// Returns a single-response trial. `shown`: precision and recall of the shown files, and whether all
 /// of gold's files were shown.
-fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) -> TrialResult {
+fn single_shot_trial(
+    task: usize,
+    shown: (f64, f64, bool),
+    resolved: bool,
+    functions: u64,
+) -> TrialResult {
     let passed = Some(f64::from(u8::from(resolved)));
     let mut one = trial("gpt-4o", &format!("t{task}"), submitted(), passed);
     let (precision, recall, recall_all) = shown;
@@ -54,15 +59,15 @@ fn feabench_tables_and_figure_match_hand_counts() {
     let mut trials = vec![
         // Correct files, as a share of the shown files and of gold's files: 1 of 2 and 1 of 1; 1 of 4 and
         // 1 of 2; 2 of 5 and 2 of 2; 1 of 1 and 1 of 1; 0 of 4.
-        shot(1, (0.5, 1.0, true), true, 1),
-        shot(2, (0.25, 0.5, false), false, 1),
-        shot(3, (0.4, 1.0, true), false, 2),
-        shot(4, (1.0, 1.0, true), true, 3),
-        shot(5, (0.0, 0.0, false), false, 7),
+        single_shot_trial(1, (0.5, 1.0, true), true, 1),
+        single_shot_trial(2, (0.25, 0.5, false), false, 1),
+        single_shot_trial(3, (0.4, 1.0, true), false, 2),
+        single_shot_trial(4, (1.0, 1.0, true), true, 3),
+        single_shot_trial(5, (0.0, 0.0, false), false, 7),
     ];
     // A response without an edit is not applied.
     trials[4].patch_bytes = Some(0);
-    let report = build(trials);
+    let report = build_report(trials);
     let arm = &report.arms[0];
     let single = arm.single_shot.as_ref().unwrap();
     // Table 3: 2.15, 3.5 and 3 of 5.

@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use proctor_report::{Groups, Report, Shown, TaskFacts, TrialResult, build, group_tables};
+use proctor_report::{
+    GroupSelection, Report, TaskFacts, TextOptions, TrialResult, build_report, group_tables,
+};
 use proctor_types::{
     ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer,
-    Outcome, Responder, Spent, TaskId, TestGroup, TokenClasses, Verdict,
+    Outcome, Responder, Spending, TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -29,7 +31,7 @@ pub(crate) fn trial(
             schema_version: 1,
             ending,
             try_number: 1,
-            spent: Spent {
+            spent: Spending {
                 steps,
                 input_tokens: steps * 1000,
                 output_tokens: steps * 10,
@@ -48,7 +50,7 @@ pub(crate) fn trial(
                 grace_input_tokens: steps * 3,
                 grace_output_tokens: steps * 2,
                 grace_cost_usd: steps as f64 * 0.01,
-                ..Spent::default()
+                ..Spending::default()
             },
             tool_calls: Some(15),
             malformed_calls: 1,
@@ -90,7 +92,7 @@ pub(crate) fn trial(
 }
 
 fn text(report: &Report) -> String {
-    proctor_report::text(report, Shown::default())
+    proctor_report::report_text(report, TextOptions::default())
 }
 
 fn steps_reached() -> Option<Ending> {
@@ -107,7 +109,7 @@ pub(crate) fn submitted() -> Option<Ending> {
 }
 
 fn three_arms() -> Report {
-    build(vec![
+    build_report(vec![
         trial("gold", "t1", submitted(), Some(1.0)),
         trial("noop", "t1", submitted(), Some(0.0)),
         trial("tools", "t1", submitted(), Some(1.0)),
@@ -206,13 +208,15 @@ fn report_json_has_the_documented_fields() {
     assert_eq!(report["arms"][0]["complete"], json!(true));
     let back: Report = serde_json::from_value(report).unwrap();
     assert_eq!(back, three_arms());
-    assert!(!back.complete());
+    assert!(!back.is_complete());
 }
 
 #[test]
 fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
-    let report =
-        build(vec![trial("tools", "t1", submitted(), Some(1.0)), trial("tools", "t2", None, None)]);
+    let report = build_report(vec![
+        trial("tools", "t1", submitted(), Some(1.0)),
+        trial("tools", "t2", None, None),
+    ]);
     let arm = &report.arms[0];
     assert_eq!((arm.trials, arm.graded, arm.unfinished), (2, 1, 1));
     assert_eq!((arm.resolved_rate, arm.resolved_bounds.upper), (0.5, 1.0));
@@ -227,7 +231,7 @@ fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
 #[test]
 fn report_prints_a_repeated_fault_once() {
     let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault(), None));
-    let report = build(Vec::from(faulted));
+    let report = build_report(Vec::from(faulted));
     let text = text(&report);
     assert_eq!(text.matches("503 from the endpoint").count(), 1, "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -250,7 +254,7 @@ fn report_groups_attempts_of_a_task() {
     for (index, trial) in trials.iter_mut().enumerate() {
         trial.attempt = index as u32 + 1;
     }
-    assert!(text(&build(trials)).contains("1/3, 1 open"));
+    assert!(text(&build_report(trials)).contains("1/3, 1 open"));
 }
 
 /// If the official and the strict policy differ, the text and the JSON give both reasons.
@@ -268,7 +272,7 @@ fn report_lists_differing_policies_with_reasons() {
             ("official".to_owned(), policy(true, "3 of 3 passed")),
             ("strict".to_owned(), policy(strict, "1 of 3 passed")),
         ]);
-        build(vec![one])
+        build_report(vec![one])
     };
     let differing = with(false);
     assert_eq!(differing.tasks[0].policies_differ["strict"], "not resolved, 1 of 3 passed");
@@ -286,7 +290,7 @@ fn report_names_suspect_and_contaminated_verdicts() {
     let seen = ["upstream_tried", "install_tried", "timed_out"];
     verdict.evidence.extend(seen.map(|kind| Evidence::new(kind, "", vec![])));
     one.outcome.as_mut().unwrap().spent.estimated = true;
-    let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    let report = build_report(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
     assert!(report.arms[0].usage_estimated);
     assert_eq!(report.arms[0].integrity.suspect, 1);
     let arm = &report.arms[0];
@@ -303,7 +307,7 @@ fn report_names_suspect_and_contaminated_verdicts() {
     );
     assert!(!self::text(&three_arms()).contains("counting only clean integrity"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
-    assert_eq!(self::text(&build(vec![])), "No trials.\n");
+    assert_eq!(self::text(&build_report(vec![])), "No trials.\n");
 }
 
 /// A verdict without evidence against it is unverified, not clean, if nothing was able to test it.
@@ -319,7 +323,7 @@ fn report_counts_unverified_verdicts_separately() {
     };
     let no_canary = |task: &str| unverified(task, &["no_canary", "test_restored"]);
     let clean = trial("tools", "t3", submitted(), Some(1.0));
-    let report = build(vec![no_canary("t1"), no_canary("t2"), clean]);
+    let report = build_report(vec![no_canary("t1"), no_canary("t2"), clean]);
     let arm = &report.arms[0];
     assert_eq!((arm.resolved, arm.resolved_clean), (3, 1));
     assert_eq!((arm.integrity.clean, arm.integrity.unverified, arm.integrity.suspect), (1, 2, 0));
@@ -335,7 +339,7 @@ fn report_counts_unverified_verdicts_separately() {
     assert!(!text.contains("verdict.json"), "one line for all of them: {text}");
 
     let skipped = unverified("t4", &["patch_incomplete"]);
-    let text = self::text(&build(vec![no_canary("t1"), no_canary("t2"), skipped]));
+    let text = self::text(&build_report(vec![no_canary("t1"), no_canary("t2"), skipped]));
     let reasons = "no canary test was judged (2), a part of the patch was skipped or repaired (1).";
     assert!(text.contains(&format!("tools: 3 verdicts are unverified: {reasons}\n")), "{text}");
 }
@@ -354,12 +358,12 @@ fn report_notes_several_responders() {
         one
     };
     let (own, other) = (responder("m", Some("A")), responder("m-mini", Some("B")));
-    let report = build(vec![
+    let report = build_report(vec![
         answered("t0", std::slice::from_ref(&own)),
         answered("t1", std::slice::from_ref(&own)),
     ]);
     assert!(!text(&report).contains("mixture"), "a single responder is not a mixture");
-    let report = build(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
+    let report = build_report(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
     let line = "tools: 2 different models, providers or servers responded: `m` from A: 2 \
                 responses, `m-mini` from B: 1 response.";
     let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -374,8 +378,8 @@ fn report_notes_several_responders() {
 }
 
 /// Returns a field of the first trial's row. Only works if no field contains a comma.
-fn in_csv(report: &Report, column: &str) -> String {
-    let sheet = proctor_report::csv(report);
+fn first_csv_field(report: &Report, column: &str) -> String {
+    let sheet = proctor_report::trials_csv(report);
     let mut lines = sheet.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let (head, first) = (lines.next().expect("a head"), lines.next().expect("a row"));
     assert_eq!(head.len(), first.len(), "{sheet}");
@@ -388,8 +392,8 @@ fn csv_keeps_its_first_columns_and_appends_new_ones() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     one.verdict.as_mut().unwrap().fail_to_pass =
         TestGroup { passed: vec!["a".into()], failed: vec!["b".into()] };
-    let report = build(vec![one]);
-    let sheet = proctor_report::csv(&report);
+    let report = build_report(vec![one]);
+    let sheet = proctor_report::trials_csv(&report);
     let first = "task,arm,arm_name,attempt,outcome,resolved,passed_rate,score_valid,reason,limit,integrity,\
                  steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault,";
     assert!(sheet.starts_with(first), "{sheet}");
@@ -405,26 +409,26 @@ fn csv_keeps_its_first_columns_and_appends_new_ones() {
         ("integrity", "clean"),
         ("limit_steps", ""),
     ] {
-        assert_eq!(in_csv(&report, column), value, "{column}");
+        assert_eq!(first_csv_field(&report, column), value, "{column}");
     }
 }
 
 #[test]
 fn report_marks_interrupted_trials_in_every_format() {
     let mut plain = vec![trial("tools", "t0", submitted(), Some(1.0))];
-    let report = build(plain.clone());
+    let report = build_report(plain.clone());
     assert!(!text(&report).contains("interrupted"));
-    assert_eq!(in_csv(&report, "interruptions"), "");
+    assert_eq!(first_csv_field(&report, "interruptions"), "");
     assert_eq!(serde_json::to_value(&report.tasks[0]).unwrap().get("interruptions"), None);
 
     let interruptions = &mut plain[0].outcome.as_mut().unwrap().interruptions;
     interruptions.started_again = Some("a server ran, and a pipe".into());
     interruptions.resumed_after = vec![2, 5];
-    let report = build(plain);
+    let report = build_report(plain);
     let words = "started over (a server ran, and a pipe), then resumed after step 2, 5";
     let said = text(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(&format!("tools / t0 / 1: interrupted: {words}.")), "{said}");
-    let sheet = proctor_report::csv(&report);
+    let sheet = proctor_report::trials_csv(&report);
     assert!(sheet.contains(&format!(",\"{words}\"")), "{sheet}");
     assert_eq!(
         serde_json::to_value(&report.tasks[0]).unwrap()["interruptions"],
@@ -439,14 +443,14 @@ fn report_cost_without_price_is_unknown() {
     (spent.unpriced, spent.cost_usd, spent.grace_cost_usd) = (true, 0.0, 0.0);
     one.earlier = EarlierTries {
         tries: 1,
-        spent: Spent { input_tokens: 5, unpriced: true, ..Spent::default() },
+        spent: Spending { input_tokens: 5, unpriced: true, ..Spending::default() },
     };
-    let report = build(vec![one]);
+    let report = build_report(vec![one]);
     assert!(!report.arms[0].cost_known && !report.arms[0].paid.cost_known);
     assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, None));
     let said = text(&report);
     assert!(said.contains("unknown") && !said.contains("$0.0000"), "{said}");
-    let sheet = proctor_report::markdown(&report, None, Groups::default());
+    let sheet = proctor_report::markdown(&report, None, GroupSelection::default());
     assert!(sheet.contains("unknown") && !sheet.contains("$0.0000"), "{sheet}");
 }
 
@@ -456,11 +460,11 @@ fn percent_never_rounds_to_0_or_100() {
         let rate = if at == 0 { 0.0 } else { 1.0 };
         trial("tools", &format!("t{at}"), submitted(), Some(rate))
     });
-    let text = text(&build(trials.collect()));
+    let text = text(&build_report(trials.collect()));
     assert!(text.contains("2999/3000") && text.contains("99.9 %"));
 }
 
-fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
+fn trial_of_level(level: u32, attempt: u32, passed: f64) -> TrialResult {
     let mut one = trial("tools", &format!("t{level}"), submitted(), Some(passed));
     one.attempt = attempt;
     one.facts = TaskFacts {
@@ -476,13 +480,13 @@ fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
 #[test]
 fn groups_separate_levels_sizes_and_attempts() {
     let mut trials = vec![
-        described(1, 1, 1.0),
-        described(1, 2, 0.5),
-        described(2, 1, 0.0),
-        described(2, 2, 0.0),
+        trial_of_level(1, 1, 1.0),
+        trial_of_level(1, 2, 0.5),
+        trial_of_level(2, 1, 0.0),
+        trial_of_level(2, 2, 0.0),
     ];
     trials[3].patch_bytes = Some(0);
-    let report = build(trials.clone());
+    let report = build_report(trials.clone());
     let arm = &report.arms[0];
     let kinds: Vec<&str> = arm.groups.keys().map(String::as_str).collect();
     assert_eq!(
@@ -497,7 +501,10 @@ fn groups_separate_levels_sizes_and_attempts() {
     // One of two tasks resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
     assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
-    let shown = proctor_report::text(&report, Shown { groups: true, ..Shown::default() });
+    let shown = proctor_report::report_text(
+        &report,
+        TextOptions { groups: true, ..TextOptions::default() },
+    );
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
@@ -505,13 +512,16 @@ fn groups_separate_levels_sizes_and_attempts() {
     assert_eq!(sheet.lines().count(), 1 + 2 + 3 + 2, "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
-    let page = proctor_report::markdown(&report, None, Groups::All);
+    let page = proctor_report::markdown(&report, None, GroupSelection::All);
     let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
     assert!(page.contains(table), "{page}");
-    assert!(!proctor_report::markdown(&report, None, Groups::Telling).contains("By level"));
+    assert!(!proctor_report::markdown(&report, None, GroupSelection::Telling).contains("By level"));
 
     trials[0].verdict = None;
-    assert!(build(trials).arms[0].pass_at_k.is_empty(), "no estimate while a verdict is missing");
+    assert!(
+        build_report(trials).arms[0].pass_at_k.is_empty(),
+        "no estimate while a verdict is missing"
+    );
 }
 
 #[test]
@@ -520,7 +530,7 @@ fn report_rejected_patch_is_not_applied() {
     let verdict = one.verdict.as_mut().unwrap();
     let rejected = Evidence::new(proctor_types::PATCH_REJECTED, "hunk 1", vec![]);
     verdict.evidence.push(rejected);
-    assert_eq!(build(vec![one]).arms[0].applied, 0);
+    assert_eq!(build_report(vec![one]).arms[0].applied, 0);
 }
 
 #[test]
@@ -539,7 +549,7 @@ fn report_shows_side_requests_and_grace_separately() {
 #[test]
 fn report_shared_limits_do_not_count_against_an_arm() {
     let shared = Ending::Budget { budget: BudgetKind::Cost, scope: BudgetScope::Run };
-    let report = build(vec![
+    let report = build_report(vec![
         trial("tools", "t1", Some(Ending::Submitted), Some(1.0)),
         trial("tools", "t2", Some(shared), None),
     ]);
@@ -551,18 +561,18 @@ fn report_shared_limits_do_not_count_against_an_arm() {
 
 /// Attempts that a kill or a fault ended were paid for. The total includes them, but no mean does.
 #[test]
-fn report_earlier_tries_count_only_as_paid() {
+fn earlier_tries_count_only_in_the_billed_usage() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
-    let spent = Spent {
+    let spent = Spending {
         steps: 4,
         input_tokens: 400,
         output_tokens: 40,
         cost_usd: 0.25,
-        ..Spent::default()
+        ..Spending::default()
     };
     one.earlier = EarlierTries { tries: 2, spent };
-    let plain = build(vec![trial("tools", "t1", submitted(), Some(1.0))]);
-    let report = build(vec![one]);
+    let plain = build_report(vec![trial("tools", "t1", submitted(), Some(1.0))]);
+    let report = build_report(vec![one]);
     let (arm, without) = (&report.arms[0], &plain.arms[0]);
     assert_eq!((arm.tokens, arm.steps, arm.cost_usd), (without.tokens, without.steps, 1.0));
     assert_eq!((arm.paid.input, arm.paid.output), (10_030 + 400, 120 + 40));
@@ -582,7 +592,7 @@ fn report_earlier_tries_count_only_as_paid() {
     // A trial that was killed and not yet resumed has no outcome, but was paid for.
     let mut open = trial("tools", "t1", None, None);
     open.earlier = EarlierTries { tries: 1, spent };
-    let report = build(vec![open]);
+    let report = build_report(vec![open]);
     assert_eq!((report.arms[0].paid.cost_usd, report.arms[0].cost_usd), (0.25, 0.0));
     assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, Some(0.25)));
 }
@@ -591,7 +601,7 @@ fn report_earlier_tries_count_only_as_paid() {
 fn report_notes_outgrown_responses() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     one.outcome.as_mut().unwrap().spent.outgrown = true;
-    let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    let report = build_report(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
     assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
     let said = text(&report);
     assert!(said.contains("tools: outgrown in 1 trial: a response was larger"), "{said}");
@@ -602,14 +612,15 @@ fn report_notes_outgrown_responses() {
 fn groups_are_shown_if_they_combine_tasks() {
     let of = |tasks: u32, levels: u32| {
         let trials = (0..tasks).map(|at| {
-            let mut one = described(at % levels, 1, 1.0);
+            let mut one = trial_of_level(at % levels, 1, 1.0);
             one.task = TaskId::new(format!("t{at}"));
             one.facts.functions_added = None;
             one
         });
-        build(trials.collect())
+        build_report(trials.collect())
     };
-    let is_shown = |tasks, levels| !group_tables(&of(tasks, levels), Groups::Telling).is_empty();
+    let is_shown =
+        |tasks, levels| !group_tables(&of(tasks, levels), GroupSelection::Telling).is_empty();
     assert!(!is_shown(2, 2) && is_shown(3, 2), "one level has two tasks");
     assert!(!is_shown(9, 9) && is_shown(10, 10));
     let shown = text(&of(3, 2));
@@ -624,7 +635,7 @@ fn report_counts_exceptions_by_arm_and_task() {
         exceptions.extend(counts.iter().map(|(class, count)| ((*class).to_owned(), *count)));
         one
     };
-    let report = build(vec![
+    let report = build_report(vec![
         failed("a", "t1", &[("NameError", 3), ("TypeError", 1)]),
         failed("a", "t2", &[("NameError", 2)]),
         failed("b", "t1", &[("TypeError", 9), ("timeout", 1)]),
@@ -639,39 +650,48 @@ fn report_counts_exceptions_by_arm_and_task() {
     let line = |word: &str| shown.lines().position(|line| line.contains(word)).expect("a line");
     // Ten TypeErrors, five NameErrors.
     assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{shown}");
-    let markdown = proctor_report::markdown(&report, None, Groups::Telling);
+    let markdown = proctor_report::markdown(&report, None, GroupSelection::Telling);
     assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
-    assert_eq!(in_csv(&report, "exceptions"), "NameError=3 TypeError=1");
+    assert_eq!(first_csv_field(&report, "exceptions"), "NameError=3 TypeError=1");
 }
 
-fn of_row(row: Value) -> TaskFacts {
+fn facts_of_row(row: Value) -> TaskFacts {
     let mut task = json!({"schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
         "fail_to_pass": [], "test_command": ["pytest"]});
     let fields = row.as_object().expect("an object").clone();
     task.as_object_mut().expect("an object").extend(fields);
     let task: proctor_types::Task = serde_json::from_value(task).expect("a task");
-    TaskFacts::of(&task).with_cutoff(&task, Some("2024-06-01"))
+    TaskFacts::from_task(&task).with_cutoff(&task, Some("2024-06-01"))
 }
 
 #[test]
 fn facts_have_cutoff_and_repository_category() {
-    assert_eq!(of_row(json!({"created_at": "2024-05-31T23:59:59Z"})).after_cutoff, Some(false));
-    assert_eq!(of_row(json!({"created_at": "2024-06-01T00:00:00Z"})).after_cutoff, Some(true));
-    assert_eq!(of_row(json!({})).after_cutoff, None);
+    assert_eq!(
+        facts_of_row(json!({"created_at": "2024-05-31T23:59:59Z"})).after_cutoff,
+        Some(false)
+    );
+    assert_eq!(
+        facts_of_row(json!({"created_at": "2024-06-01T00:00:00Z"})).after_cutoff,
+        Some(true)
+    );
+    assert_eq!(facts_of_row(json!({})).after_cutoff, None);
     let details = json!({"created_at": "2025-01-02T03:04:05Z"});
     let row = json!({"repo": "sympy/sympy", "benchmark": {"name": "fea-bench", "split": "lite", "details": details}});
-    let facts = of_row(row);
+    let facts = facts_of_row(row);
     assert_eq!(facts.after_cutoff, Some(true));
     assert_eq!(
         (facts.categories, facts.split.as_deref()),
         (vec!["Mathematics".to_owned()], Some("lite"))
     );
-    assert!(of_row(json!({"repo": "sympy/sympy"})).categories.is_empty(), "not a row of FEA-Bench");
+    assert!(
+        facts_of_row(json!({"repo": "sympy/sympy"})).categories.is_empty(),
+        "not a row of FEA-Bench"
+    );
 }
 
 /// Returns the trials of an arm on ten lite tasks and ten others. `lite` and `rest` are how many it
 /// resolves of each; tasks from index `after` on are newer than the cutoff.
-fn ranked(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult> {
+fn ranked_trials(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult> {
     let mut trials = Vec::new();
     for at in 0..20 {
         let (is_lite, of_set) = (at < 10, at % 10);
@@ -691,8 +711,9 @@ fn ranked(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult>
 
 #[test]
 fn report_compares_rankings_between_task_sets() {
-    let arms = [ranked("a", 2, 1, 15), ranked("b", 5, 4, 15), ranked("c", 9, 2, 15)];
-    let report = build(arms.concat());
+    let arms =
+        [ranked_trials("a", 2, 1, 15), ranked_trials("b", 5, 4, 15), ranked_trials("c", 9, 2, 15)];
+    let report = build_report(arms.concat());
     let value = serde_json::to_value(&report).unwrap();
     // Level 1: a < b < c. Level 2: a < c < b, so one pair of three is reversed.
     let level = &value["rank_agreement"][0];
@@ -712,10 +733,10 @@ fn report_compares_rankings_between_task_sets() {
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
     // Two arms have no ranking, and neither do arms with a missing verdict.
-    assert!(build(arms[..2].concat()).rank_agreement.is_empty());
+    assert!(build_report(arms[..2].concat()).rank_agreement.is_empty());
     let mut open = arms.concat();
     open[0].verdict = None;
-    assert!(build(open).rank_agreement.is_empty());
+    assert!(build_report(open).rank_agreement.is_empty());
 }
 
 #[test]
@@ -728,7 +749,7 @@ fn report_marks_prompts_beyond_the_window() {
     };
     let trials =
         ["t1", "t2"].map(|task| [shot("small", task, true), shot("large", task, task == "t1")]);
-    let report = build(trials.concat());
+    let report = build_report(trials.concat());
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(value["arms"][0]["single_shot"]["beyond_window"], 2);
     assert_eq!(value["arms"][1]["single_shot"]["beyond_window"], 1);
@@ -757,7 +778,7 @@ fn groups_compare_benchmarks_on_shared_repositories() {
         one.facts.benchmark = Some(benchmark.to_owned());
         one
     };
-    let report = build(vec![
+    let report = build_report(vec![
         of("f1", "a/shared", "featurebench", 0.5),
         of("f2", "a/shared", "featurebench", 0.0),
         of("f3", "a/other", "featurebench", 1.0),
@@ -771,7 +792,7 @@ fn groups_compare_benchmarks_on_shared_repositories() {
     assert_eq!((feature.tasks, feature.resolved, feature.passed_rate), (2, 0, 0.25));
     assert_eq!((swe.tasks, swe.resolved), (1, 1));
     assert_eq!(groups["benchmark"]["featurebench"].tasks, 3);
-    let markdown = proctor_report::markdown(&report, None, Groups::All);
+    let markdown = proctor_report::markdown(&report, None, GroupSelection::All);
     assert!(markdown.contains("#### By shared repositories"), "{markdown}");
 }
 
@@ -788,7 +809,7 @@ fn groups_count_a_task_in_each_of_its_splits() {
         trials.extend((0..4).map(|task| of(arm, "full", task, task < resolved)));
         trials.extend((0..3).map(|task| of(arm, "lite", task, task < resolved)));
     }
-    let report = build(trials);
+    let report = build_report(trials);
     let one = &report.rank_agreement[0];
     assert_eq!((one.kind.as_str(), one.a.as_str(), one.b.as_str()), ("split", "full", "lite"));
     assert_eq!((one.a_tasks, one.b_tasks, one.tau), (4, 3, 1.0));

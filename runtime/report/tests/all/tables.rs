@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use pretty_assertions::assert_eq;
 use proctor_report::{Cell, STEPS, StepRow, TESTS, TRIALS, TestRow, TrialRow, step_facts, tables};
 use proctor_types::{
-    Answer, Arm, Budget, Envelope, Event, LeakCheckSpec, NetworkPolicy, SandboxSpec, TestGroup,
-    TestStatus, Usage,
+    Arm, Budget, Envelope, Event, LeakCheckSpec, ModelResponse, NetworkPolicy, SandboxSpec,
+    TestGroup, TestStatus, Usage,
 };
 use serde_json::{Map, json};
 
@@ -16,7 +16,7 @@ fn envelope(step: u64, t_mono: f64, event: Event) -> Envelope {
     Envelope { v: 2, seq: 1, try_number: 1, step, t_mono, t_wall: 0.0, event }
 }
 
-fn attempted(error: Option<&str>, wait_seconds: f64, seconds: Option<f64>) -> Event {
+fn attempted_event(error: Option<&str>, wait_seconds: f64, seconds: Option<f64>) -> Event {
     Event::ModelAttempted {
         attempt: 1,
         status: None,
@@ -36,9 +36,9 @@ fn attempted(error: Option<&str>, wait_seconds: f64, seconds: Option<f64>) -> Ev
     }
 }
 
-fn answered(input: u64) -> Event {
+fn answered_event(input: u64) -> Event {
     let usage = Usage { input, output: 7, ..Usage::default() };
-    let answer = Answer {
+    let answer = ModelResponse {
         content: "x".into(),
         tool_calls: Vec::new(),
         extra: Map::new(),
@@ -51,7 +51,7 @@ fn answered(input: u64) -> Event {
     Event::ModelAnswered { answer }
 }
 
-fn returned(exit_status: Option<i32>, malformed: bool) -> Event {
+fn returned_event(exit_status: Option<i32>, malformed: bool) -> Event {
     Event::ToolReturned {
         call_id: "1".into(),
         name: "shell".into(),
@@ -64,7 +64,7 @@ fn returned(exit_status: Option<i32>, malformed: bool) -> Event {
     }
 }
 
-fn called() -> Event {
+fn called_event() -> Event {
     Event::ToolCalled { call_id: "1".into(), name: "shell".into(), arguments: json!({}) }
 }
 
@@ -79,16 +79,16 @@ fn steps_table_has_sends_calls_and_changes_per_step() {
         outside: None,
     };
     let events = [
-        envelope(0, 1.0, attempted(Some("503"), 0.0, None)),
-        envelope(0, 4.0, attempted(None, 2.0, Some(1.0))),
-        envelope(1, 4.0, answered(100)),
-        envelope(1, 4.1, called()),
-        envelope(1, 6.0, returned(Some(1), false)),
+        envelope(0, 1.0, attempted_event(Some("503"), 0.0, None)),
+        envelope(0, 4.0, attempted_event(None, 2.0, Some(1.0))),
+        envelope(1, 4.0, answered_event(100)),
+        envelope(1, 4.1, called_event()),
+        envelope(1, 6.0, returned_event(Some(1), false)),
         envelope(1, 6.5, snapshot),
-        envelope(1, 8.0, attempted(None, 0.0, Some(1.5))),
-        envelope(2, 8.0, answered(200)),
-        envelope(2, 8.1, called()),
-        envelope(2, 8.2, returned(None, true)),
+        envelope(1, 8.0, attempted_event(None, 0.0, Some(1.5))),
+        envelope(2, 8.0, answered_event(200)),
+        envelope(2, 8.1, called_event()),
+        envelope(2, 8.2, returned_event(None, true)),
     ];
     let steps = step_facts(&events);
     assert_eq!(steps.len(), 2);
@@ -116,7 +116,7 @@ fn table_cells_match_column_types() {
     ]
     .into();
     let verdict = verdict.clone();
-    let mut report = proctor_report::build(vec![one]);
+    let mut report = proctor_report::build_report(vec![one]);
     let arm = Arm {
         id: report.arms[0].arm.clone(),
         name: "tools".into(),
@@ -132,7 +132,7 @@ fn table_cells_match_column_types() {
         control: false,
         forked_from: None,
     };
-    report.arms[0].describe(&arm);
+    report.arms[0].add_plan_details(&arm);
     let (trial, arm) = (&report.tasks[0], &report.arms[0]);
     let row = TrialRow { trial, arm: Some(arm) };
     let of = |name: &str| {
@@ -147,7 +147,7 @@ fn table_cells_match_column_types() {
     for (cell, column) in row.cells().iter().zip(TRIALS) {
         assert!(cell.fits(column.info.kind), "{}: {cell:?}", column.info.name);
     }
-    let facts = step_facts(&[envelope(1, 1.0, answered(5))]);
+    let facts = step_facts(&[envelope(1, 1.0, answered_event(5))]);
     let step = StepRow { trial, arm_name: "tools", facts: &facts[0] };
     for (cell, column) in step.cells().iter().zip(STEPS) {
         assert!(cell.fits(column.info.kind), "{}: {cell:?}", column.info.name);

@@ -1,13 +1,15 @@
 //! Selects the part of a trial's result that a separate verifier receives.
 
 use proctor_record::Tree;
-use proctor_sandbox_api::wire::{EntryKind, Layer as SandboxLayer, LayerEntry, RawPath, SnapEntry};
+use proctor_sandbox_api::wire::{
+    EntryKind, LayerDiff as SandboxLayer, LayerEntry, RawPath, SnapshotEntry,
+};
 use proctor_types::Task;
 
 /// Returns the part of a recorded state that a separate verifier receives: the declared artifacts
 /// and the directory that is always collected. All entries belong to root and have no special mode
 /// bits. Links that leave their artifact are dropped.
-pub(super) fn artifacts(
+pub(super) fn select_artifacts(
     task: &Task,
     paths: &[String],
     tree: &Tree,
@@ -25,7 +27,7 @@ pub(super) fn artifacts(
     let workdir = RawPath::from(task.workdir.as_str());
     let of_tree = tree.entries.values().map(|entry| {
         let path = workdir.join(&entry.path);
-        let entry = SnapEntry { path: below_root(&path), ..entry.clone() };
+        let entry = SnapshotEntry { path: strip_root(&path), ..entry.clone() };
         LayerEntry { entry, uid: 0, gid: 0 }
     });
     let mut changed: Vec<LayerEntry> = of_tree.chain(layer.changed).collect();
@@ -46,7 +48,7 @@ pub(super) fn artifacts(
     SandboxLayer { changed, removed: Vec::new() }
 }
 
-fn below_root(path: &RawPath) -> RawPath {
+fn strip_root(path: &RawPath) -> RawPath {
     let bytes = path.as_bytes();
     RawPath::new(bytes.strip_prefix(b"/").unwrap_or(bytes))
 }

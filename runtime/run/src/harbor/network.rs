@@ -13,11 +13,11 @@ use proctor_types::{
 };
 
 /// Maximum number of network requests of a verifier to log.
-const REQUESTS: usize = 1000;
+const MAX_LOGGED_REQUESTS: usize = 1000;
 
 /// Returns the network policy that the task declares, plus the arm's mirrors, which belong to this
 /// machine and not to the task.
-pub(super) fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
+pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
     let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
     let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };
     match network {
@@ -45,7 +45,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn lines(&self) -> Vec<u8> {
+    pub(super) fn log_lines(&self) -> Vec<u8> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().flat_map(|line| format!("[network] {line}\n").into_bytes()).collect()
     }
@@ -56,7 +56,7 @@ impl Requests {
 }
 
 /// Whether a URL names another host, rather than an IP address or this machine.
-fn names_host(url: &str) -> bool {
+fn has_external_host(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?']).next().unwrap_or_default();
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
@@ -66,18 +66,18 @@ fn names_host(url: &str) -> bool {
 
 #[async_trait]
 impl Ledger for Requests {
-    async fn step(&self) -> u64 {
+    async fn current_step(&self) -> u64 {
         0
     }
 
     async fn record(&self, _step: u64, request: UrlRequest) -> Result<(), Fault> {
-        if request.reason == Some(DenyReason::PrivateAddress) && names_host(&request.url) {
+        if request.reason == Some(DenyReason::PrivateAddress) && has_external_host(&request.url) {
             let mut first = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
             first.get_or_insert_with(|| request.url.clone());
         }
         let line = serde_json::to_string(&request).unwrap_or_default();
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() < REQUESTS {
+        if lines.len() < MAX_LOGGED_REQUESTS {
             lines.push(line);
         }
         Ok(())
@@ -109,6 +109,6 @@ mod tests {
             requests.record(0, denied(url, DenyReason::PrivateAddress)).await.unwrap();
         }
         assert_eq!(requests.unreachable().as_deref(), Some("pypi.org:443"));
-        assert_eq!(requests.lines().iter().filter(|byte| **byte == b'\n').count(), 6);
+        assert_eq!(requests.log_lines().iter().filter(|byte| **byte == b'\n').count(), 6);
     }
 }

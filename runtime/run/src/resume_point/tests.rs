@@ -1,7 +1,7 @@
 //! Tests resuming a try, using journals as a trial writes them.
 
 use proctor_record::Journal;
-use proctor_sandbox_api::wire::{RawPath, SnapEntry};
+use proctor_sandbox_api::wire::{RawPath, SnapshotEntry};
 use proctor_types::Responder;
 use serde_json::Map;
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ fn responder() -> Responder {
 impl Record {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::at(folder.path().join("blobs"));
+        let blobs = Blobs::new(folder.path().join("blobs"));
         let journal = Journal::create(folder.path().join("trajectory.jsonl"), 3).unwrap();
         Self { folder, blobs, journal }
     }
@@ -37,7 +37,7 @@ impl Record {
         for (path, kind, kept) in entries {
             let path = RawPath::from(*path);
             let hash = kept.then(|| self.blobs.put(b"content").unwrap());
-            let entry = SnapEntry {
+            let entry = SnapshotEntry {
                 path: path.clone(),
                 kind: *kind,
                 mode: 0o644,
@@ -50,7 +50,7 @@ impl Record {
         tree.save(&self.blobs).unwrap()
     }
 
-    fn begun(&mut self) -> String {
+    fn add_setup(&mut self) -> String {
         let base = self.tree(&[]);
         self.add(Event::SetupFinished {
             backend: "native".into(),
@@ -63,7 +63,7 @@ impl Record {
     }
 
     /// Records a response to a request that cost ten input tokens and one output token.
-    fn answered(&mut self, content: &str) {
+    fn add_response(&mut self, content: &str) {
         self.add(Event::ModelAttempted {
             attempt: 1,
             status: Some(200),
@@ -82,7 +82,7 @@ impl Record {
             body: None,
         });
         self.add(Event::ModelAnswered {
-            answer: Answer {
+            answer: ModelResponse {
                 native: None,
                 content: content.into(),
                 tool_calls: Vec::new(),
@@ -95,7 +95,7 @@ impl Record {
         });
     }
 
-    fn returned(&mut self, call_id: &str, malformed: bool) {
+    fn add_tool_result(&mut self, call_id: &str, malformed: bool) {
         self.add(Event::ToolReturned {
             call_id: call_id.into(),
             name: "shell".into(),
@@ -108,7 +108,7 @@ impl Record {
         });
     }
 
-    fn kept(&mut self, snapshot: &str) {
+    fn add_snapshot(&mut self, snapshot: &str) {
         let snapshot = snapshot.to_owned();
         self.add(Event::SnapshotTaken {
             snapshot,
@@ -129,21 +129,21 @@ impl Record {
 
 /// Records two responses: the first has a snapshot; the second has one finished call and no
 /// snapshot.
-fn in_the_second_step() -> (Record, String) {
+fn record_in_second_step() -> (Record, String) {
     let mut record = Record::new();
-    record.begun();
-    record.answered("one");
-    record.returned("a", true);
+    record.add_setup();
+    record.add_response("one");
+    record.add_tool_result("a", true);
     let tree = record.tree(&[("work.py", EntryKind::File, true)]);
-    record.kept(&tree);
-    record.answered("two");
-    record.returned("b", false);
+    record.add_snapshot(&tree);
+    record.add_response("two");
+    record.add_tool_result("b", false);
     (record, tree)
 }
 
 #[test]
 fn resume_point_keeps_every_response_but_only_calls_before_the_last_snapshot() {
-    let (record, tree) = in_the_second_step();
+    let (record, tree) = record_in_second_step();
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.whole_steps), (3, 1), "the same try");
     assert_eq!(past.tree, tree);
@@ -158,7 +158,7 @@ fn resume_point_keeps_every_response_but_only_calls_before_the_last_snapshot() {
 
 #[test]
 fn resume_point_counts_spent_budget() {
-    let (record, _) = in_the_second_step();
+    let (record, _) = record_in_second_step();
     let used = record.read().unwrap().used;
     assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
     assert_eq!(used.spent.cost_usd, 1.0);
@@ -170,8 +170,8 @@ fn resume_point_counts_spent_budget() {
 
 #[test]
 fn lost_response_is_charged_but_not_counted_as_a_step() {
-    let (mut record, _) = in_the_second_step();
-    record.answered("three");
+    let (mut record, _) = record_in_second_step();
+    record.add_response("three");
     let text = std::fs::read_to_string(record.folder.path().join("trajectory.jsonl")).unwrap();
     let whole = text.trim_end().rsplit_once('\n').unwrap().0;
     std::fs::write(record.folder.path().join("trajectory.jsonl"), format!("{whole}\n")).unwrap();
@@ -182,12 +182,12 @@ fn lost_response_is_charged_but_not_counted_as_a_step() {
 
 #[test]
 fn calls_discarded_by_an_earlier_resume_stay_discarded() {
-    let (mut record, tree) = in_the_second_step();
+    let (mut record, tree) = record_in_second_step();
     let stands_to = record.read().unwrap().stands_to;
     record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
-    record.returned("again", false);
+    record.add_tool_result("again", false);
     let later = record.tree(&[("later.py", EntryKind::File, true)]);
-    record.kept(&later);
+    record.add_snapshot(&later);
     let past = record.read().unwrap();
     assert_eq!((past.whole_steps, past.tree), (2, later));
     let calls: Vec<_> = past.steps[1].calls.iter().map(|call| call.call_id.as_str()).collect();
@@ -198,7 +198,7 @@ fn calls_discarded_by_an_earlier_resume_stay_discarded() {
 /// fault is not charged.
 #[test]
 fn fault_keeps_all_responses_and_does_not_charge_its_time() {
-    let (mut record, tree) = in_the_second_step();
+    let (mut record, tree) = record_in_second_step();
     let before = record.read().unwrap();
     record.add(Event::ModelAttempted {
         attempt: 1,
@@ -219,7 +219,7 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     });
     let fault = Fault::new(Layer::Model, "503");
     let ending = Ending::InfrastructureFault { fault: fault.clone() };
-    let outcome = Box::new(proctor_types::Outcome::unmeasured(3, ending));
+    let outcome = Box::new(proctor_types::Outcome::from_ending(3, ending));
     record.add(Event::TryFailed { fault, will_retry: false });
     record.add(Event::TrialEnded { outcome, packed: None });
     let past = record.read().unwrap();
@@ -234,7 +234,7 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
 #[test]
 fn sandbox_failing_twice_after_one_response_prevents_resume() {
     let said = |layer: Layer, between: &dyn Fn(&mut Record)| {
-        let (mut record, tree) = in_the_second_step();
+        let (mut record, tree) = record_in_second_step();
         let fail = |record: &mut Record| {
             record.add(Event::TryFailed { fault: Fault::new(layer, "gone"), will_retry: true });
         };
@@ -247,7 +247,7 @@ fn sandbox_failing_twice_after_one_response_prevents_resume() {
     };
     let twice = "its sandbox failed twice after the same response";
     assert_eq!(said(Layer::Sandbox, &|_| ()), Err(twice.to_owned()));
-    assert_eq!(said(Layer::Sandbox, &|record| record.answered("three")), Ok(3));
+    assert_eq!(said(Layer::Sandbox, &|record| record.add_response("three")), Ok(3));
     assert_eq!(said(Layer::Model, &|_| ()), Ok(2));
 }
 
@@ -277,28 +277,28 @@ fn unresumable_trial_reports_the_reason() {
     let not_begun = said(&|record| record.add(Event::Noted { note: Map::new() }));
     assert_eq!(not_begun, "its agent had not started");
     let failed = said(&|record| {
-        record.begun();
+        record.add_setup();
         let fault = Fault::new(Layer::Model, "400").cause(proctor_types::Cause::Rejected);
         record.add(Event::TryFailed { fault, will_retry: false });
     });
     assert_eq!(failed, "it ended with a fault");
     let large = said(&|record| {
-        record.begun();
+        record.add_setup();
         let tree = record.tree(&[("huge.bin", EntryKind::File, false)]);
-        record.kept(&tree);
+        record.add_snapshot(&tree);
     });
     assert_eq!(large, "huge.bin is too large for the record");
     let pipe = said(&|record| {
-        record.begun();
+        record.add_setup();
         let tree = record.tree(&[("pipe", EntryKind::Other, false)]);
-        record.kept(&tree);
+        record.add_snapshot(&tree);
     });
     assert_eq!(pipe, "pipe is a pipe, a socket or a device");
 }
 
 #[test]
 fn outside_state_is_restored_or_the_trial_restarts() {
-    let (mut record, tree) = in_the_second_step();
+    let (mut record, tree) = record_in_second_step();
     assert_eq!(record.read().unwrap().outside, None);
     let taken = |state| Event::SnapshotTaken {
         snapshot: tree.clone(),
@@ -317,8 +317,8 @@ fn outside_state_is_restored_or_the_trial_restarts() {
 
 #[test]
 fn resume_point_reads_interruptions_from_the_journal() {
-    let (mut record, tree) = in_the_second_step();
-    assert!(record.read().unwrap().interruptions.is_none());
+    let (mut record, tree) = record_in_second_step();
+    assert!(record.read().unwrap().interruptions.is_empty());
     let note = Map::from_iter([(STARTED_AGAIN.to_owned(), Value::from("a server was running"))]);
     record.add(Event::Noted { note });
     record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to: u64::MAX });

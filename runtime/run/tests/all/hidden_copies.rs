@@ -10,10 +10,10 @@ use std::{fmt::Write as _, path::Path};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, find_leaks, grade};
 use proctor_native::Native;
-use proctor_run::{Cancel, Capacity, GradingSandbox, grade_patch};
-use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
+use proctor_run::{CancelSignal, Capacity, GradingSandbox, grade_patch};
+use proctor_sandbox_api::{Backend, Command, Machine, PreparedEnvironment, SandboxRequest};
 use proctor_setup::{
-    LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
+    LayerFindings, Preparation, Purpose, ReadySandbox, Sources, layer_spec, prepare_for_agent,
 };
 use proctor_types::{Integrity, OnFinding, SandboxSpec, Task, Verdict};
 use serde_json::json;
@@ -54,7 +54,7 @@ const INICONFIG: Subject = Subject {
 /// A patch that searches the sandbox for the solution instead of solving the task. It looks
 /// outside its own directory for any source file, compiled file or archive with the masked file's
 /// name.
-const HUNT: &str = r#"import glob, marshal, os, sys, zipfile
+const COPY_SEARCH_SCRIPT: &str = r#"import glob, marshal, os, sys, zipfile
 
 _own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _tail = TAIL
@@ -105,7 +105,7 @@ fn diff(path: &str, old: &str, new: &str) -> String {
     out
 }
 
-fn added(path: &str, text: &str) -> String {
+fn new_file_patch(path: &str, text: &str) -> String {
     let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
     let count = text.lines().count();
     format!(
@@ -116,17 +116,17 @@ fn added(path: &str, text: &str) -> String {
 
 const STUB: &str = "NOTHING_HERE = None\n";
 
-struct Stage<'a> {
+struct CopyTest<'a> {
     backend: &'a dyn Backend,
-    environment: Prepared,
+    environment: PreparedEnvironment,
     task: Task,
     findings: LayerFindings,
     gold: String,
     cheat: String,
 }
 
-impl<'a> Stage<'a> {
-    async fn set(
+impl<'a> CopyTest<'a> {
+    async fn set_up(
         backend: &'a dyn Backend,
         subject: &Subject,
         environment: serde_json::Value,
@@ -142,7 +142,7 @@ impl<'a> Stage<'a> {
             "env": {"PYTHONPATH": "/testbed/src"},
             "fail_to_pass": ["checks/test_it.py::test_hidden"],
             "pass_to_pass": ["checks/test_it.py::test_kept"],
-            "test_patch": added("checks/test_it.py", subject.tests),
+            "test_patch": new_file_patch("checks/test_it.py", subject.tests),
             "test_command": ["/venv/bin/python", "-m", "pytest", "-q"],
         }))
         .unwrap();
@@ -155,7 +155,7 @@ impl<'a> Stage<'a> {
         let limits = SandboxSpec::default();
         let findings = find_leaks(backend, &environment, &task, &limits).await.unwrap();
         let tail = subject.file.trim_start_matches("src/");
-        let hunt = HUNT.replace("TAIL", &format!("{tail:?}"));
+        let hunt = COPY_SEARCH_SCRIPT.replace("TAIL", &format!("{tail:?}"));
         Self {
             backend,
             environment,
@@ -166,9 +166,9 @@ impl<'a> Stage<'a> {
         }
     }
 
-    async fn graded(&self, task: &Task, patch: &str) -> Verdict {
-        let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
-        let capacity = Capacity::of(&Machine::here());
+    async fn grade_prepared(&self, task: &Task, patch: &str) -> Verdict {
+        let (limits, cancel) = (SandboxSpec::default(), CancelSignal::default());
+        let capacity = Capacity::new(&Machine::detect());
         let handle = GradingSandbox {
             backend: self.backend,
             environment: &self.environment,
@@ -184,7 +184,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Grades without preparing the grading sandbox, as Proctor used to do.
-    async fn graded_unprepared(&self, patch: &str) -> Verdict {
+    async fn grade_unprepared(&self, patch: &str) -> Verdict {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec::default(),
@@ -200,20 +200,20 @@ impl<'a> Stage<'a> {
         graded.verdict
     }
 
-    async fn shows(&self) {
+    async fn assert_copies_are_hidden(&self) {
         println!("{} findings:", self.task.id);
         for leak in &self.findings.leaks {
             println!("  {leak}");
         }
         // The copies exist, and the cheat would succeed with them.
-        let cheated = self.graded_unprepared(&self.cheat).await;
+        let cheated = self.grade_unprepared(&self.cheat).await;
         assert!(cheated.resolved, "{cheated:#?}");
 
-        let cheated = self.graded(&self.task, &self.cheat).await;
+        let cheated = self.grade_prepared(&self.task, &self.cheat).await;
         assert!(!cheated.resolved, "{cheated:#?}");
-        let gold = self.graded(&self.task, &self.gold).await;
+        let gold = self.grade_prepared(&self.task, &self.gold).await;
         assert!(gold.resolved && gold.integrity == Integrity::Clean, "{gold:#?}");
-        let nothing = self.graded(&self.task, "").await;
+        let nothing = self.grade_prepared(&self.task, "").await;
         assert!(!nothing.resolved, "{nothing:#?}");
 
         // Under every policy the agent finds no copy, although its environment needs them.
@@ -228,10 +228,10 @@ impl<'a> Stage<'a> {
                 mounts: &[],
                 label: "driving".into(),
             };
-            let Ready { mut sandbox, hidden } =
+            let ReadySandbox { mut sandbox, hidden } =
                 preparation.open(Purpose::Driving(on_finding)).await.unwrap();
             let handle = sandbox.handle();
-            prepare_for_driving(handle, &self.task, &self.findings, &hidden, on_finding)
+            prepare_for_agent(handle, &self.task, &self.findings, &hidden, on_finding)
                 .await
                 .unwrap();
             let hunt = self.cheat.lines().filter_map(|line| line.strip_prefix('+')).skip(1);
@@ -253,7 +253,7 @@ impl<'a> Stage<'a> {
 
 /// Installs the subjects' own versions as copies, because another version may not fit the rest of
 /// the package.
-fn on_host() -> serde_json::Value {
+fn host_environment() -> serde_json::Value {
     let install = "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0 packaging==25.0 \
                    iniconfig==2.1.0";
     json!({"base": "host", "setup": ["python3 -m venv /venv", install]})
@@ -263,8 +263,8 @@ fn on_host() -> serde_json::Value {
 async fn copies_of_packaging_stay_hidden_natively() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().join("native")).unwrap();
-    let mut stage = Stage::set(&native, &PACKAGING, on_host(), cache.path()).await;
-    stage.shows().await;
+    let mut stage = CopyTest::set_up(&native, &PACKAGING, host_environment(), cache.path()).await;
+    stage.assert_copies_are_hidden().await;
 
     // A benchmark's own procedure starts pytest itself. The copies that pytest needs stay and are
     // reported.
@@ -274,16 +274,16 @@ async fn copies_of_packaging_stay_hidden_natively() {
     });
     stage.task.benchmark =
         serde_json::from_value(json!({"name": "swe-bench", "details": details})).unwrap();
-    let gold = stage.graded(&stage.task, &stage.gold).await;
+    let gold = stage.grade_prepared(&stage.task, &stage.gold).await;
     let both = |verdict: &Verdict| {
         (verdict.policies["official"].resolved, verdict.policies["strict"].resolved)
     };
     assert_eq!(both(&gold), (true, true), "{gold:#?}");
     assert_eq!(gold.integrity, Integrity::Clean, "{gold:#?}");
-    let kept = Stage::evidence(&gold, "kept_for_tool");
+    let kept = CopyTest::evidence(&gold, "kept_for_tool");
     assert!(kept.iter().any(|what| what.contains("/site-packages/packaging/")), "{kept:?}");
     assert!(!kept.iter().any(|what| what.contains("/pip/")), "no command runs pip: {kept:?}");
-    let cheated = stage.graded(&stage.task, &stage.cheat).await;
+    let cheated = stage.grade_prepared(&stage.task, &stage.cheat).await;
     assert!(!cheated.policies["strict"].resolved, "{cheated:#?}");
     assert_ne!(cheated.integrity, Integrity::Clean, "{cheated:#?}");
 }
@@ -292,10 +292,10 @@ async fn copies_of_packaging_stay_hidden_natively() {
 async fn copy_that_pytest_needs_is_available_only_to_pytest() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().join("native")).unwrap();
-    let stage = Stage::set(&native, &INICONFIG, on_host(), cache.path()).await;
-    stage.shows().await;
-    let gold = stage.graded(&stage.task, &stage.gold).await;
-    let lent = Stage::evidence(&gold, "lent_to_tool");
+    let stage = CopyTest::set_up(&native, &INICONFIG, host_environment(), cache.path()).await;
+    stage.assert_copies_are_hidden().await;
+    let gold = stage.grade_prepared(&stage.task, &stage.gold).await;
+    let lent = CopyTest::evidence(&gold, "lent_to_tool");
     assert_eq!(lent.len(), 1, "{gold:#?}");
     assert!(lent[0].contains("/site-packages/iniconfig"), "{lent:?}");
 }
@@ -307,7 +307,13 @@ async fn copies_of_packaging_stay_hidden_in_docker() {
         Err(fault) => return not_run("copies_of_packaging_stay_hidden_in_docker", "DOCKER", fault),
     };
     let cache = tempfile::tempdir().unwrap();
-    let docker = docker.keeping(cache.path().join("docker"));
-    Stage::set(&docker, &PACKAGING, on_host(), cache.path()).await.shows().await;
-    Stage::set(&docker, &INICONFIG, on_host(), cache.path()).await.shows().await;
+    let docker = docker.with_cache_folder(cache.path().join("docker"));
+    CopyTest::set_up(&docker, &PACKAGING, host_environment(), cache.path())
+        .await
+        .assert_copies_are_hidden()
+        .await;
+    CopyTest::set_up(&docker, &INICONFIG, host_environment(), cache.path())
+        .await
+        .assert_copies_are_hidden()
+        .await;
 }

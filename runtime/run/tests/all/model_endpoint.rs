@@ -13,14 +13,14 @@ use std::{
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
 use proctor_record::{RunDir, read_journal};
-use proctor_run::{Execution, Flakes, Grading, Plan};
+use proctor_run::{Execution, FlakyTests, Plan, RegradePolicy};
 use proctor_sandbox_api::{Backend, Command};
 use proctor_scaffold_api::{
-    Finish, Say, Scaffold, ScaffoldSource, Scaffolds, Session, SourceError, Stop,
+    Finish, ProgressSink, Scaffold, ScaffoldSource, Scaffolds, Session, SourceError, Stop,
 };
 use proctor_types::{
-    Arm, BudgetKind, BudgetScope, CONFIG_VERSION, Ending, Event, FlakePolicy, RULES, RUN_SCHEMA,
-    RecordedConfig, RunRecord, RunTask, SandboxKind, Task, TrialId, UserError,
+    Arm, BudgetKind, BudgetScope, CONFIG_VERSION, Ending, Event, FlakePolicy, RULES_VERSION,
+    RUN_SCHEMA, RecordedConfig, RunRecord, RunTask, SandboxKind, Task, TrialId, UserError,
 };
 use serde_json::{Map, Value, json};
 
@@ -28,13 +28,13 @@ use crate::not_run::not_run;
 
 /// A scaffold that runs shell lines in the sandbox, with the endpoint's address and token as
 /// variables, and collects their output.
-struct Lines {
+struct ShellScaffold {
     lines: Vec<String>,
     said: Mutex<Vec<String>>,
 }
 
 #[async_trait]
-impl Scaffold for Lines {
+impl Scaffold for ShellScaffold {
     fn name(&self) -> &'static str {
         "lines"
     }
@@ -53,7 +53,7 @@ impl Scaffold for Lines {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let proxy = session.brief().model_endpoint.clone().unwrap();
-        let handle = Arc::clone(session.handle());
+        let handle = Arc::clone(session.sandbox());
         for line in &self.lines {
             let command = Command::shell(line)
                 .env("ENDPOINT", proxy.url.as_str())
@@ -68,33 +68,37 @@ impl Scaffold for Lines {
 }
 
 /// A scaffold source with a single scaffold.
-struct Only(Arc<Lines>);
+struct SingleScaffoldSource(Arc<ShellScaffold>);
 
 #[async_trait(?Send)]
-impl ScaffoldSource for Only {
+impl ScaffoldSource for SingleScaffoldSource {
     fn names(&self) -> &[&'static str] {
         &["lines"]
     }
 
-    fn is_host(&self, _: &str) -> bool {
+    fn is_host_scaffold(&self, _: &str) -> bool {
         false
     }
 
-    fn named(&self, _: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+    fn find_scaffold(&self, _: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
         Ok(Some(Arc::clone(&self.0) as Arc<dyn Scaffold>))
     }
 
-    fn of_arms(&self, _: &[Arm]) -> Result<Scaffolds, UserError> {
+    fn scaffolds_for_arms(&self, _: &[Arm]) -> Result<Scaffolds, UserError> {
         let scaffold = Arc::clone(&self.0) as Arc<dyn Scaffold>;
         Ok(Scaffolds::from([("lines".to_owned(), scaffold)]))
     }
 
-    async fn build(&self, _: &BTreeSet<&str>, _: Say<'_>) -> Result<bool, SourceError> {
+    async fn build(&self, _: &BTreeSet<&str>, _: ProgressSink<'_>) -> Result<bool, SourceError> {
         Ok(false)
     }
 
-    async fn with_bundles(&self, record: &RunRecord, _: Say<'_>) -> Result<Scaffolds, SourceError> {
-        Ok(self.of_arms(&record.arms)?)
+    async fn scaffolds_with_bundles(
+        &self,
+        record: &RunRecord,
+        _: ProgressSink<'_>,
+    ) -> Result<Scaffolds, SourceError> {
+        Ok(self.scaffolds_for_arms(&record.arms)?)
     }
 }
 
@@ -103,7 +107,7 @@ fn key() -> String {
     ["sk-planted-", "a91e0b77c2"].concat()
 }
 
-fn ask(authorization: &str, max_tokens: u32) -> String {
+fn curl_request(authorization: &str, max_tokens: u32) -> String {
     let body = json!({
         "model": "any", "max_tokens": max_tokens,
         "messages": [{"role": "user", "content": "hello"}],
@@ -114,28 +118,28 @@ fn ask(authorization: &str, max_tokens: u32) -> String {
     )
 }
 
-async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
+async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let dir = tempfile::tempdir().unwrap();
     let script: Script = toml::from_str("[default]\ncontent = \"said by the model\"\n").unwrap();
     let fake = FakeLlm::start(script).await.unwrap();
     let token = "-H \"authorization: Bearer $TOKEN\"";
     let lines = vec![
-        ask("", 100),
-        ask("-H 'authorization: Bearer guessed'", 100),
+        curl_request("", 100),
+        curl_request("-H 'authorization: Bearer guessed'", 100),
         format!("curl -sS -i {token} $ENDPOINT/v1/models"),
-        ask(token, 8),
+        curl_request(token, 8),
         // The client's changes after a response belong to that step.
-        format!("{}; echo one > /testbed/one.txt", ask(token, 100)),
-        ask(token, 100),
+        format!("{}; echo one > /testbed/one.txt", curl_request(token, 100)),
+        curl_request(token, 100),
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'".into(),
         "printf 'sk-plan%s' ted-a91e0b77c2 > /tmp/control; grep -rlsa --devices=skip \
          'sk-plante[d]-a91e0b77c2' /etc /run /tmp /var /root /home /testbed /venv /dev/shm \
          /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mountinfo"
             .into(),
-        ask(token, 100),
+        curl_request(token, 100),
         "echo never".into(),
     ];
-    let scaffold = Arc::new(Lines { lines, said: Mutex::default() });
+    let scaffold = Arc::new(ShellScaffold { lines, said: Mutex::default() });
 
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/tasks");
     let demo = std::fs::read_to_string(tasks.join("demo.jsonl")).unwrap();
@@ -147,7 +151,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     }))
     .unwrap();
     let arm = Arm { sandbox: proctor_types::SandboxSpec { kind, ..arm.sandbox.clone() }, ..arm };
-    let arm = arm.identified();
+    let arm = arm.with_computed_id();
 
     let run = RunDir::create(dir.path().join("run")).unwrap();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache");
@@ -155,7 +159,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let digest = task.digest();
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
-        rules: RULES,
+        rules: RULES_VERSION,
         proctor: env!("CARGO_PKG_VERSION").into(),
         created: 0,
         attempts: 1,
@@ -165,7 +169,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         config_version: CONFIG_VERSION,
         config: RecordedConfig::default(),
         host: json!({}),
-        agent: backend.agent(),
+        agent: backend.agent_digest(),
         certificate: None,
         flaky: FlakePolicy::default(),
         selection: None,
@@ -173,22 +177,22 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         changes: Vec::new(),
     };
     run.write_run(&record).unwrap();
-    let source = Only(Arc::clone(&scaffold));
+    let source = SingleScaffoldSource(Arc::clone(&scaffold));
     let execution = Execution {
         run,
-        plan: Plan::of(&record),
+        plan: Plan::from_record(&record),
         jobs: 1,
         backends: BTreeMap::from([(kind, backend)]),
         scaffolds: &source,
         cache: &cache,
-        grading: Grading::Anew,
-        flakes: Flakes::default(),
+        grading: RegradePolicy::Anew,
+        flakes: FlakyTests::default(),
         say: &|_| {},
         hear: &|_| {},
     };
     let ended = execution.start().await.unwrap().join().await.unwrap();
     assert!(ended.trials[0].end.is_ok());
-    let run = RunDir::view(dir.path().join("run")).unwrap();
+    let run = RunDir::open_read_only(dir.path().join("run")).unwrap();
     let outcome = run.check(&id).outcome.unwrap();
 
     let ending = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
@@ -210,7 +214,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     assert_eq!(seen.len(), 3, "rejected requests never reach the model");
     let bearer = format!("Bearer {}", key());
     assert!(seen.iter().all(|seen| seen.authorization.as_ref() == Some(&bearer)));
-    let events = read_journal(run.trial_path(&id).trajectory()).unwrap().events;
+    let events = read_journal(run.trial_dir(&id).trajectory_path()).unwrap().events;
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);
@@ -246,7 +250,7 @@ fn cache() -> PathBuf {
 
 /// Reruns the given test in a child process that has the key in its environment, because a process
 /// cannot safely change its own environment.
-fn with_key(name: &str) -> bool {
+fn rerun_with_key(name: &str) -> bool {
     if std::env::var_os("PROCTOR_TEST_PLANTED_KEY").is_some() {
         return true;
     }
@@ -262,20 +266,20 @@ fn with_key(name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_in_sandbox_is_held_to_the_budget_without_seeing_the_key() {
-    if with_key("client_in_sandbox_is_held_to_the_budget_without_seeing_the_key") {
+async fn sandbox_client_keeps_to_the_budget_and_never_sees_the_key() {
+    if rerun_with_key("sandbox_client_keeps_to_the_budget_and_never_sees_the_key") {
         let native = proctor_native::Native::new(cache()).unwrap();
-        model_endpoint(SandboxKind::Native, Arc::new(native)).await;
+        check_model_endpoint(SandboxKind::Native, Arc::new(native)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_client_in_sandbox_is_held_to_the_budget_without_seeing_the_key() {
-    let name = "docker_client_in_sandbox_is_held_to_the_budget_without_seeing_the_key";
+async fn docker_client_keeps_to_the_budget_and_never_sees_the_key() {
+    let name = "docker_client_keeps_to_the_budget_and_never_sees_the_key";
     match proctor_docker::Docker::connect().await {
         Ok(docker) => {
-            if with_key(name) {
-                model_endpoint(SandboxKind::Docker, Arc::new(docker)).await;
+            if rerun_with_key(name) {
+                check_model_endpoint(SandboxKind::Docker, Arc::new(docker)).await;
             }
         }
         Err(fault) => not_run(name, "DOCKER", fault),

@@ -3,10 +3,10 @@
 use ruff_python_ast::{Expr, ExprFString, FStringPart, InterpolatedStringElement, Operator};
 
 /// Maximum nesting of concatenations. Code written by hand stays below this.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Functions that join the parts of a path.
-const OF_PARTS: [&str; 5] = ["join", "joinpath", "Path", "PurePath", "PosixPath"];
+const PATH_JOIN_FUNCTIONS: [&str; 5] = ["join", "joinpath", "Path", "PurePath", "PosixPath"];
 
 /// Whether an expression is a single string or bytes literal.
 pub(super) fn is_literal(expr: &Expr) -> bool {
@@ -16,7 +16,7 @@ pub(super) fn is_literal(expr: &Expr) -> bool {
 /// Returns the string that an expression always evaluates to. The expression may be a literal or consist of parts
 /// that are added, joined or formatted.
 pub(super) fn fold(expr: &Expr) -> Option<String> {
-    folded(expr, DEPTH)
+    folded(expr, MAX_DEPTH)
 }
 
 fn folded(expr: &Expr, depth: usize) -> Option<String> {
@@ -78,28 +78,28 @@ fn formatted(
 
 /// Returns the string that an expression evaluates to, with `{}` for each part that is not constant. Also supports
 /// paths that are joined from parts.
-pub(super) fn outline(expr: &Expr) -> String {
-    outlined(expr, DEPTH).unwrap_or_default()
+pub(super) fn constant_template(expr: &Expr) -> String {
+    template_at_depth(expr, MAX_DEPTH).unwrap_or_default()
 }
 
-fn outlined(expr: &Expr, depth: usize) -> Option<String> {
+fn template_at_depth(expr: &Expr, depth: usize) -> Option<String> {
     let known = depth.checked_sub(1).and_then(|depth| match expr {
         Expr::BinOp(sum) if matches!(sum.op, Operator::Add | Operator::Div) => {
             let between = if sum.op == Operator::Div { "/" } else { "" };
-            let left = outlined(&sum.left, depth)?;
-            Some(left + between + &outlined(&sum.right, depth)?)
+            let left = template_at_depth(&sum.left, depth)?;
+            Some(left + between + &template_at_depth(&sum.right, depth)?)
         }
-        Expr::FString(text) => formatted(text, depth, outlined),
+        Expr::FString(text) => formatted(text, depth, template_at_depth),
         Expr::Call(call) => {
             let function = match &*call.func {
                 Expr::Attribute(function) => function.attr.as_str(),
                 Expr::Name(function) => function.id.as_str(),
                 _ => return None,
             };
-            if !OF_PARTS.contains(&function) {
+            if !PATH_JOIN_FUNCTIONS.contains(&function) {
                 return None;
             }
-            let parts = call.arguments.args.iter().map(|part| outlined(part, depth));
+            let parts = call.arguments.args.iter().map(|part| template_at_depth(part, depth));
             Some(parts.collect::<Option<Vec<String>>>()?.join("/"))
         }
         _ => folded(expr, depth),
@@ -109,7 +109,7 @@ fn outlined(expr: &Expr, depth: usize) -> Option<String> {
 
 /// Returns a constant prefix of the string that an expression evaluates to.
 pub(super) fn constant_prefix(expr: &Expr) -> Option<String> {
-    prefix_of(expr, DEPTH)
+    prefix_of(expr, MAX_DEPTH)
 }
 
 fn prefix_of(expr: &Expr, depth: usize) -> Option<String> {

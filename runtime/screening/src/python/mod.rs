@@ -12,20 +12,20 @@ use ruff_python_parser::{Mode, Parsed, lexer::lex, parse_unchecked_source};
 
 use crate::{
     rules::{Limits, Rules},
-    screen::{Hit, Screen},
+    screen::{Hit, LanguageScreen},
 };
 use names::Names;
 use walker::Walker;
 
 /// Number of bytes at the end of a ZIP archive that may contain its last record, including the longest comment.
-const END_OF_ARCHIVE: usize = (1 << 16) + 22;
+const ZIP_TAIL_BYTES: usize = (1 << 16) + 22;
 
-pub(crate) struct Python {
+pub(crate) struct PythonScreen {
     pub rules: &'static Rules,
 }
 
-impl Screen for Python {
-    fn reads(&self, path: &str, bytes: &[u8]) -> bool {
+impl LanguageScreen for PythonScreen {
+    fn can_read(&self, path: &str, bytes: &[u8]) -> bool {
         let suffixes = &self.rules.table.source_suffixes;
         suffixes.iter().any(|suffix| path.ends_with(suffix)) || self.is_opaque(path, bytes)
     }
@@ -33,37 +33,37 @@ impl Screen for Python {
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit> {
         let table = self.rules.table;
         if self.is_opaque(path, bytes) {
-            return self.unreadable("compiled code", path);
+            return self.unreadable_hits("compiled code", path);
         }
         if bytes.len() > table.limits.file_bytes {
-            return self.unreadable("too large", path);
+            return self.unreadable_hits("too large", path);
         }
         let mut text = String::from_utf8_lossy(bytes);
-        if let Some(coding) = self.coding(&text) {
+        if let Some(coding) = self.declared_encoding(&text) {
             if !table.encodings.contains(&coding) {
-                return self.unreadable(&format!("encoding {coding}"), path);
+                return self.unreadable_hits(&format!("encoding {coding}"), path);
             }
             if table.latin_encodings.contains(&coding) {
                 text = bytes.iter().copied().map(char::from).collect();
             }
         }
         if nests_too_deeply(&text, &table.limits) {
-            return self.unreadable("nested too deeply", path);
+            return self.unreadable_hits("nested too deeply", path);
         }
         let parsed = parse(&text);
         let mut walker = Walker::new(self.rules, &text, Names::new(self.rules, owned));
-        walker.module(&parsed.syntax().body);
+        walker.walk_module(&parsed.syntax().body);
         let mut hits = walker.hits;
         if walker.too_deep {
-            hits.extend(self.unreadable("nested too deeply", path));
+            hits.extend(self.unreadable_hits("nested too deeply", path));
         }
         hits
     }
 }
 
-impl Python {
+impl PythonScreen {
     /// Returns the encoding that a file declares.
-    fn coding(&self, text: &str) -> Option<String> {
+    fn declared_encoding(&self, text: &str) -> Option<String> {
         let mut lines = text.lines().take(2);
         let declared = lines.find_map(|line| self.rules.coding.captures(line))?;
         Some(declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-"))
@@ -73,14 +73,14 @@ impl Python {
     /// `_speed.cpython-312-x86_64-linux-gnu.so`, or an archive, which may have any name.
     fn is_opaque(&self, path: &str, bytes: &[u8]) -> bool {
         let table = self.rules.table;
-        let last = bytes.get(bytes.len().saturating_sub(END_OF_ARCHIVE)..).unwrap_or_default();
+        let last = bytes.get(bytes.len().saturating_sub(ZIP_TAIL_BYTES)..).unwrap_or_default();
         table.opaque_suffixes.iter().any(|suffix| path.ends_with(suffix))
             || self.rules.opaque_beginnings.iter().any(|mark| bytes.starts_with(mark))
             || self.rules.opaque_ends.iter().any(|mark| contains_bytes(last, mark))
     }
 
-    fn unreadable(&self, why: &str, path: &str) -> Vec<Hit> {
-        let rules = self.rules.which(|rule| rule.unreadable);
+    fn unreadable_hits(&self, why: &str, path: &str) -> Vec<Hit> {
+        let rules = self.rules.rules_where(|rule| rule.unreadable);
         let hit = |rule| Hit {
             rule,
             line: 1,

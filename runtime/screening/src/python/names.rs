@@ -11,10 +11,10 @@ use super::constant::fold;
 use crate::rules::Rules;
 
 /// Maximum number of components of a dotted name.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ScopeKind {
     Module,
     Function,
     /// Names in a class body are not visible in the functions inside it.
@@ -22,14 +22,14 @@ pub(super) enum Kind {
 }
 
 /// The code of a scope.
-pub(super) enum Code<'a> {
+pub(super) enum ScopeCode<'a> {
     Body(&'a [Stmt]),
     Expr(&'a Expr),
 }
 
 #[derive(Debug, Clone)]
 struct Scope {
-    kind: Kind,
+    kind: ScopeKind,
     /// The dotted names that local names refer to.
     aliases: BTreeMap<String, String>,
     /// Local names that refer to anything else.
@@ -54,7 +54,12 @@ impl<'a> Names<'a> {
     }
 
     /// Enters a scope, and collects all names that are bound anywhere in it.
-    pub(super) fn enter(&mut self, kind: Kind, parameters: Option<&Parameters>, code: &Code<'_>) {
+    pub(super) fn enter(
+        &mut self,
+        kind: ScopeKind,
+        parameters: Option<&Parameters>,
+        code: &ScopeCode<'_>,
+    ) {
         let empty = BTreeMap::new();
         let scope = Scope {
             kind,
@@ -76,8 +81,8 @@ impl<'a> Names<'a> {
         }
         let mut binder = Binder { names: self, depth: 0 };
         match code {
-            Code::Body(body) => body.iter().for_each(|stmt| binder.visit_stmt(stmt)),
-            Code::Expr(expr) => binder.visit_expr(expr),
+            ScopeCode::Body(body) => body.iter().for_each(|stmt| binder.visit_stmt(stmt)),
+            ScopeCode::Expr(expr) => binder.visit_expr(expr),
         }
     }
 
@@ -87,7 +92,7 @@ impl<'a> Names<'a> {
 
     /// Whether a dotted name belongs to the repository's own packages.
     pub(super) fn is_owned(&self, path: &str) -> bool {
-        path.starts_with('.') || self.owned.contains(top(path))
+        path.starts_with('.') || self.owned.contains(top_level_name(path))
     }
 
     pub(super) fn owns(&self, top: &str) -> bool {
@@ -105,7 +110,7 @@ impl<'a> Names<'a> {
 
     /// Returns the dotted name that an expression refers to.
     pub(super) fn path(&self, expr: &Expr) -> Option<String> {
-        self.path_of(expr, DEPTH)
+        self.path_of(expr, MAX_DEPTH)
     }
 
     fn path_of(&self, expr: &Expr, depth: usize) -> Option<String> {
@@ -127,7 +132,7 @@ impl<'a> Names<'a> {
                     "builtins.__import__" | "importlib.__import__"
                         if text.as_deref().is_some_and(is_absolute) =>
                     {
-                        return text.map(|module| top(&module).to_owned());
+                        return text.map(|module| top_level_name(&module).to_owned());
                     }
                     "builtins.getattr" => {
                         if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
@@ -186,7 +191,7 @@ impl<'a> Names<'a> {
 
     fn lookup(&self, name: &str) -> Option<String> {
         for (number, scope) in self.scopes.iter().rev().enumerate() {
-            if scope.kind == Kind::Class && number > 0 {
+            if scope.kind == ScopeKind::Class && number > 0 {
                 continue;
             }
             if let Some(path) = scope.aliases.get(name) {
@@ -202,7 +207,7 @@ impl<'a> Names<'a> {
     /// Whether a name refers to an imported module.
     pub(super) fn is_module(&self, name: &str) -> bool {
         for (number, scope) in self.scopes.iter().rev().enumerate() {
-            if scope.kind == Kind::Class && number > 0 {
+            if scope.kind == ScopeKind::Class && number > 0 {
                 continue;
             }
             if scope.modules.contains(name) {
@@ -224,7 +229,7 @@ impl<'a> Names<'a> {
 
     /// Adds an alias. Keeps an existing one, unless that belongs to the repository and the new one does not: names of
     /// other packages matter more.
-    fn put(&mut self, name: &str, path: String) {
+    fn add_alias(&mut self, name: &str, path: String) {
         let known = self.scopes.last().and_then(|scope| scope.aliases.get(name));
         let replaces = known.is_none_or(|known| self.is_owned(known) && !self.is_owned(&path));
         if replaces && let Some(scope) = self.scopes.last_mut() {
@@ -236,7 +241,7 @@ impl<'a> Names<'a> {
         let Some(path) = self.path(value) else { return };
         let builtin = path.strip_prefix("builtins.");
         if builtin.is_none_or(|name| self.rules.table.aliased_builtins.contains(name)) {
-            self.put(name, path);
+            self.add_alias(name, path);
         }
     }
 
@@ -250,17 +255,17 @@ impl<'a> Names<'a> {
                         self.alias(target, value);
                     }
                 } else if let Some(path) = self.path(value) {
-                    self.spread(targets, &path);
+                    self.alias_elements(targets, &path);
                 }
             }
             _ => {}
         }
     }
 
-    fn spread(&mut self, targets: &[Expr], path: &str) {
+    fn alias_elements(&mut self, targets: &[Expr], path: &str) {
         for (number, target) in targets.iter().enumerate() {
             if let Expr::Name(name) = target {
-                self.put(name.id.as_str(), format!("{path}[{number}]"));
+                self.add_alias(name.id.as_str(), format!("{path}[{number}]"));
             }
         }
     }
@@ -279,8 +284,8 @@ impl<'a> Names<'a> {
             return;
         }
         match target {
-            Expr::Name(name) => self.put(name.id.as_str(), format!("{path}[]")),
-            _ => self.spread(elements(target).unwrap_or_default(), &format!("{path}[]")),
+            Expr::Name(name) => self.add_alias(name.id.as_str(), format!("{path}[]")),
+            _ => self.alias_elements(elements(target).unwrap_or_default(), &format!("{path}[]")),
         }
     }
 }
@@ -290,7 +295,7 @@ fn is_absolute(module: &str) -> bool {
 }
 
 /// Returns the first component of a dotted name.
-pub(super) fn top(path: &str) -> &str {
+pub(super) fn top_level_name(path: &str) -> &str {
     path.split(['.', '[', '(']).next().unwrap_or(path)
 }
 
@@ -336,13 +341,16 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
             Stmt::Import(import) => {
                 for alias in &import.names {
                     let module = alias.name.as_str();
-                    let name = alias.asname.as_ref().map_or(top(module), |name| name.as_str());
+                    let name =
+                        alias.asname.as_ref().map_or(top_level_name(module), |name| name.as_str());
                     if let Some(scope) = self.names.scopes.last_mut() {
                         scope.modules.insert(name.to_owned());
                     }
                     match &alias.asname {
-                        Some(name) => self.names.put(name.as_str(), module.to_owned()),
-                        None => self.names.put(top(module), top(module).to_owned()),
+                        Some(name) => self.names.add_alias(name.as_str(), module.to_owned()),
+                        None => self
+                            .names
+                            .add_alias(top_level_name(module), top_level_name(module).to_owned()),
                     }
                 }
             }
@@ -355,7 +363,7 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
                     let path =
                         self.names.attribute_of(&format!("{dot}{module}"), alias.name.as_str());
-                    self.names.put(name, path);
+                    self.names.add_alias(name, path);
                 }
             }
             Stmt::Assign(assign) => {

@@ -87,7 +87,7 @@ pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a
 }
 
 /// Returns the expressions that a function returns. Returns `None` if a `return` has no value or there is none.
-pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
+pub(super) fn returned_values(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     let mut all = Vec::new();
     statements(body, depth, &mut all);
     let mut values = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn is_fabricated(expr: &Expr, parameters: Option<&Parameters>) -> boo
 }
 
 /// Whether a condition only checks that one of the parameters is set.
-pub(super) fn checks_whether_set(expr: &Expr, parameters: &Parameters) -> bool {
+pub(super) fn is_presence_check(expr: &Expr, parameters: &Parameters) -> bool {
     let is_parameter = |expr: &Expr| match expr {
         Expr::Name(name) => {
             let mut names = parameters.iter().map(|parameter| parameter.name().as_str());
@@ -148,19 +148,19 @@ pub(super) enum StatementKind {
 }
 
 /// Whether statements contain a `yield` or a `raise`, not counting inner functions and classes.
-pub(super) fn holds(body: &[Stmt], kind: StatementKind, depth: usize) -> bool {
-    let mut finder = Finder { kind, found: false, depth };
+pub(super) fn contains_statement(body: &[Stmt], kind: StatementKind, depth: usize) -> bool {
+    let mut finder = StatementFinder { kind, found: false, depth };
     body.iter().for_each(|stmt| finder.visit_stmt(stmt));
     finder.found
 }
 
-struct Finder {
+struct StatementFinder {
     kind: StatementKind,
     found: bool,
     depth: usize,
 }
 
-impl<'b> Visitor<'b> for Finder {
+impl<'b> Visitor<'b> for StatementFinder {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         match stmt {
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => return,

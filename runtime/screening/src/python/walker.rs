@@ -8,8 +8,8 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{
-    constant::{fold, is_literal, outline},
-    names::{Code, Kind, Names},
+    constant::{constant_template, fold, is_literal},
+    names::{Names, ScopeCode, ScopeKind},
 };
 use crate::{
     rules::{Rule, Rules},
@@ -24,10 +24,10 @@ mod imports;
 mod managers;
 
 /// Maximum length in bytes of a string that is checked as a name.
-const LONGEST_NAME: usize = 4096;
+const MAX_NAME_BYTES: usize = 4096;
 
 /// Maximum length of an attribute chain that is searched for the bases of a class.
-const CLIMB: usize = 8;
+const MAX_ATTRIBUTE_CHAIN: usize = 8;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
@@ -56,8 +56,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    pub(super) fn module(&mut self, body: &[Stmt]) {
-        self.names.enter(Kind::Module, None, &Code::Body(body));
+    pub(super) fn walk_module(&mut self, body: &[Stmt]) {
+        self.names.enter(ScopeKind::Module, None, &ScopeCode::Body(body));
         body.iter().for_each(|stmt| self.visit_stmt(stmt));
         self.names.leave();
     }
@@ -78,7 +78,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Records a hit with the given expression for comparison.
-    fn hit_as(&mut self, rule: usize, range: TextRange, expression: String) {
+    fn record_hit_as(&mut self, rule: usize, range: TextRange, expression: String) {
         let start = range.start().to_usize();
         let before = self.text.get(..start).unwrap_or_default();
         let first = before.rfind('\n').map_or(0, |at| at + 1);
@@ -90,65 +90,75 @@ impl<'a> Walker<'a> {
     }
 
     /// Records a hit with its source text as the expression.
-    fn hit(&mut self, rule: usize, range: TextRange) {
+    fn record_hit(&mut self, rule: usize, range: TextRange) {
         let written = self.source_text(range);
-        self.hit_as(rule, range, written);
+        self.record_hit_as(rule, range, written);
     }
 
-    fn hit_each(&mut self, range: TextRange, holds: impl Fn(&Rule) -> bool) {
-        for rule in self.rules.which(holds) {
-            self.hit(rule, range);
+    fn record_hits(&mut self, range: TextRange, holds: impl Fn(&Rule) -> bool) {
+        for rule in self.rules.rules_where(holds) {
+            self.record_hit(rule, range);
         }
     }
 
     /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
-    fn reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
-        for (rule, reference) in self.rules.violated(path, shorter) {
-            self.hit_as(rule, range, reference.to_owned());
+    fn check_reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
+        for (rule, reference) in self.rules.violated_by_reference(path, shorter) {
+            self.record_hit_as(rule, range, reference.to_owned());
         }
     }
 
     /// Like [`Walker::hit_each`], with the given expression for comparison.
-    fn hit_each_as(&mut self, range: TextRange, expression: &str, holds: impl Fn(&Rule) -> bool) {
-        for rule in self.rules.which(holds) {
-            self.hit_as(rule, range, expression.to_owned());
+    fn record_hits_as(
+        &mut self,
+        range: TextRange,
+        expression: &str,
+        holds: impl Fn(&Rule) -> bool,
+    ) {
+        for rule in self.rules.rules_where(holds) {
+            self.record_hit_as(rule, range, expression.to_owned());
         }
     }
 
-    fn attribute(&mut self, range: TextRange, attribute: &ExprAttribute, path: Option<String>) {
+    fn check_attribute(
+        &mut self,
+        range: TextRange,
+        attribute: &ExprAttribute,
+        path: Option<String>,
+    ) {
         let name = attribute.attr.as_str();
         if let Some(path) = path {
             let of = self.names.path(&attribute.value);
-            self.reference(range, &path, of.as_deref());
+            self.check_reference(range, &path, of.as_deref());
             if of.is_some_and(|of| self.names.is_foreign(&of)) {
                 let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
-                self.hit_each_as(range, &path, is_it);
+                self.record_hits_as(range, &path, is_it);
             }
         }
-        self.hit_each(range, |rule| {
+        self.record_hits(range, |rule| {
             rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
-        self.attribute_name(range, name);
+        self.check_attribute_name(range, name);
     }
 
-    fn attribute_name(&mut self, range: TextRange, name: &str) {
-        self.hit_each(range, |rule| rule.attributes.iter().any(|it| it == name));
+    fn check_attribute_name(&mut self, range: TextRange, name: &str) {
+        self.record_hits(range, |rule| rule.attributes.iter().any(|it| it == name));
     }
 
     /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
     fn check_look_alike(&mut self, range: TextRange, name: &str) {
         let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
         if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
-            self.hit_each(range, |rule| rule.joined_names);
+            self.record_hits(range, |rule| rule.joined_names);
         }
     }
 
     fn check_string(&mut self, range: TextRange, text: &str) {
-        if text.len() > LONGEST_NAME {
+        if text.len() > MAX_NAME_BYTES {
             return;
         }
         for rule in self.rules.violated_by_text(text) {
-            self.hit_as(rule, range, text.to_owned());
+            self.record_hit_as(rule, range, text.to_owned());
         }
         if text.contains('\n') || text.trim().contains(' ') {
             return;
@@ -156,15 +166,15 @@ impl<'a> Walker<'a> {
         let parts = || text.split(['/', '\\']).filter(|part| !part.is_empty());
         let is_path = parts().nth(1).is_some() || text.ends_with(".py");
         if is_path && parts().any(|part| self.rules.is_test_name(part)) {
-            self.hit_each_as(range, text, |rule| rule.test_paths);
+            self.record_hits_as(range, text, |rule| rule.test_paths);
         }
     }
 
     /// Checks a string with parts that are not constant, such as a path in `/proc`.
-    fn check_outline(&mut self, range: TextRange, text: &str) {
-        if text.len() <= LONGEST_NAME && text.contains("{}") {
+    fn check_template(&mut self, range: TextRange, text: &str) {
+        if text.len() <= MAX_NAME_BYTES && text.contains("{}") {
             for rule in self.rules.violated_by_text(text) {
-                self.hit_as(rule, range, text.to_owned());
+                self.record_hit_as(rule, range, text.to_owned());
             }
         }
     }
@@ -193,11 +203,11 @@ impl<'a> Walker<'a> {
     fn check_passed_module(&mut self, range: TextRange, name: &str, path: &str) {
         let is_passed = self.inspected != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
-            self.hit_each_as(range, path, |rule| rule.passed_modules);
+            self.record_hits_as(range, path, |rule| rule.passed_modules);
         }
     }
 
-    fn defaults(&mut self, parameters: &Parameters) {
+    fn visit_defaults(&mut self, parameters: &Parameters) {
         for parameter in parameters.iter_non_variadic_params() {
             if let Some(default) = &parameter.default {
                 self.visit_expr(default);
@@ -212,7 +222,7 @@ impl<'a> Walker<'a> {
             whole => whole,
         };
         if let Some(path) = self.names.path(whole) {
-            self.hit_each_as(expr.range(), &path, |rule| rule.listed.contains(&path));
+            self.record_hits_as(expr.range(), &path, |rule| rule.listed.contains(&path));
         }
     }
 }
@@ -228,7 +238,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 for decorator in &def.decorator_list {
                     self.visit_expr(&decorator.expression);
                 }
-                self.defaults(&def.parameters);
+                self.visit_defaults(&def.parameters);
                 for parameter in def.parameters.iter() {
                     if let Some(annotation) = parameter.annotation() {
                         self.visit_annotation(annotation);
@@ -242,8 +252,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
                 self.check_look_alike(def.name.range(), def.name.as_str());
                 self.check_manager(def);
-                let code = Code::Body(&def.body);
-                self.names.enter(Kind::Function, Some(&def.parameters), &code);
+                let code = ScopeCode::Body(&def.body);
+                self.names.enter(ScopeKind::Function, Some(&def.parameters), &code);
                 self.visit_body(&def.body);
                 self.names.leave();
             }
@@ -257,15 +267,15 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 if let Some(arguments) = &class.arguments {
                     self.visit_arguments(arguments);
                 }
-                self.class(class);
-                self.names.enter(Kind::Class, None, &Code::Body(&class.body));
+                self.check_class(class);
+                self.names.enter(ScopeKind::Class, None, &ScopeCode::Body(&class.body));
                 self.visit_body(&class.body);
                 self.names.leave();
             }
             // Skip docstrings.
             Stmt::Expr(alone) if is_literal(&alone.value) => {}
-            Stmt::Import(import) => self.import(import, stmt.range()),
-            Stmt::ImportFrom(import) => self.import_from(import, stmt.range()),
+            Stmt::Import(import) => self.check_import(import, stmt.range()),
+            Stmt::ImportFrom(import) => self.check_import_from(import, stmt.range()),
             _ => {
                 match stmt {
                     Stmt::Assign(assign) => {
@@ -323,15 +333,15 @@ impl<'b> Visitor<'b> for Walker<'_> {
         let range = expr.range();
         let is_pieces = !is_literal(expr) && fold(expr).is_some();
         if matches!(expr, Expr::BinOp(_) | Expr::FString(_) | Expr::Call(_)) && !is_pieces {
-            self.check_outline(range, &outline(expr));
+            self.check_template(range, &constant_template(expr));
         }
         match expr {
             Expr::Lambda(lambda) => {
                 if let Some(parameters) = &lambda.parameters {
-                    self.defaults(parameters);
+                    self.visit_defaults(parameters);
                 }
-                let code = Code::Expr(&lambda.body);
-                self.names.enter(Kind::Function, lambda.parameters.as_deref(), &code);
+                let code = ScopeCode::Expr(&lambda.body);
+                self.names.enter(ScopeKind::Function, lambda.parameters.as_deref(), &code);
                 self.visit_expr(&lambda.body);
                 self.names.leave();
             }
@@ -340,7 +350,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 if name.ctx == ExprContext::Load
                     && let Some(path) = self.names.path(expr)
                 {
-                    self.reference(range, &path, None);
+                    self.check_reference(range, &path, None);
                     self.check_passed_module(range, name.id.as_str(), &path);
                 }
             }
@@ -371,7 +381,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
             Expr::Attribute(attribute) => {
                 self.check_look_alike(attribute.attr.range(), attribute.attr.as_str());
                 let path = self.names.path(expr);
-                self.attribute(range, attribute, path);
+                self.check_attribute(range, attribute, path);
                 self.visit_inspected(&attribute.value);
             }
             _ if is_pieces || is_literal(expr) => {
@@ -380,7 +390,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
             }
             Expr::Call(call) => {
-                self.call(range, call);
+                self.check_call(range, call);
                 self.visit_expr(&call.func);
                 let function = self.names.path(&call.func);
                 let looking = &self.rules.table.looking_functions;
@@ -401,15 +411,15 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Expr::Subscript(subscript) => {
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);
-                            self.reference(range, &path, of.as_deref());
+                            self.check_reference(range, &path, of.as_deref());
                             if of.is_some_and(|of| of == "sys.modules")
-                                && self.names_test(&subscript.slice)
+                                && self.names_test_module(&subscript.slice)
                             {
-                                self.hit_each(range, |rule| rule.test_imports);
+                                self.record_hits(range, |rule| rule.test_imports);
                             }
                         }
                         if is_literal(&subscript.value) && is_reversed(&subscript.slice) {
-                            self.hit_each(range, |rule| rule.joined_names);
+                            self.record_hits(range, |rule| rule.joined_names);
                         }
                     }
                     _ => {}
@@ -431,7 +441,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
 /// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.
 fn reaches_bases(expr: &Expr) -> bool {
     let mut at = expr;
-    for _ in 0..CLIMB {
+    for _ in 0..MAX_ATTRIBUTE_CHAIN {
         at = match at {
             Expr::Attribute(attribute) => match attribute.attr.as_str() {
                 "__base__" | "__bases__" | "__mro__" | "mro" => return true,

@@ -1,6 +1,6 @@
 //! Tests of the rules for single lines: languages other than Python, and files of build tools.
 
-use super::found_in;
+use super::findings_in;
 
 /// Each case has a rule, a file, a line that violates the rule, and a similar honest line.
 #[test]
@@ -100,7 +100,7 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
         ),
     ] {
         let found = |text: &str| {
-            let found = found_in(path, "", text, None).into_iter();
+            let found = findings_in(path, "", text, None).into_iter();
             found.map(|finding| finding.rule).collect::<Vec<_>>()
         };
         assert_eq!(found(broken), [rule], "{path}: {broken}");
@@ -110,8 +110,8 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
             [".js", ".ts", ".rs", ".go", ".java", ".mjs"].iter().any(|end| path.ends_with(end));
         assert!(!is_code || found(&commented).is_empty(), "{path}: {commented}");
         // Lines in the base or in the gold patch are excused.
-        assert!(found_in(path, &format!("{broken}\n"), broken, None).is_empty(), "{path}");
-        assert!(found_in(path, "", broken, Some(broken)).is_empty(), "{path}");
+        assert!(findings_in(path, &format!("{broken}\n"), broken, None).is_empty(), "{path}");
+        assert!(findings_in(path, "", broken, Some(broken)).is_empty(), "{path}");
     }
-    assert!(found_in("cargo/config.toml", "", "runner = \"sh\"", None).is_empty());
+    assert!(findings_in("cargo/config.toml", "", "runner = \"sh\"", None).is_empty());
 }

@@ -12,13 +12,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_sandbox_api::wire::{Finding, Found, RawPath, ScanLimits, ScanRequest};
+use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, ScanLimits, ScanRequest};
 use proctor_types::{Cause, Fault, Layer, Source, Task};
 
 use super::{
+    patch_lines::patch_lines_by_file,
     policy::LeakPolicy,
-    secrets::{LabelledSecrets, modules, secrets},
-    sides::sides,
+    secrets::{LabelledSecrets, build_secrets, modules},
 };
 
 /// A copy of a task's hidden content, or of the package that the task works on.
@@ -36,27 +36,30 @@ pub struct BundleCopy {
 ///
 /// # Errors
 /// The bundle or the built-in policy cannot be read.
-pub fn bundle_copies(folder: &Path, tasks: &[&Task]) -> Result<BTreeMap<usize, BundleCopy>, Fault> {
+pub fn find_bundle_copies(
+    folder: &Path,
+    tasks: &[&Task],
+) -> Result<BTreeMap<usize, BundleCopy>, Fault> {
     let policy = LeakPolicy::get()?;
     let reading = |error: io::Error| {
         let what = format!("cannot read the bundle {}: {error}", folder.display());
-        Fault::new(Layer::Setup, what).cause(Cause::of_io(&error))
+        Fault::new(Layer::Setup, what).cause(Cause::from_io_error(&error))
     };
     let packages = BundlePackages::read(folder, policy).map_err(reading)?;
     let mut found = BTreeMap::new();
     for (at, task) in tasks.iter().enumerate() {
-        if let Some(copy) = packages.package_of(task, policy) {
+        if let Some(copy) = packages.find_package(task, policy) {
             found.insert(at, copy);
         }
     }
-    by_content(folder, tasks, policy, &mut found)?;
+    find_copies_by_content(folder, tasks, policy, &mut found)?;
     Ok(found)
 }
 
 /// Searches for all remaining tasks at once. A file is reported only for the task that it matches
 /// most. Another task's copy in the same file is found by the next search, which no longer
 /// includes the first task.
-fn by_content(
+fn find_copies_by_content(
     folder: &Path,
     tasks: &[&Task],
     policy: &LeakPolicy,
@@ -72,8 +75,8 @@ fn by_content(
             let task = tasks[at];
             // Hidden files and the source of a from-scratch task are part of the environment,
             // which does not exist yet.
-            let mut one = secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
-            suffixes.extend(changed(task).filter_map(|path| suffix(&path)));
+            let mut one = build_secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
+            suffixes.extend(patched_paths(task).filter_map(|path| suffix(&path)));
             blocks.extend(one.secrets.blocks.iter().map(|_| at));
             names.extend(one.secrets.names.iter().map(|_| at));
             together.secrets.blocks.append(&mut one.secrets.blocks);
@@ -95,16 +98,16 @@ fn by_content(
         let before = found.len();
         for finding in &reply.findings {
             let (task, label) = match finding.what {
-                Found::Text { block, .. } => {
+                FindingKind::Text { block, .. } => {
                     (blocks.get(block as usize), together.blocks.get(block as usize))
                 }
-                Found::Bytecode { set, .. } => {
+                FindingKind::Bytecode { set, .. } => {
                     (names.get(set as usize), together.names.get(set as usize))
                 }
-                Found::Module { .. } => (None, None),
+                FindingKind::Module { .. } => (None, None),
             };
             let (Some(task), Some(label)) = (task, label) else { continue };
-            let copy = BundleCopy { place: place(folder, finding), what: label.clone() };
+            let copy = BundleCopy { place: display_path(folder, finding), what: label.clone() };
             found.entry(*task).or_insert(copy);
         }
         if found.len() == before {
@@ -113,21 +116,22 @@ fn by_content(
     }
 }
 
-fn place(folder: &Path, finding: &Finding) -> String {
-    let path = finding.path.escaped();
+fn display_path(folder: &Path, finding: &Finding) -> String {
+    let path = finding.path.to_escaped();
     let folder = folder.to_string_lossy();
     let mut place = path.strip_prefix(&*folder).unwrap_or(&path).trim_start_matches('/').to_owned();
     for inner in &finding.inside {
         place.push_str(" > ");
-        place.push_str(&inner.escaped());
+        place.push_str(&inner.to_escaped());
     }
     place
 }
 
 /// Returns the paths that a task's own patches change.
-fn changed(task: &Task) -> impl Iterator<Item = String> {
+fn patched_paths(task: &Task) -> impl Iterator<Item = String> {
     let patches = [&task.mask, &task.gold].into_iter().flatten();
-    let paths: BTreeSet<String> = patches.flat_map(|patch| sides(patch).into_keys()).collect();
+    let paths: BTreeSet<String> =
+        patches.flat_map(|patch| patch_lines_by_file(patch).into_keys()).collect();
     paths.into_iter()
 }
 
@@ -158,7 +162,7 @@ impl BundlePackages {
                     name.strip_suffix(".dist-info").or(name.strip_suffix(".egg-info"))
                 {
                     let of = told.split_once('-').map_or(told, |(name, _)| name);
-                    packages.distributions.insert(normal(of), path);
+                    packages.distributions.insert(normalize_name(of), path);
                 } else if entry.file_type()?.is_dir() {
                     let mut roots = policy.import_roots.iter().chain(&policy.vendor_folders);
                     if roots.any(|root| *root == name) {
@@ -172,20 +176,21 @@ impl BundlePackages {
         Ok(packages)
     }
 
-    fn package_of(&self, task: &Task, policy: &LeakPolicy) -> Option<BundleCopy> {
+    fn find_package(&self, task: &Task, policy: &LeakPolicy) -> Option<BundleCopy> {
         let copy = |path: &Path, what: String| {
             let place = path.strip_prefix(&self.bundle).unwrap_or(path);
             Some(BundleCopy { place: place.display().to_string(), what })
         };
-        for module in modules(changed(task), policy) {
+        for module in modules(patched_paths(task), policy) {
             let parts: Vec<&str> = module.split('/').collect();
-            if let Some(path) = self.roots.iter().find_map(|root| importable(root, &parts)) {
+            if let Some(path) = self.roots.iter().find_map(|root| find_importable(root, &parts)) {
                 return copy(&path, format!("the package {}, which is under test", parts[0]));
             }
         }
-        for name in names(task) {
-            let normal = normal(name);
-            let at_root = |root: &PathBuf| importable(root, &[normal.replace('-', "_").as_str()]);
+        for name in distribution_names(task) {
+            let normal = normalize_name(name);
+            let at_root =
+                |root: &PathBuf| find_importable(root, &[normal.replace('-', "_").as_str()]);
             let told = self.distributions.get(&normal).cloned();
             if let Some(path) = told.or_else(|| self.roots.iter().find_map(at_root)) {
                 return copy(&path, format!("the distribution {name}, which is under test"));
@@ -196,7 +201,7 @@ impl BundlePackages {
 }
 
 /// Returns the names under which a task's package may be installed.
-fn names(task: &Task) -> impl Iterator<Item = &str> {
+fn distribution_names(task: &Task) -> impl Iterator<Item = &str> {
     let distribution = match &task.source {
         Some(Source::Pypi { pypi, .. }) => Some(pypi.as_str()),
         _ => None,
@@ -206,7 +211,7 @@ fn names(task: &Task) -> impl Iterator<Item = &str> {
 }
 
 /// Normalizes a distribution name as the package index does.
-fn normal(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     let mut out = String::new();
     for part in name.split(['-', '_', '.']).filter(|part| !part.is_empty()) {
         if !out.is_empty() {
@@ -220,32 +225,33 @@ fn normal(name: &str) -> String {
 /// Finds a module's package below an import root. The package alone is enough, because another
 /// version of it may have other modules. A directory without `__init__` proves nothing, because
 /// several packages may share it.
-fn importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
+fn find_importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     let mut at = root.to_owned();
     for (depth, part) in module.iter().enumerate() {
         let folder = at.join(part);
         if !folder.is_dir() {
             break;
         }
-        if file_of(&folder, "__init__").is_some() || depth + 1 == module.len() && depth > 0 {
+        if find_module_file(&folder, "__init__").is_some() || depth + 1 == module.len() && depth > 0
+        {
             return Some(folder);
         }
         at = folder;
     }
     let below = at.strip_prefix(root).map_or(0, |below| below.components().count());
-    if let Some(file) = module.get(below).and_then(|part| file_of(&at, part)) {
+    if let Some(file) = module.get(below).and_then(|part| find_module_file(&at, part)) {
         return Some(file);
     }
     // A prefix of the path may be a repository directory that is not part of the package. Without
     // that prefix, the module itself must exist.
     (1..module.len().saturating_sub(1)).find_map(|from| {
         let (name, folders) = module[from..].split_last()?;
-        file_of(&root.join(folders.join("/")), name)
+        find_module_file(&root.join(folders.join("/")), name)
     })
 }
 
 /// Finds `NAME.py` or a compiled file or extension module of that name.
-fn file_of(folder: &Path, name: &str) -> Option<PathBuf> {
+fn find_module_file(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut found: Vec<PathBuf> = entries
         .filter(|entry| {
@@ -332,7 +338,7 @@ mod tests {
             (task("numerals", "numerals/roman.py", "i"), None),
         ];
         let tasks: Vec<&Task> = cases.iter().map(|(task, _)| task).collect();
-        let found = bundle_copies(folder.path(), &tasks[..10]).unwrap();
+        let found = find_bundle_copies(folder.path(), &tasks[..10]).unwrap();
         for (at, (_, wanted)) in cases.iter().enumerate().take(10) {
             let place = found.get(&at).map(|copy| copy.place.as_str());
             match wanted {
@@ -344,7 +350,7 @@ mod tests {
         }
         // Search one at a time, because other tasks may add file suffixes to the search.
         for (at, (task, wanted)) in cases.iter().enumerate() {
-            let found = bundle_copies(folder.path(), &[task]).unwrap();
+            let found = find_bundle_copies(folder.path(), &[task]).unwrap();
             let place = found.get(&0).map(|copy| copy.place.as_str());
             assert_eq!(place.is_some(), wanted.is_some(), "{at}: {place:?}");
         }
@@ -355,7 +361,7 @@ mod tests {
         let both = code("first").into_iter().chain(code("second")).collect::<Vec<_>>().join("\n");
         let folder = bundle(&[("lib/python3/dist-packages/far/away.py", both)]);
         let (first, second) = (task("o/a", "a/a.py", "first"), task("o/b", "b/b.py", "second"));
-        let found = bundle_copies(folder.path(), &[&first, &second]).unwrap();
+        let found = find_bundle_copies(folder.path(), &[&first, &second]).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[&1].what.contains("masked code of b/b.py"), "{found:?}");
     }

@@ -6,21 +6,21 @@ use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::
 use proctor_host::host_base;
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
-    wire::{Absent, EntryKind, RawPath, ScanReply, ScanRequest},
+    wire::{EntryKind, HiddenPaths, RawPath, ScanReply, ScanRequest},
 };
 use proctor_types::{Cause, Fault, Layer, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
     leak::{Leak, LeakKind},
+    patch_lines::patch_lines_by_file,
     policy::LeakPolicy,
-    secrets::{LabelledSecrets, digest, secrets},
-    sides::sides,
+    secrets::{LabelledSecrets, build_secrets, digest},
 };
-use crate::{Hidden, PREPARATION, Stays, take_away, workdir::copies};
+use crate::{HiddenCopies, KeptContent, PREPARATION, remove_hidden_content, workdir::find_copies};
 
 /// Maximum size in bytes of a hidden file to fingerprint.
-const HIDDEN_FILE: u64 = 4 << 20;
+const MAX_HIDDEN_FILE_BYTES: u64 = 4 << 20;
 
 /// Increase this when the findings get a field that cached ones lack, so that layers are searched
 /// again.
@@ -36,7 +36,7 @@ pub struct LayerFindings {
     pub workdir: WorkdirFindings,
     /// Files of the environment that the test tools need. Determined only if there are leaks.
     pub tools: ToolFiles,
-    pub unseen: Unseen,
+    pub unseen: ScanStats,
     decoys: Vec<RawPath>,
     /// Paths of `hidden` that match nothing: they neither exist in the environment nor are created
     /// by a patch of the task.
@@ -64,20 +64,20 @@ pub struct ToolFiles {
 
 impl ToolFiles {
     /// Whether the test tool cannot start without the leak's file.
-    pub fn load(&self, leak: &Leak) -> bool {
-        self.loaded.iter().any(|file| leak.holds(file))
+    pub fn loads(&self, leak: &Leak) -> bool {
+        self.loaded.iter().any(|file| leak.covers(file))
     }
 
     /// Whether the leak's file was installed with the test tool.
     pub fn needs(&self, leak: &Leak) -> bool {
-        self.load(leak) || self.declared.iter().any(|file| leak.holds(file))
+        self.loads(leak) || self.declared.iter().any(|file| leak.covers(file))
     }
 }
 
 /// Files that a scan skipped, for which the leak check guarantees nothing, and statistics of the
 /// scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unseen {
+pub struct ScanStats {
     /// Files and expanded streams above the size limit.
     pub too_large: u64,
     /// Archives nested deeper than the limit.
@@ -94,7 +94,7 @@ pub struct Unseen {
     pub ms: u64,
 }
 
-impl Unseen {
+impl ScanStats {
     pub(super) fn add(&mut self, reply: &ScanReply) {
         self.too_large += reply.too_large;
         self.too_deep += reply.too_deep;
@@ -144,18 +144,18 @@ impl LayerFindings {
         };
         write().map_err(|error| {
             let what = format!("saving the leak check to {}: {error}", folder.display());
-            Fault::new(Layer::Setup, what).cause(Cause::of_io(&error))
+            Fault::new(Layer::Setup, what).cause(Cause::from_io_error(&error))
         })
     }
 
     /// Returns the findings of a task that hides nothing.
-    pub fn nothing() -> Self {
+    pub fn empty() -> Self {
         Self {
             labelled: LabelledSecrets::default(),
             leaks: Vec::new(),
             workdir: WorkdirFindings::default(),
             tools: ToolFiles::default(),
-            unseen: Unseen::default(),
+            unseen: ScanStats::default(),
             decoys: Vec::new(),
             unmatched: Vec::new(),
         }
@@ -165,18 +165,20 @@ impl LayerFindings {
     ///
     /// # Errors
     /// A sandbox fault if the sandbox cannot be searched.
-    pub async fn take(handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
+    pub async fn search_environment(handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
         let policy = LeakPolicy::get()?;
         let workdir = RawPath::from(task.workdir.as_str());
-        let hidden = files(handle, task.hidden.clone(), &workdir).await?;
+        let hidden = read_files(handle, task.hidden.clone(), &workdir).await?;
         // If the agent starts from scratch, its whole source is hidden.
         let source = match &task.from_scratch {
-            Some(_) => files(handle, top(handle, &workdir).await?, &workdir).await?,
+            Some(_) => {
+                read_files(handle, workdir_entry_names(handle, &workdir).await?, &workdir).await?
+            }
             None => BTreeMap::new(),
         };
-        let labelled = secrets(task, &hidden, &source, policy)?;
+        let labelled = build_secrets(task, &hidden, &source, policy)?;
         let unmatched = unmatched(handle, task, &workdir).await?;
-        let found = Self::searched(handle, task, labelled, vec![workdir]).await?;
+        let found = Self::search_secrets(handle, task, labelled, vec![workdir]).await?;
         Ok(Self { unmatched, ..found })
     }
 
@@ -185,11 +187,15 @@ impl LayerFindings {
     ///
     /// # Errors
     /// A sandbox fault if it cannot be searched.
-    pub async fn beside(&self, handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
-        Self::searched(handle, task, self.labelled.clone(), Vec::new()).await
+    pub async fn search_program_sandbox(
+        &self,
+        handle: &SandboxHandle,
+        task: &Task,
+    ) -> Result<Self, Fault> {
+        Self::search_secrets(handle, task, self.labelled.clone(), Vec::new()).await
     }
 
-    async fn searched(
+    async fn search_secrets(
         handle: &SandboxHandle,
         task: &Task,
         labelled: LabelledSecrets,
@@ -201,7 +207,7 @@ impl LayerFindings {
         skip.extend(passed_over);
         let mut requests = Vec::new();
         if task.environment.base.as_deref() == Some("host") {
-            let shown: Vec<RawPath> = host_base::shown()
+            let shown: Vec<RawPath> = host_base::visible_folders()
                 .iter()
                 .map(|path| RawPath::new(path.as_os_str().as_encoded_bytes()))
                 .collect();
@@ -220,15 +226,15 @@ impl LayerFindings {
             suffixes: None,
             limits: policy.limits,
         });
-        let mut leak_check = Self { labelled, ..Self::nothing() };
+        let mut leak_check = Self { labelled, ..Self::empty() };
         for request in requests {
             let reply = leak_check.scan(handle, request).await?;
-            leak_check
-                .leaks
-                .extend(reply.findings.iter().map(|found| Leak::of(found, &leak_check.labelled)));
+            leak_check.leaks.extend(
+                reply.findings.iter().map(|found| Leak::from_finding(found, &leak_check.labelled)),
+            );
             leak_check.unseen.add(&reply);
         }
-        if leak_check.leaks.iter().any(|leak| leak_check.absent_path(task, leak).is_some()) {
+        if leak_check.leaks.iter().any(|leak| leak_check.host_path(task, leak).is_some()) {
             leak_check.decoys = decoys(&policy.host.skip, policy.host.decoys);
         }
         Ok(leak_check)
@@ -242,7 +248,7 @@ impl LayerFindings {
     /// # Errors
     /// A setup fault if the mask does not apply, or a sandbox fault if the sandbox cannot be
     /// searched.
-    pub async fn look_at_workdir(
+    pub async fn search_workdir(
         &mut self,
         handle: &SandboxHandle,
         task: &Task,
@@ -250,14 +256,14 @@ impl LayerFindings {
         if task.from_scratch.is_some() {
             return Ok(());
         }
-        self.workdir.copies = copies(handle, task).await?;
-        let known = Hidden::of_copies(self.workdir.copies.clone());
-        take_away(handle, task, &known, Stays::default()).await?;
+        self.workdir.copies = find_copies(handle, task).await?;
+        let known = HiddenCopies::from_copies(self.workdir.copies.clone());
+        remove_hidden_content(handle, task, &known, KeptContent::default()).await?;
         let roots = vec![RawPath::from(task.workdir.as_str())];
         let limits = LeakPolicy::get()?.limits;
         let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits };
         let reply = self.scan(handle, request).await?;
-        let found = reply.findings.iter().map(|found| Leak::of(found, &self.labelled));
+        let found = reply.findings.iter().map(|found| Leak::from_finding(found, &self.labelled));
         self.workdir.leaks = found.collect();
         Ok(())
     }
@@ -277,23 +283,27 @@ impl LayerFindings {
     /// Returns the host paths that must be absent from the task's sandbox, for the leaks that
     /// `goes` selects. A sandbox cannot change the host's directories, so these paths must be
     /// absent from the start.
-    pub(crate) fn absent(&self, task: &Task, goes: &dyn Fn(&Leak) -> bool) -> Absent {
+    pub(crate) fn absent_host_paths(
+        &self,
+        task: &Task,
+        goes: &dyn Fn(&Leak) -> bool,
+    ) -> HiddenPaths {
         let mut paths: Vec<RawPath> = Vec::new();
         for leak in self.leaks.iter().filter(|leak| goes(leak)) {
-            if let Some(path) = self.absent_path(task, leak) {
-                paths.extend(compiled(path));
+            if let Some(path) = self.host_path(task, leak) {
+                paths.extend(compiled_copies(path));
                 paths.push(path.clone());
             }
         }
         paths.sort();
         paths.dedup();
         let decoys = if paths.is_empty() { Vec::new() } else { self.decoys.clone() };
-        Absent { paths, decoys }
+        HiddenPaths { paths, decoys }
     }
 
     /// Returns the paths of all leaks that come from the host.
-    pub(crate) fn absent_paths(&self, task: &Task) -> Vec<RawPath> {
-        self.leaks.iter().filter_map(|leak| self.absent_path(task, leak)).cloned().collect()
+    pub(crate) fn host_paths(&self, task: &Task) -> Vec<RawPath> {
+        self.leaks.iter().filter_map(|leak| self.host_path(task, leak)).cloned().collect()
     }
 
     /// Whether the environment cannot exist without the leak, so that rejecting it would reject
@@ -307,12 +317,12 @@ impl LayerFindings {
     }
 
     /// Returns the path of a leak if the file comes from the host.
-    pub(crate) fn absent_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
+    pub(crate) fn host_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
         }
         let path = leak.remove.as_ref()?;
-        let is_shown = host_base::shown().iter().any(|shown| {
+        let is_shown = host_base::visible_folders().iter().any(|shown| {
             let below = path.as_bytes().strip_prefix(shown.as_os_str().as_encoded_bytes());
             below.is_some_and(|rest| rest.starts_with(b"/"))
         });
@@ -332,7 +342,7 @@ impl LayerFindings {
 }
 
 /// Returns the interpreter's compiled copies next to a file of the host.
-fn compiled(path: &RawPath) -> Vec<RawPath> {
+fn compiled_copies(path: &RawPath) -> Vec<RawPath> {
     let path = Path::new(OsStr::from_bytes(path.as_bytes()));
     let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else { return Vec::new() };
     if path.extension() != Some(OsStr::new("py")) {
@@ -351,8 +361,8 @@ fn compiled(path: &RawPath) -> Vec<RawPath> {
 /// task does.
 fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
-    let mut open = host_base::shown();
-    let hidden = host_base::hidden();
+    let mut open = host_base::visible_folders();
+    let hidden = host_base::hidden_folders();
     while let Some(folder) = open.pop() {
         if hidden.contains(&folder) || skip.iter().any(|skip| Path::new(skip) == folder) {
             continue;
@@ -384,7 +394,8 @@ async fn unmatched(
     workdir: &RawPath,
 ) -> Result<Vec<String>, Fault> {
     let patches = [&task.mask, &task.gold, &task.test_patch].into_iter().flatten();
-    let patched: Vec<String> = patches.flat_map(|patch| sides(patch).into_keys()).collect();
+    let patched: Vec<String> =
+        patches.flat_map(|patch| patch_lines_by_file(patch).into_keys()).collect();
     let mut unmatched = Vec::new();
     for hidden in &task.hidden {
         let folder = format!("{}/", hidden.trim_end_matches('/'));
@@ -402,14 +413,17 @@ async fn unmatched(
 }
 
 /// Returns the entry names in the work directory.
-async fn top(handle: &SandboxHandle, workdir: &RawPath) -> Result<Vec<String>, Fault> {
+async fn workdir_entry_names(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+) -> Result<Vec<String>, Fault> {
     let entries = handle.list(workdir).await;
     let entries = entries.map_err(|error| error.fault("listing the source files"))?;
-    Ok(entries.iter().map(|entry| entry.name.escaped()).collect())
+    Ok(entries.iter().map(|entry| entry.name.to_escaped()).collect())
 }
 
 /// Reads files, and all files below directories, by their path below the work directory.
-async fn files(
+async fn read_files(
     handle: &SandboxHandle,
     mut left: Vec<String>,
     workdir: &RawPath,
@@ -425,8 +439,8 @@ async fn files(
                 let folder = path.trim_end_matches('/');
                 left.extend(entries.iter().map(|entry| format!("{folder}/{}", entry.name)));
             }
-            EntryKind::File if entry.size <= HIDDEN_FILE => {
-                let bytes = handle.read(&full, HIDDEN_FILE).await.map_err(reading)?;
+            EntryKind::File if entry.size <= MAX_HIDDEN_FILE_BYTES => {
+                let bytes = handle.read(&full, MAX_HIDDEN_FILE_BYTES).await.map_err(reading)?;
                 files.insert(path, bytes);
             }
             _ => {}

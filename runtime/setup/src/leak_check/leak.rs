@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use proctor_sandbox_api::wire::{Finding, Found, RawPath, whole};
+use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, enclosing};
 use serde::{Deserialize, Serialize};
 
 use super::secrets::LabelledSecrets;
@@ -61,11 +61,11 @@ impl fmt::Display for Leak {
 }
 
 impl Leak {
-    pub(super) fn of(finding: &Finding, labels: &LabelledSecrets) -> Self {
+    pub(super) fn from_finding(finding: &Finding, labels: &LabelledSecrets) -> Self {
         let path = finding.path.as_bytes();
-        let repository = whole::repository(path);
+        let repository = enclosing::repository_root(path);
         let (kind, what) = match &finding.what {
-            Found::Text { block, matched } => {
+            FindingKind::Text { block, matched } => {
                 let need = labels.secrets.blocks.get(*block as usize);
                 let of = need.map_or(0, |block| block.windows.len());
                 let label = labels.blocks.get(*block as usize).map_or("hidden text", |l| l);
@@ -76,13 +76,13 @@ impl Leak {
                 };
                 (kind, format!("{label} ({matched} of {of} pieces)"))
             }
-            Found::Bytecode { set, matched } => {
+            FindingKind::Bytecode { set, matched } => {
                 let names = labels.secrets.names.get(*set as usize);
                 let of = names.map_or(0, |set| set.names.len());
                 let label = labels.names.get(*set as usize).map_or("compiled code", |l| l);
                 (LeakKind::Bytecode, format!("{label} ({matched} of {of} names)"))
             }
-            Found::Module { module } => {
+            FindingKind::Module { module } => {
                 let name = labels.secrets.modules.get(*module as usize).map_or("", |m| m);
                 let kind = match finding.inside.is_empty() {
                     true => LeakKind::ImportableCopy,
@@ -91,16 +91,16 @@ impl Leak {
                 (kind, format!("the module {}, which is under test", name.replace('/', ".")))
             }
         };
-        let mut place = finding.path.escaped();
+        let mut place = finding.path.to_escaped();
         for inner in &finding.inside {
             place.push_str(" > ");
-            place.push_str(&inner.escaped());
+            place.push_str(&inner.to_escaped());
         }
         let remove = match (repository, &finding.what) {
             (Some(folder), _) => folder.to_vec(),
-            (None, Found::Module { module }) if finding.inside.is_empty() => {
+            (None, FindingKind::Module { module }) if finding.inside.is_empty() => {
                 let module = labels.secrets.modules.get(*module as usize).map_or("", |m| m);
-                whole::package(path, module).to_vec()
+                enclosing::package_root(path, module).to_vec()
             }
             _ => path.to_vec(),
         };
@@ -108,7 +108,7 @@ impl Leak {
     }
 
     /// Whether removing the leak also removes `file`.
-    pub fn holds(&self, file: &RawPath) -> bool {
+    pub fn covers(&self, file: &RawPath) -> bool {
         let place = self.remove.as_ref();
         let rest = place.and_then(|place| file.as_bytes().strip_prefix(place.as_bytes()));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))

@@ -11,7 +11,7 @@ const KEYWORDS: [&str; 35] = [
 ];
 
 /// Returns identifiers of three bytes or more outside comments and strings.
-pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+pub(crate) fn extract_names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     // The quotes of the open multi-line string, if any.
     let mut open: Option<&str> = None;
@@ -31,7 +31,7 @@ pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'
                 open = Some(quotes);
                 rest = &rest[3..];
             } else if c == '"' || c == '\'' {
-                rest = after_string(&rest[1..], c);
+                rest = skip_string(&rest[1..], c);
             } else if c.is_ascii_alphabetic() || c == '_' {
                 let end = rest
                     .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -50,7 +50,7 @@ pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'
 }
 
 /// Returns the text after a string. An unterminated string ends at the end of its line.
-fn after_string(text: &str, quote: char) -> &str {
+fn skip_string(text: &str, quote: char) -> &str {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
         match c {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_ignores_strings_and_comments() {
+    fn extract_names_ignores_strings_and_comments() {
         let code = [
             "def to_roman(number):",
             "    \"\"\"Writes",
@@ -76,7 +76,7 @@ mod tests {
             "    for value in table:  # comment words",
             "        out += 'quoted \\' words' + sep",
         ];
-        let found: Vec<_> = names(code).into_iter().collect();
+        let found: Vec<_> = extract_names(code).into_iter().collect();
         assert_eq!(found, ["number", "out", "sep", "table", "to_roman", "value"]);
     }
 }

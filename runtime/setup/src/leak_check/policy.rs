@@ -25,7 +25,7 @@ pub(crate) struct LeakPolicy {
     pub host: HostFolders,
     pub tools: Vec<Tool>,
     pub limits: ScanLimits,
-    pub prints: Prints,
+    pub prints: FingerprintThresholds,
     pub sandbox: SandboxSecrets,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Tool {
 /// Thresholds for counting a match as a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Prints {
+pub(crate) struct FingerprintThresholds {
     pub block_bytes: usize,
     pub code_share: f64,
     pub test_share: f64,
@@ -80,7 +80,7 @@ pub(crate) struct SandboxSecrets {
 impl Tool {
     /// Whether the path belongs to this tool. Only directories below an interpreter's library
     /// count, not every directory with the same name.
-    fn holds(&self, place: &str) -> bool {
+    fn contains_path(&self, place: &str) -> bool {
         let parts: Vec<&str> = place.split(" > ").next().unwrap_or(place).split('/').collect();
         parts.windows(2).any(|pair| {
             let in_library = pair[0].ends_with("-packages") || pair[0].starts_with("python3");
@@ -119,18 +119,18 @@ impl LeakPolicy {
 
     /// Whether a tool bundles the file at this path.
     pub(crate) fn is_bundled_by_tool(&self, place: &str) -> bool {
-        self.tools.iter().any(|tool| tool.holds(place))
+        self.tools.iter().any(|tool| tool.contains_path(place))
     }
 
     /// Returns the tool that `commands` run and that bundles the file at `place`.
-    pub(crate) fn tool_of(&self, commands: &str, place: &str) -> Option<&str> {
+    pub(crate) fn find_tool(&self, commands: &str, place: &str) -> Option<&str> {
         // A program is recognized by its name in any directory; a directory with that name does not
         // count.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =
             |tool: &&Tool| programs().any(|program| tool.words.iter().any(|one| one == program));
-        let tool = self.tools.iter().filter(runs).find(|tool| tool.holds(place));
+        let tool = self.tools.iter().filter(runs).find(|tool| tool.contains_path(place));
         tool.map(|tool| tool.name.as_str())
     }
 
@@ -156,9 +156,12 @@ mod tests {
         let policy = LeakPolicy::get().unwrap();
         let vendored = "/venv/lib/python3.11/site-packages/pip/_vendor/packaging/version.py";
         assert!(policy.is_bundled_by_tool(vendored));
-        assert_eq!(policy.tool_of("python -m pip install -e .", vendored), Some("pip"));
-        assert_eq!(policy.tool_of("cd /x; /venv/bin/pip3 install .", vendored), Some("pip"));
-        assert_eq!(policy.tool_of("/pip/venv/bin/pytest -rA tests/test_pipes.py", vendored), None);
+        assert_eq!(policy.find_tool("python -m pip install -e .", vendored), Some("pip"));
+        assert_eq!(policy.find_tool("cd /x; /venv/bin/pip3 install .", vendored), Some("pip"));
+        assert_eq!(
+            policy.find_tool("/pip/venv/bin/pytest -rA tests/test_pipes.py", vendored),
+            None
+        );
         let bundled = "/usr/lib/python3.11/ensurepip/_bundled/pip-24.whl > pip/_vendor/six.py";
         assert!(policy.is_bundled_by_tool(bundled));
         assert!(!policy.is_bundled_by_tool("/srv/pip/packaging/version.py"));

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use proctor_sandbox_api::wire::{Block, NameSet, Secrets, WINDOW_LINES, print};
+use proctor_sandbox_api::wire::{Block, NameSet, Secrets, WINDOW_LINES, fingerprint};
 use proctor_types::{Fault, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    names::names,
-    policy::{LeakPolicy, Prints},
-    sides::{Sides, sides},
+    names::extract_names,
+    patch_lines::{PatchLines, patch_lines_by_file},
+    policy::{FingerprintThresholds, LeakPolicy},
 };
 
 /// Fingerprints with a description of each. The descriptions are for users and never reach the
@@ -34,7 +34,7 @@ pub(crate) fn digest(task: &Task) -> String {
 
 /// Creates a task's fingerprints. `hidden` and `source` map paths below the work directory to file
 /// contents.
-pub(crate) fn secrets(
+pub(crate) fn build_secrets(
     task: &Task,
     hidden: &BTreeMap<String, Vec<u8>>,
     source: &BTreeMap<String, Vec<u8>>,
@@ -44,43 +44,50 @@ pub(crate) fn secrets(
         SecretsBuilder { policy, known: HashSet::new(), made: LabelledSecrets::default() };
     let roots = policy.import_roots.iter().chain(&policy.vendor_folders);
     out.made.secrets.import_roots = roots.cloned().collect();
-    let mask = task.mask.as_deref().map(sides).unwrap_or_default();
-    let gold = task.gold.as_deref().map(sides).unwrap_or_default();
+    let mask = task.mask.as_deref().map(patch_lines_by_file).unwrap_or_default();
+    let gold = task.gold.as_deref().map(patch_lines_by_file).unwrap_or_default();
     // Lines that stay in the work directory are not secret.
     for side in mask.values() {
-        out.know(side.kept.iter().chain(&side.added));
+        out.add_known_lines(side.kept.iter().chain(&side.added));
     }
     for side in gold.values() {
-        out.know(side.kept.iter().chain(&side.removed));
+        out.add_known_lines(side.kept.iter().chain(&side.removed));
     }
     let mut modules = BTreeSet::new();
     for (path, side) in &mask {
-        out.code(path, &side.removed);
-        out.names(path, side);
+        out.add_masked_code(path, &side.removed);
+        out.add_names(path, side);
         modules.extend(module(path, policy));
     }
     for (path, side) in &gold {
-        if !(task.from_scratch.is_some() && side.is_new() && is_plain(path, &side.added, policy)) {
-            out.code(path, &side.added);
+        if !(task.from_scratch.is_some()
+            && side.is_new()
+            && is_trivial_file(path, &side.added, policy))
+        {
+            out.add_masked_code(path, &side.added);
         }
         modules.extend(module(path, policy));
     }
     for (path, content) in source.iter().filter(|(path, _)| path.ends_with(".py")) {
-        let lines = [body(lines(content))];
-        if !is_plain(path, &lines, policy) {
+        let lines = [strip_leading_comment(lines(content))];
+        if !is_trivial_file(path, &lines, policy) {
             let windows = out.longest_windows(&lines);
-            out.block(format!("the original source {path}"), &windows, policy.prints.code_share);
+            out.add_block(
+                format!("the original source {path}"),
+                &windows,
+                policy.prints.code_share,
+            );
         }
         modules.extend(module(path, policy));
     }
     out.made.secrets.modules = modules.into_iter().collect();
     for (path, content) in hidden {
-        out.test(path, &[lines(content)]);
+        out.add_hidden_file(path, &[lines(content)]);
     }
-    for (path, side) in task.test_patch.as_deref().map(sides).unwrap_or_default() {
-        out.test(&path, &side.added);
+    for (path, side) in task.test_patch.as_deref().map(patch_lines_by_file).unwrap_or_default() {
+        out.add_hidden_file(&path, &side.added);
     }
-    out.thin(policy.prints.windows);
+    out.thin_windows(policy.prints.windows);
     Ok(out.made)
 }
 
@@ -90,7 +97,7 @@ fn lines(content: &[u8]) -> Vec<String> {
 
 /// Returns a file without its leading comment. Many files start with the same licence, and each of
 /// them would count as a copy of a small file.
-fn body(mut lines: Vec<String>) -> Vec<String> {
+fn strip_leading_comment(mut lines: Vec<String>) -> Vec<String> {
     let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
     lines.drain(..lines.iter().take_while(|line| is_head(line)).count());
     lines
@@ -99,7 +106,7 @@ fn body(mut lines: Vec<String>) -> Vec<String> {
 /// Whether this is a short Python file that defines nothing, such as a generated version file that
 /// looks the same in many packages. A from-scratch task asks for functions and classes, so such a
 /// file solves no task, and a similar file elsewhere is not a copy of it.
-fn is_plain(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
+fn is_trivial_file(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     let prints = &policy.prints;
     let mut lines = runs.iter().flatten().filter(|line| !line.trim().is_empty());
     let defines = |line: &String| prints.defining.iter().any(|word| line.contains(word.as_str()));
@@ -145,16 +152,19 @@ struct Windows {
 }
 
 impl SecretsBuilder<'_> {
-    fn prints(&self) -> &Prints {
+    fn thresholds(&self) -> &FingerprintThresholds {
         &self.policy.prints
     }
 
-    fn know<'r>(&mut self, runs: impl Iterator<Item = &'r Vec<String>>) {
+    fn add_known_lines<'r>(&mut self, runs: impl Iterator<Item = &'r Vec<String>>) {
         for run in runs {
-            let hashes: Vec<u64> =
-                run.iter().filter_map(|line| print::line(line.as_bytes())).map(|l| l.0).collect();
+            let hashes: Vec<u64> = run
+                .iter()
+                .filter_map(|line| fingerprint::hash_line(line.as_bytes()))
+                .map(|l| l.0)
+                .collect();
             for length in 1..=WINDOW_LINES {
-                self.known.extend(hashes.windows(length).map(print::window));
+                self.known.extend(hashes.windows(length).map(fingerprint::hash_window));
             }
         }
     }
@@ -164,13 +174,13 @@ impl SecretsBuilder<'_> {
         let mut seen = HashSet::new();
         for run in runs {
             let lines: Vec<(u64, usize)> =
-                run.iter().filter_map(|line| print::line(line.as_bytes())).collect();
+                run.iter().filter_map(|line| fingerprint::hash_line(line.as_bytes())).collect();
             out.bytes += lines.iter().map(|(_, bytes)| bytes).sum::<usize>();
             for window in lines.windows(length) {
                 let bytes: usize = window.iter().map(|(_, bytes)| bytes).sum();
                 let hashes: Vec<u64> = window.iter().map(|(hash, _)| *hash).collect();
-                let hash = print::window(&hashes);
-                if bytes >= self.prints().window_bytes
+                let hash = fingerprint::hash_window(&hashes);
+                if bytes >= self.thresholds().window_bytes
                     && !self.known.contains(&hash)
                     && seen.insert(hash)
                 {
@@ -190,9 +200,9 @@ impl SecretsBuilder<'_> {
         windows
     }
 
-    fn block(&mut self, label: String, windows: &Windows, share: f64) {
+    fn add_block(&mut self, label: String, windows: &Windows, share: f64) {
         let count = windows.hashes.len();
-        if count == 0 || windows.bytes < self.prints().block_bytes {
+        if count == 0 || windows.bytes < self.thresholds().block_bytes {
             return;
         }
         // Require all windows if there are few: half of three could match by coincidence.
@@ -206,45 +216,45 @@ impl SecretsBuilder<'_> {
     }
 
     /// Adds a masked file as a whole, and each long run of lines separately.
-    fn code(&mut self, path: &str, runs: &[Vec<String>]) {
-        let share = self.prints().code_share;
+    fn add_masked_code(&mut self, path: &str, runs: &[Vec<String>]) {
+        let share = self.thresholds().code_share;
         let whole = self.longest_windows(runs);
-        self.block(format!("masked code of {path}"), &whole, share);
+        self.add_block(format!("masked code of {path}"), &whole, share);
         if runs.len() < 2 {
             return;
         }
         for run in runs {
             let windows = self.windows(std::slice::from_ref(run), WINDOW_LINES);
-            if windows.hashes.len() >= self.prints().run_windows {
-                self.block(format!("masked code of {path}"), &windows, share);
+            if windows.hashes.len() >= self.thresholds().run_windows {
+                self.add_block(format!("masked code of {path}"), &windows, share);
             }
         }
     }
 
-    fn test(&mut self, path: &str, runs: &[Vec<String>]) {
+    fn add_hidden_file(&mut self, path: &str, runs: &[Vec<String>]) {
         let windows = self.longest_windows(runs);
-        let share = self.prints().test_share;
-        self.block(format!("the hidden file {path}"), &windows, share);
+        let share = self.thresholds().test_share;
+        self.add_block(format!("the hidden file {path}"), &windows, share);
     }
 
     /// Adds the names that occur only in the masked part of a module.
-    fn names(&mut self, path: &str, side: &Sides) {
+    fn add_names(&mut self, path: &str, side: &PatchLines) {
         let Some(module) = module(path, self.policy) else { return };
         let kept: BTreeSet<&str> = side
             .kept
             .iter()
             .chain(&side.added)
-            .flat_map(|run| names(run.iter().map(String::as_str)))
+            .flat_map(|run| extract_names(run.iter().map(String::as_str)))
             .collect();
         let gone: BTreeSet<&str> = side
             .removed
             .iter()
-            .flat_map(|run| names(run.iter().map(String::as_str)))
+            .flat_map(|run| extract_names(run.iter().map(String::as_str)))
             .filter(|name| !kept.contains(name))
             .filter(|name| !(name.starts_with("__") && name.ends_with("__")))
-            .filter(|name| !self.prints().common_names.contains(*name))
+            .filter(|name| !self.thresholds().common_names.contains(*name))
             .collect();
-        let prints = self.prints();
+        let prints = self.thresholds();
         if gone.len() < prints.names {
             return;
         }
@@ -256,14 +266,14 @@ impl SecretsBuilder<'_> {
                 true => share(prints.names_elsewhere_share),
                 false => u32::MAX,
             },
-            names: gone.iter().map(|name| print::bytes(name.as_bytes())).collect(),
+            names: gone.iter().map(|name| fingerprint::hash_bytes(name.as_bytes())).collect(),
         };
         self.made.secrets.names.push(set);
         self.made.names.push(format!("compiled code of {path}"));
     }
 
     /// Thins out the windows evenly if there are too many for one request.
-    fn thin(&mut self, most: usize) {
+    fn thin_windows(&mut self, most: usize) {
         let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(most.max(1));
         if step < 2 {
@@ -295,7 +305,9 @@ mod tests {
             (0..9).map(|n| format!("def condition_{n}(text):\n    return text * {n}\n")).collect();
         let made = |text: String| {
             let source = BTreeMap::from([("a.py".to_owned(), text.into_bytes())]);
-            secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap()).unwrap().secrets
+            build_secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap())
+                .unwrap()
+                .secrets
         };
         let bare = made(code.clone());
         assert_eq!(bare.blocks.len(), 1);
@@ -326,7 +338,9 @@ mod tests {
                 source.insert("a.py".to_owned(), text.as_bytes().to_vec());
             }
             let task: Task = serde_json::from_value(task).unwrap();
-            secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap()).unwrap().blocks
+            build_secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap())
+                .unwrap()
+                .blocks
         };
         assert!(labels(version, true).is_empty());
         // A long table counts as a secret, and so does a masked constant. A constant elsewhere
@@ -351,7 +365,7 @@ mod tests {
             }))
             .unwrap();
             let none = BTreeMap::new();
-            secrets(&task, &none, &none, LeakPolicy::get().unwrap()).unwrap().secrets.names
+            build_secrets(&task, &none, &none, LeakPolicy::get().unwrap()).unwrap().secrets.names
         };
         // Exception classes look the same in many packages.
         let plain = "def __init__(self, line: int, message: str | None = None) -> None:\n    \

@@ -11,15 +11,15 @@ use proctor_types::{Cause, Fault, Layer, OnFinding, Task};
 use serde::Serialize;
 
 use super::{
-    around,
-    layer::{LayerFindings, Unseen},
+    layer::{LayerFindings, ScanStats},
     leak::Leak,
     policy::LeakPolicy,
+    surroundings,
 };
-use crate::{Hidden, preparation::remove};
+use crate::{HiddenCopies, preparation::remove};
 
 /// Maximum number of findings to list in the error. The rest are only counted.
-const NAMED: usize = 5;
+const MAX_LISTED_FINDINGS: usize = 5;
 
 /// The leak-check result of a sandbox that the agent may run in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -27,7 +27,7 @@ pub struct LeakReport {
     /// Content that was removed because of the policy, one sentence each.
     pub removed: Vec<String>,
     /// Files that were not scanned, by the layer's scan and the trial's own scan together.
-    pub unseen: Unseen,
+    pub unseen: ScanStats,
     /// Paths of the task's `hidden` that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
@@ -42,7 +42,7 @@ pub(crate) async fn verify(
     handle: &SandboxHandle,
     task: &Task,
     layer: &LayerFindings,
-    hidden: &Hidden,
+    hidden: &HiddenCopies,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
     let policy = LeakPolicy::get()?;
@@ -54,9 +54,9 @@ pub(crate) async fn verify(
     let reply = layer.scan(handle, request).await?;
     let mut unseen = layer.unseen;
     unseen.add(&reply);
-    let own = reply.findings.iter().map(|found| Leak::of(found, &layer.labelled));
+    let own = reply.findings.iter().map(|found| Leak::from_finding(found, &layer.labelled));
     let mut leaks: Vec<Leak> = own.collect();
-    leaks.extend(around::search(handle, task).await?);
+    leaks.extend(surroundings::search(handle, task).await?);
     let mut seen = Vec::new();
     // The volatile directories are part of the layer too, so a leak in them is found twice.
     leaks.retain(|leak| match seen.contains(&leak.place) {
@@ -77,17 +77,22 @@ pub(crate) async fn verify(
     if stay.is_empty() && !unseen.more {
         return Ok(LeakReport { removed, unseen, unmatched: layer.unmatched.clone() });
     }
-    Err(refusal(task, &stay, unseen.more, on_finding))
+    Err(leak_fault(task, &stay, unseen.more, on_finding))
 }
 
 /// Returns the fault that lists where hidden content can be read.
-pub(crate) fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnFinding) -> Fault {
+pub(crate) fn leak_fault(
+    task: &Task,
+    leaks: &[Leak],
+    is_cut: bool,
+    on_finding: OnFinding,
+) -> Fault {
     let mut what = String::from("copies of the hidden solution are readable in the sandbox");
-    for leak in leaks.iter().take(NAMED) {
+    for leak in leaks.iter().take(MAX_LISTED_FINDINGS) {
         let _ = write!(what, "; {leak}");
     }
-    if leaks.len() > NAMED {
-        let _ = write!(what, "; and {} more", leaks.len() - NAMED);
+    if leaks.len() > MAX_LISTED_FINDINGS {
+        let _ = write!(what, "; and {} more", leaks.len() - MAX_LISTED_FINDINGS);
     }
     if is_cut {
         what.push_str("; and more that are not listed");

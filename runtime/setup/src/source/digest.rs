@@ -12,13 +12,13 @@ use super::fetch::{fault, io};
 
 /// Not part of a source: history and files that interpreters leave behind. Setup also removes
 /// them.
-const LEFT_OUT: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
+const IGNORED_NAMES: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
 
 /// A directory with more entries is probably a home directory, not a source.
 const ENTRY_LIMIT: usize = 200_000;
 
 /// Returns the SHA-256 of the sorted paths, kinds, executable bits and contents.
-pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
+pub(super) fn folder_digest(folder: &Path) -> Result<String, Fault> {
     if !folder.is_dir() {
         return Err(fault(format!("source {} is not a folder", folder.display())));
     }
@@ -32,9 +32,9 @@ pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
 
 /// Returns the current digest of a source on this host. `None` if the task itself gives the
 /// digest, or if the source cannot be read, which fetching will report.
-pub fn local_source(source: &Source, base_dir: &Path) -> Option<String> {
+pub fn local_source_digest(source: &Source, base_dir: &Path) -> Option<String> {
     match source {
-        Source::Path { path } => of_folder(&fs::canonicalize(base_dir.join(path)).ok()?).ok(),
+        Source::Path { path } => folder_digest(&fs::canonicalize(base_dir.join(path)).ok()?).ok(),
         Source::Archive { archive, sha256: None } => {
             Some(sha256_hex(&fs::read(base_dir.join(archive)).ok()?))
         }
@@ -45,7 +45,7 @@ pub fn local_source(source: &Source, base_dir: &Path) -> Option<String> {
 fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {
     for entry in fs::read_dir(folder).map_err(|error| io(folder, &error))? {
         let entry = entry.map_err(|error| io(folder, &error))?;
-        if LEFT_OUT.iter().any(|name| entry.file_name() == *name) {
+        if IGNORED_NAMES.iter().any(|name| entry.file_name() == *name) {
             continue;
         }
         let path = entry.path();
@@ -77,14 +77,14 @@ mod tests {
     fn digest_covers_content_mode_and_names_but_not_history() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.py"), "1").unwrap();
-        let first = of_folder(dir.path()).unwrap();
+        let first = folder_digest(dir.path()).unwrap();
         fs::create_dir(dir.path().join(".git")).unwrap();
         fs::write(dir.path().join(".git/HEAD"), "x").unwrap();
-        assert_eq!(of_folder(dir.path()).unwrap(), first);
+        assert_eq!(folder_digest(dir.path()).unwrap(), first);
         fs::write(dir.path().join("a.py"), "2").unwrap();
-        let second = of_folder(dir.path()).unwrap();
+        let second = folder_digest(dir.path()).unwrap();
         fs::rename(dir.path().join("a.py"), dir.path().join("b.py")).unwrap();
-        let third = of_folder(dir.path()).unwrap();
+        let third = folder_digest(dir.path()).unwrap();
         assert!(first != second && second != third);
     }
 }

@@ -42,7 +42,7 @@ impl Sources {
                         .hint("relative paths are resolved against the folder of the task's file")
                 })?;
                 let found = folder.clone();
-                let digest = blocking(move || digest::of_folder(&found)).await?;
+                let digest = blocking(move || digest::folder_digest(&found)).await?;
                 Ok(tree(folder, digest))
             }
             Source::Archive { archive, sha256 } => {
@@ -50,26 +50,30 @@ impl Sources {
                 let bytes =
                     fs::read(&file).map_err(|error| io(&file, &error).context("source archive"))?;
                 let found = sha256_hex(&bytes);
-                check(&file.display().to_string(), sha256.as_deref().unwrap_or(&found), &found)?;
-                self.unpacked(bytes, found).await
+                check_checksum(
+                    &file.display().to_string(),
+                    sha256.as_deref().unwrap_or(&found),
+                    &found,
+                )?;
+                self.unpack_archive(bytes, found).await
             }
             Source::Pypi { pypi: name, version, sha256 } => {
                 let folder = self.tree_folder(sha256);
                 if folder.is_dir() {
                     return Ok(tree(folder, sha256.clone()));
                 }
-                let bytes = self.sdist(name, version, sha256).await?;
-                self.unpacked(bytes, sha256.clone()).await
+                let bytes = self.fetch_sdist(name, version, sha256).await?;
+                self.unpack_archive(bytes, sha256.clone()).await
             }
             Source::Git { git: url, commit } => {
                 let digest = sha256_hex(format!("git\0{commit}").as_bytes());
                 let folder = self.tree_folder(&digest);
                 if !folder.is_dir() {
-                    let parent = self.make("trees")?;
+                    let parent = self.create_cache_folder("trees")?;
                     let fresh =
                         tempfile::tempdir_in(&parent).map_err(|error| io(&parent, &error))?;
                     git::checkout(url, commit, base_dir, fresh.path()).await?;
-                    settle(fresh, &folder)?;
+                    move_into_place(fresh, &folder)?;
                 }
                 Ok(tree(folder, digest))
             }
@@ -77,30 +81,30 @@ impl Sources {
     }
 
     /// Returns the sdist's bytes from the cache or the index, with a verified checksum.
-    async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
-        let parent = self.make("archives")?;
+    async fn fetch_sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
+        let parent = self.create_cache_folder("archives")?;
         let kept = parent.join(format!("{sha256}.tar.gz"));
         if let Ok(bytes) = proctor_files::read(&kept)
             && sha256_hex(&bytes) == sha256
         {
             return Ok(bytes);
         }
-        let bytes = Pypi::of_this_host()?.sdist(name, version, sha256).await?;
-        check(&format!("{name} {version}"), sha256, &sha256_hex(&bytes))?;
+        let bytes = Pypi::from_env()?.download_sdist(name, version, sha256).await?;
+        check_checksum(&format!("{name} {version}"), sha256, &sha256_hex(&bytes))?;
         let fresh = tempfile::NamedTempFile::new_in(&parent).map_err(|e| io(&parent, &e))?;
         fs::write(fresh.path(), &bytes).map_err(|error| io(fresh.path(), &error))?;
         fresh.persist(&kept).map_err(|error| io(&kept, &error.error))?;
         Ok(bytes)
     }
 
-    async fn unpacked(&self, bytes: Vec<u8>, digest: String) -> Result<SourceTree, Fault> {
+    async fn unpack_archive(&self, bytes: Vec<u8>, digest: String) -> Result<SourceTree, Fault> {
         let folder = self.tree_folder(&digest);
         if !folder.is_dir() {
-            let parent = self.make("trees")?;
+            let parent = self.create_cache_folder("trees")?;
             let fresh = tempfile::tempdir_in(&parent).map_err(|error| io(&parent, &error))?;
             let to = fresh.path().to_path_buf();
-            blocking(move || unpack::tar_gz(&bytes, &to)).await?;
-            settle(fresh, &folder)?;
+            blocking(move || unpack::unpack_tar_gz(&bytes, &to)).await?;
+            move_into_place(fresh, &folder)?;
         }
         Ok(tree(folder, digest))
     }
@@ -109,7 +113,7 @@ impl Sources {
         self.cache.join("trees").join(digest)
     }
 
-    fn make(&self, name: &str) -> Result<PathBuf, Fault> {
+    fn create_cache_folder(&self, name: &str) -> Result<PathBuf, Fault> {
         let folder = self.cache.join(name);
         fs::create_dir_all(&folder).map_err(|error| io(&folder, &error))?;
         fs::canonicalize(&folder).map_err(|error| io(&folder, &error))
@@ -117,7 +121,7 @@ impl Sources {
 }
 
 /// Moves a complete tree to its final location. Another process may already have done so.
-fn settle(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
+fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::PermissionsExt;
     // A temporary directory is private, but sandbox users must be able to read the tree.
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
@@ -139,7 +143,7 @@ fn tree(folder: PathBuf, digest: String) -> SourceTree {
     SourceTree { folder, digest, at: RawPath::default() }
 }
 
-fn check(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
+fn check_checksum(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
     if wanted == found {
         return Ok(());
     }
@@ -153,7 +157,7 @@ pub(super) fn fault(what: impl Into<String>) -> Fault {
 }
 
 pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
-    fault(format!("{}: {error}", path.display())).cause(Cause::of_io(error))
+    fault(format!("{}: {error}", path.display())).cause(Cause::from_io_error(error))
 }
 
 /// Runs blocking file operations off the async threads.

@@ -6,5 +6,5 @@ mod git;
 mod releases;
 mod unpack;
 
-pub use digest::local_source;
+pub use digest::local_source_digest;
 pub use fetch::Sources;

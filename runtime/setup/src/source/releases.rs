@@ -1,6 +1,6 @@
 //! Finds releases on a package index.
 
-use proctor_packages::{Offer, Pypi};
+use proctor_packages::{IndexFile, Pypi};
 use proctor_types::{Cause, Fault, Source, sha256_hex};
 
 use super::{Sources, fetch::fault};
@@ -13,25 +13,25 @@ impl Sources {
     /// An environment fault if the index is unreachable. Its cause is [`Cause::Missing`] if the
     /// index responds but has no such project or no sdist of that version; its hint then suggests
     /// an alternative.
-    pub async fn release(&self, name: &str, version: &str) -> Result<Source, Fault> {
-        let index = Pypi::of_this_host()?;
-        let (files, broken) = index.files(name).await;
-        let Some(offer) = files.iter().find(|offer| offer.is_of(name, version)) else {
-            return Err(broken.unwrap_or_else(|| absent(&files, name, version)));
+    pub async fn find_release(&self, name: &str, version: &str) -> Result<Source, Fault> {
+        let index = Pypi::from_env()?;
+        let (files, broken) = index.list_files(name).await;
+        let Some(offer) = files.iter().find(|offer| offer.is_sdist_of(name, version)) else {
+            return Err(broken.unwrap_or_else(|| missing_release_fault(&files, name, version)));
         };
         let sha256 = match &offer.sha256 {
             Some(sha256) => sha256.to_lowercase(),
             // If the index gives no checksum, use that of the current file.
-            None => sha256_hex(&index.bytes(offer).await?),
+            None => sha256_hex(&index.download(offer).await?),
         };
         Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
     /// Returns when a release was uploaded, according to the index. `None` if the index does not
     /// say or cannot be reached.
-    pub async fn uploaded(&self, name: &str, version: &str) -> Option<String> {
-        let (files, _) = Pypi::of_this_host().ok()?.files(name).await;
-        files.into_iter().find(|offer| offer.is_of(name, version))?.uploaded
+    pub async fn upload_time(&self, name: &str, version: &str) -> Option<String> {
+        let (files, _) = Pypi::from_env().ok()?.list_files(name).await;
+        files.into_iter().find(|offer| offer.is_sdist_of(name, version))?.uploaded
     }
 
     /// Returns the version of the newest sdist on the index, ignoring prereleases.
@@ -39,16 +39,16 @@ impl Sources {
     /// # Errors
     /// An environment fault if the index is unreachable, or one with the cause [`Cause::Missing`]
     /// if there is no sdist.
-    pub async fn newest(&self, name: &str) -> Result<String, Fault> {
-        let (files, broken) = Pypi::of_this_host()?.files(name).await;
+    pub async fn newest_version(&self, name: &str) -> Result<String, Fault> {
+        let (files, broken) = Pypi::from_env()?.list_files(name).await;
         let newest = releases(&files, name).pop().map(|(_, version)| version.to_owned());
-        newest.ok_or_else(|| broken.unwrap_or_else(|| absent(&files, name, "")))
+        newest.ok_or_else(|| broken.unwrap_or_else(|| missing_release_fault(&files, name, "")))
     }
 }
 
 /// Returns the fault for a missing release, with a suggestion. An empty version stands for any
 /// sdist.
-fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
+fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Fault {
     let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
     if files.is_empty() {
         return missing(
@@ -66,7 +66,7 @@ fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
             format!("the package index has {name} {version} only as a wheel, without an sdist");
         return missing(what, from_git.into());
     }
-    let wanted = numbers(version).unwrap_or_default();
+    let wanted = parse_version(version).unwrap_or_default();
     let hint = match nearest(&releases, &wanted) {
         Some(near) if near != *newest => {
             format!("did you mean {name}=={near}? The newest is {name}=={newest}")
@@ -77,10 +77,10 @@ fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
 }
 
 /// Returns the final releases that have an sdist, oldest first.
-fn releases<'a>(files: &'a [Offer], name: &str) -> Vec<(Vec<u64>, &'a str)> {
-    let of = |file: &'a Offer| {
-        let version = file.version(name)?;
-        Some((numbers(version)?, version))
+fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> {
+    let of = |file: &'a IndexFile| {
+        let version = file.sdist_version(name)?;
+        Some((parse_version(version)?, version))
     };
     let mut out: Vec<_> = files.iter().filter_map(of).collect();
     out.sort();
@@ -97,7 +97,7 @@ fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a s
 }
 
 /// Parses the numbers of a final release: `1.10.2`, `2024.1.post1`.
-fn numbers(version: &str) -> Option<Vec<u64>> {
+fn parse_version(version: &str) -> Option<Vec<u64>> {
     let (release, post) = match version.split_once(".post") {
         Some((release, post)) => (release, post.parse().ok()?),
         None => (version, 0),
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn missing_release_suggests_the_nearest() {
-        let offer = |name: &str| Offer {
+        let offer = |name: &str| IndexFile {
             name: name.to_owned(),
             url: "https://index.test/x".parse().unwrap(),
             sha256: None,
@@ -131,8 +131,8 @@ mod tests {
             "a_b-25.1-py3-none-any.whl",
         ]
         .map(offer);
-        let told = |files: &[Offer], version: &str| {
-            let fault = absent(files, "a-b", version);
+        let told = |files: &[IndexFile], version: &str| {
+            let fault = missing_release_fault(files, "a-b", version);
             assert_eq!(fault.cause, Cause::Missing);
             format!("{}: {}", fault.what, fault.hint.unwrap())
         };

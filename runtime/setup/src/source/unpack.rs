@@ -18,7 +18,7 @@ const ENTRY_LIMIT: usize = 200_000;
 ///
 /// Rejects the whole archive if it contains paths or links that leave the directory, or entries
 /// other than files, directories and links.
-pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
+pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
     archive.set_preserve_permissions(false);
@@ -37,7 +37,7 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         if count > ENTRY_LIMIT || total > BYTE_LIMIT {
             return Err(refuse("it unpacks to more than the limit of a source tree".into()));
         }
-        let Some(clean) = inside(&path) else {
+        let Some(clean) = normalize_relative(&path) else {
             return Err(refuse(format!("{} points outside the folder", path.display())));
         };
         if kind.is_symlink() || kind.is_hard_link() {
@@ -45,7 +45,7 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
             // A symbolic link is relative to its own directory, a hard link to the archive's root.
             let start = if kind.is_symlink() { clean.parent() } else { None };
             let start = start.unwrap_or(Path::new(""));
-            if target.is_absolute() || inside(&start.join(&target)).is_none() {
+            if target.is_absolute() || normalize_relative(&start.join(&target)).is_none() {
                 let link = format!("{} -> {}", path.display(), target.display());
                 return Err(refuse(format!("{link} points outside the folder")));
             }
@@ -74,7 +74,7 @@ fn single_folder(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Resolves `.` and `..` in a path; `None` if it leaves its start.
-fn inside(path: &Path) -> Option<PathBuf> {
+fn normalize_relative(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -123,21 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn tar_gz_strips_a_single_outer_folder() {
+    fn unpack_tar_gz_strips_a_single_outer_folder() {
         let bytes = archive(&[
             ("pkg-1/a.py", EntryType::Regular, "x = 1\n"),
             ("pkg-1/sub/b.py", EntryType::Regular, "y = 2\n"),
             ("pkg-1/sub/l.py", EntryType::Symlink, "../a.py"),
         ]);
         let dir = tempfile::tempdir().unwrap();
-        tar_gz(&bytes, dir.path()).unwrap();
+        unpack_tar_gz(&bytes, dir.path()).unwrap();
         assert_eq!(fs::read(dir.path().join("a.py")).unwrap(), b"x = 1\n");
         assert_eq!(fs::read(dir.path().join("sub/l.py")).unwrap(), b"x = 1\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn tar_gz_rejects_paths_outside_the_folder() {
+    fn unpack_tar_gz_rejects_paths_outside_the_folder() {
         let cases: [&[(&str, EntryType, &str)]; 6] = [
             &[("../evil", EntryType::Regular, "x")],
             &[("/etc/evil", EntryType::Regular, "x")],
@@ -150,13 +150,13 @@ mod tests {
             let outer = tempfile::tempdir().unwrap();
             let dir = outer.path().join("to");
             fs::create_dir(&dir).unwrap();
-            let error = tar_gz(&archive(case), &dir).unwrap_err();
+            let error = unpack_tar_gz(&archive(case), &dir).unwrap_err();
             assert!(error.what.contains("invalid archive"), "{case:?}: {error}");
             assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1, "{case:?}");
         }
         let device = archive(&[("a/null", EntryType::Char, "")]);
         let dir = tempfile::tempdir().unwrap();
-        assert!(tar_gz(&device, dir.path()).is_err());
-        assert!(tar_gz(b"not an archive", dir.path()).is_err());
+        assert!(unpack_tar_gz(&device, dir.path()).is_err());
+        assert!(unpack_tar_gz(b"not an archive", dir.path()).is_err());
     }
 }

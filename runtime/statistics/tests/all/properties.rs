@@ -1,8 +1,8 @@
 //! Properties that hold for any data.
 
 use proctor_statistics::{
-    ALPHA, LEVEL, Scale, Wanted, adjusted_difference_interval, adjusted_interval, bca,
-    clustered_wilson, difference, difference_interval, holm, mcnemar_exact, mean_interval,
+    ALPHA, CONFIDENCE_LEVEL, PowerTarget, Scale, adjusted_difference_interval, adjusted_interval,
+    bca, clustered_wilson, difference, difference_interval, holm, mcnemar_exact, mean_interval,
     paired_bootstrap, ratio, tasks_for_mean_difference, wilson,
 };
 
@@ -95,12 +95,18 @@ fn float_noise_does_not_count_as_a_difference() {
     // Three tasks are better by a third and one is entirely worse: their sum is only a rounding
     // error.
     let tasks = [third, third, third, -1.0].map(|one| vec![one]);
-    let found = paired_bootstrap(&tasks, Scale::Share, LEVEL).unwrap();
+    let found = paired_bootstrap(&tasks, Scale::Share, CONFIDENCE_LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value), (0.0, 1.0));
-    let needed = tasks_for_mean_difference(found.difference, found.deviation, 1.0, Wanted::of(1));
+    let needed = tasks_for_mean_difference(
+        found.difference,
+        found.deviation,
+        1.0,
+        PowerTarget::for_comparisons(1),
+    );
     assert_eq!(needed, None);
     // The same within one cluster.
-    let found = paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Share, LEVEL).unwrap();
+    let found =
+        paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Share, CONFIDENCE_LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value, found.differing), (0.0, 1.0, 0.0));
     // The mean cost of the same responses, summed in another order.
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
@@ -111,8 +117,10 @@ fn float_noise_does_not_count_as_a_difference() {
     let mut noisy = sorted.clone();
     noisy[20..50].fill(1.0 - 1e-15);
     let jackknife = [0.9, 1.0, 1.1];
-    let (found, wanted) =
-        (bca(&noisy, 1.0, &jackknife, LEVEL), bca(&sorted, 1.0, &jackknife, LEVEL));
+    let (found, wanted) = (
+        bca(&noisy, 1.0, &jackknife, CONFIDENCE_LEVEL),
+        bca(&sorted, 1.0, &jackknife, CONFIDENCE_LEVEL),
+    );
     let (found, wanted) = (found.unwrap(), wanted.unwrap());
     assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?} {wanted:?}");
 }
@@ -122,13 +130,13 @@ fn interval_of_two_tasks_has_nonzero_width() {
     for scale in [Scale::Share, Scale::Amount] {
         for values in [[1.0, 1.0], [0.25, 0.25], [-0.5, -0.5]] {
             let clusters = values.map(|one| vec![one]);
-            let found = paired_bootstrap(&clusters, scale, LEVEL).unwrap();
+            let found = paired_bootstrap(&clusters, scale, CONFIDENCE_LEVEL).unwrap();
             let [lower, upper] = found.interval.unwrap();
             assert!(lower < 0.0 && upper > 0.0, "two tasks cannot show a difference: {found:?}");
         }
     }
     // If all amounts are equal, their variation is unknown.
-    let none = paired_bootstrap(&[vec![0.0], vec![0.0]], Scale::Amount, LEVEL).unwrap();
+    let none = paired_bootstrap(&[vec![0.0], vec![0.0]], Scale::Amount, CONFIDENCE_LEVEL).unwrap();
     assert_eq!((none.interval, none.p_value), (None, 1.0));
 }
 
@@ -136,7 +144,7 @@ fn interval_of_two_tasks_has_nonzero_width() {
 fn sixteen_tasks_distinguish_one_arm_of_thirty_three() {
     // The number of pairs of 33 arms. 32 of them differ on every task.
     let clusters: Vec<Vec<f64>> = vec![vec![1.0]; 16];
-    let found = paired_bootstrap(&clusters, Scale::Share, LEVEL).unwrap();
+    let found = paired_bootstrap(&clusters, Scale::Share, CONFIDENCE_LEVEL).unwrap();
     assert_eq!(found.p_value, 2.0 / 65536.0);
     let mut values = vec![1.0; 496];
     values.extend([found.p_value; 32]);
@@ -156,7 +164,7 @@ fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
         let shift = rng.f64() - 0.5;
         let clusters: Vec<Vec<f64>> =
             (0..tasks).map(|_| vec![((rng.f64() - 0.5 + shift) * 3.0).round() / 3.0]).collect();
-        let found = paired_bootstrap(&clusters, scale, LEVEL).unwrap();
+        let found = paired_bootstrap(&clusters, scale, CONFIDENCE_LEVEL).unwrap();
         for alpha in [ALPHA, ALPHA / 3.0, ALPHA / 528.0] {
             let Some([lower, upper]) = adjusted_interval(&clusters, scale, &found, alpha) else {
                 assert_eq!(found.p_value, 1.0);
@@ -175,11 +183,12 @@ fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
         let p_value = mcnemar_exact(a_only, b_only);
         for alpha in [ALPHA, ALPHA / 6.0] {
             let [lower, upper] =
-                adjusted_difference_interval(a_only, b_only, tasks, LEVEL, alpha).unwrap();
+                adjusted_difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL, alpha)
+                    .unwrap();
             let without_zero = lower > 0.0 || upper < 0.0;
             assert_eq!(without_zero, p_value < alpha, "{a_only} {b_only} {tasks}: {lower} {upper}");
             let [inner_lower, inner_upper] =
-                difference_interval(a_only, b_only, tasks, LEVEL).unwrap();
+                difference_interval(a_only, b_only, tasks, CONFIDENCE_LEVEL).unwrap();
             assert!(lower <= inner_lower && inner_upper <= upper && lower < upper);
         }
     }
@@ -188,10 +197,10 @@ fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
 #[test]
 fn ratio_interval_is_bounded_only_if_the_data_bound_it() {
     // A zero denominator, a single task, and tasks with equal ratios.
-    assert_eq!(ratio(&[(1.0, 0.0), (2.0, 0.0)], LEVEL), None);
-    assert_eq!(ratio(&[], LEVEL), None);
+    assert_eq!(ratio(&[(1.0, 0.0), (2.0, 0.0)], CONFIDENCE_LEVEL), None);
+    assert_eq!(ratio(&[], CONFIDENCE_LEVEL), None);
     for tasks in [vec![(3.0, 2.0)], vec![(0.3, 0.1); 7]] {
-        let found = ratio(&tasks, LEVEL).unwrap();
+        let found = ratio(&tasks, CONFIDENCE_LEVEL).unwrap();
         assert_eq!((found.lower, found.upper), (None, None), "{found:?}");
     }
     let mut rng = fastrand::Rng::with_seed(5);
@@ -200,7 +209,7 @@ fn ratio_interval_is_bounded_only_if_the_data_bound_it() {
         let tasks: Vec<(f64, f64)> = (0..rng.usize(2..40))
             .map(|_| (rng.f64() * 3.0, f64::from(u8::from(rng.f64() < rate))))
             .collect();
-        let Some(found) = ratio(&tasks, LEVEL) else {
+        let Some(found) = ratio(&tasks, CONFIDENCE_LEVEL) else {
             assert!(tasks.iter().all(|task| task.1 == 0.0));
             continue;
         };
@@ -213,7 +222,7 @@ fn ratio_interval_is_bounded_only_if_the_data_bound_it() {
         // Ten times the dollars give ten times the ratio, in any order.
         let mut tenfold: Vec<_> = tasks.iter().map(|task| (task.0 * 10.0, task.1)).collect();
         tenfold.reverse();
-        let tenfold = ratio(&tenfold, LEVEL).unwrap();
+        let tenfold = ratio(&tenfold, CONFIDENCE_LEVEL).unwrap();
         assert!((tenfold.value / found.value - 10.0).abs() < 1e-9);
         assert_eq!(tenfold.upper.is_some(), found.upper.is_some());
     }
@@ -234,7 +243,7 @@ fn ratio_interval_covers_the_true_ratio() {
             })
             .collect();
         // 1.2 dollars per trial, and half of the trials are resolved.
-        let found = ratio(&tasks, LEVEL).unwrap();
+        let found = ratio(&tasks, CONFIDENCE_LEVEL).unwrap();
         let is_in = found.lower.is_some_and(|lower| lower <= 2.4)
             && found.upper.is_none_or(|upper| 2.4 <= upper);
         covered += usize::from(is_in);

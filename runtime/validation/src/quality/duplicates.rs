@@ -3,12 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proctor_types::Task;
-use proctor_wire::{WINDOW_LINES, print};
+use proctor_wire::{WINDOW_LINES, fingerprint};
 
-use crate::quality::{asked::requested_interfaces, gold::added_lines, settings::Duplicates};
+use crate::quality::{
+    gold::added_lines, interfaces::requested_interfaces, settings::DuplicateSettings,
+};
 
 /// Returns the positions of the earlier tasks that each task duplicates.
-pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
+pub(crate) fn find_duplicates(
+    tasks: &[&Task],
+    settings: &DuplicateSettings,
+) -> Vec<BTreeSet<usize>> {
     let mut found = vec![BTreeSet::new(); tasks.len()];
     let mut statements: HashMap<&str, usize> = HashMap::new();
     for (at, task) in tasks.iter().enumerate() {
@@ -17,7 +22,8 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
             found[at].insert(first);
         }
     }
-    let runs: Vec<BTreeSet<u64>> = tasks.iter().map(|task| runs_of(task, settings)).collect();
+    let runs: Vec<BTreeSet<u64>> =
+        tasks.iter().map(|task| line_window_hashes(task, settings)).collect();
     let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, own) in runs.iter().enumerate() {
         let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
@@ -43,16 +49,19 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
 
 /// Returns hashes of the requested code, one per window of lines. Uses the gold patch, or the interface for a
 /// from-scratch task: the gold patches of those copy whole modules, so different tasks share most of their code.
-fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
+fn line_window_hashes(task: &Task, settings: &DuplicateSettings) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {
         Some(_) => requested_interfaces(&task.statement, settings),
         None => added_lines(task),
     };
     let mut all = BTreeSet::new();
     for run in pieces {
-        let lines: Vec<u64> =
-            run.iter().filter_map(|line| print::line(line.as_bytes())).map(|line| line.0).collect();
-        all.extend(lines.windows(WINDOW_LINES).map(print::window));
+        let lines: Vec<u64> = run
+            .iter()
+            .filter_map(|line| fingerprint::hash_line(line.as_bytes()))
+            .map(|line| line.0)
+            .collect();
+        all.extend(lines.windows(WINDOW_LINES).map(fingerprint::hash_window));
     }
     all
 }
@@ -78,7 +87,7 @@ mod tests {
         ];
         let found = |tasks: &[Task]| {
             let tasks: Vec<&Task> = tasks.iter().collect();
-            duplicates(&tasks, &Settings::get().unwrap().duplicates)
+            find_duplicates(&tasks, &Settings::get().unwrap().duplicates)
         };
         let expected = [vec![], vec![], vec![0, 1], vec![0]];
         assert_eq!(found(&tasks), expected.map(BTreeSet::from_iter));
@@ -111,7 +120,7 @@ mod tests {
         let tasks =
             [scratch("a", &stub("signal")), scratch("b", &stub("symbol")), scratch("c", &both)];
         let tasks: Vec<&Task> = tasks.iter().collect();
-        let found = duplicates(&tasks, &Settings::get().unwrap().duplicates);
+        let found = find_duplicates(&tasks, &Settings::get().unwrap().duplicates);
         assert_eq!(found, [vec![], vec![], vec![0, 1]].map(BTreeSet::from_iter));
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_patch::{Patch, Side};
 use proctor_types::{
-    AttackedTask, Certificate, CertifiedTask, QualityMark, SignedBy, Signs, Task, TaskQuality,
-    file_of,
+    AttackedTask, Certificate, CertifiedTask, DependencySigns, QualityMark, SignSource, Task,
+    TaskQuality, file_from_test_id,
 };
 
 use crate::quality::{
-    duplicates::duplicates,
+    duplicates::find_duplicates,
     leak,
     settings::{Settings, SignRules},
-    signs::{Texts, search},
+    signs::{TestTexts, find_signs},
 };
 
 /// A task to judge, with access to its files on this host.
@@ -39,7 +39,7 @@ pub fn judge(
     let settings = Settings::get()?;
     let (network, date) = (settings.network()?, settings.date()?);
     let tasks: Vec<&Task> = subjects.iter().map(|subject| subject.task).collect();
-    let repeats = duplicates(&tasks, &settings.duplicates);
+    let repeats = find_duplicates(&tasks, &settings.duplicates);
     let mut judged = Vec::new();
     for (subject, repeats) in subjects.iter().zip(repeats) {
         let task = subject.task;
@@ -52,29 +52,29 @@ pub fn judge(
             attacks.tasks.iter().find(|one| one.task == task.id && one.digest == digest)
         });
         let texts = test_texts(subject, settings.limits.file_bytes);
-        let look = |rules: &SignRules| search(task, &texts, rules, settings.limits);
+        let look = |rules: &SignRules| find_signs(task, &texts, rules, settings.limits);
         let gold_fails = gold_fails(certified, attacked);
         let mut quality = TaskQuality {
             task: task.id.clone(),
             marks: BTreeSet::new(),
-            leak_score: leak::score(task, &settings.leak),
+            leak_score: leak::leak_score(task, &settings.leak),
             gold_fails,
             noop_passes: noop_passes(certified, attacked),
             flaky: certified.map(|(_, it)| it.flaky.keys().cloned().collect()).unwrap_or_default(),
             resource_sensitive: certified
                 .map(|(_, it)| it.resource_sensitive.clone())
                 .unwrap_or_default(),
-            attacks: attacked.filter(|task| task.was_attacked()).map(succeeded),
+            attacks: attacked.filter(|task| task.was_attacked()).map(successful_attacks),
             duplicate_of: repeats.into_iter().map(|at| tasks[at].id.clone()).collect(),
             // Grading has no network access, so tests that passed do not need it.
             network: match gold_fails {
-                Some(false) => Signs { by: SignedBy::Runs, found: Vec::new(), more: 0 },
+                Some(false) => DependencySigns { by: SignSource::Runs, found: Vec::new(), more: 0 },
                 _ => look(&network),
             },
             date: look(&date),
             digest,
         };
-        quality.marks = marks(&quality, task, settings.leak.marks);
+        quality.marks = quality_marks(&quality, task, settings.leak.marks);
         judged.push(quality);
     }
     Ok(judged)
@@ -97,26 +97,26 @@ fn noop_passes(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Opt
         return Some(task.noop_resolved > 0);
     }
     let noop = attacked?.attacks.get(NOOP)?;
-    (!noop.policies.is_empty()).then(|| noop.policies.values().any(|one| one.succeeded()))
+    (!noop.policies.is_empty()).then(|| noop.policies.values().any(|one| one.is_success()))
 }
 
 const NOOP: &str = "noop";
 
 fn is_own_cheat(attack: &str) -> bool {
-    attack.starts_with(proctor_types::CHEAT)
+    attack.starts_with(proctor_types::CHEAT_ATTACK_PREFIX)
 }
 
-fn succeeded(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
+fn successful_attacks(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (attack, one) in &task.attacks {
-        for (policy, _) in one.policies.iter().filter(|(_, outcome)| outcome.succeeded()) {
+        for (policy, _) in one.policies.iter().filter(|(_, outcome)| outcome.is_success()) {
             found.entry(policy.clone()).or_default().push(attack.clone());
         }
     }
     found
 }
 
-fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
+fn quality_marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
     let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
     let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
     // The policy that decides in a run.
@@ -135,17 +135,17 @@ fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark
 
 /// Returns the texts of the task's test files. Each consists of the file in the source, if there is one, and the
 /// lines that the test patch adds.
-fn test_texts(subject: &Subject<'_>, most: usize) -> Texts {
+fn test_texts(subject: &Subject<'_>, most: usize) -> TestTexts {
     let task = subject.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
-    let paths: BTreeSet<&str> = ids.map(|id| file_of(id)).collect();
-    let mut texts = Texts::new();
-    let patch = task.test_patch.as_ref().map(|text| Patch::read(text.as_bytes()));
+    let paths: BTreeSet<&str> = ids.map(|id| file_from_test_id(id)).collect();
+    let mut texts = TestTexts::new();
+    let patch = task.test_patch.as_ref().map(|text| Patch::parse(text.as_bytes()));
     for path in paths {
         let whole = subject.file.read(path).filter(|bytes| bytes.len() <= most);
         let mut text = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let files = patch.iter().flat_map(|patch| &patch.files);
-        for file in files.filter(|file| file.name().escaped() == path) {
+        for file in files.filter(|file| file.path().to_escaped() == path) {
             let text = text.get_or_insert_default();
             for (side, lines) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
                 if side == Side::New {
@@ -180,9 +180,9 @@ pub(crate) mod tests {
     }
 
     #[derive(Debug)]
-    struct Nothing;
+    struct NoFiles;
 
-    impl ReadFile for Nothing {
+    impl ReadFile for NoFiles {
         fn read(&self, _: &str) -> Option<Vec<u8>> {
             None
         }
@@ -219,19 +219,22 @@ pub(crate) mod tests {
             {"task": "weak", "digest": tasks[2].digest(), "attacks": {"noop": {"policies": {"strict": "passed"}}}}]});
         let certificate = certificate(certified, attacks);
         let subjects: Vec<Subject<'_>> =
-            tasks.iter().map(|task| Subject { task, file: &Nothing }).collect();
+            tasks.iter().map(|task| Subject { task, file: &NoFiles }).collect();
         let judged = judge(&subjects, Some(&certificate)).unwrap();
         let marks: Vec<Vec<QualityMark>> =
             judged.iter().map(|one| one.marks.iter().copied().collect()).collect();
         assert_eq!(marks, [vec![], vec![GoldFails, Flaky], vec![NoopPasses, Attacked], vec![]]);
-        assert_eq!(judged[0].network, Signs { by: SignedBy::Runs, found: vec![], more: 0 });
-        assert_eq!((judged[3].gold_fails, judged[3].date.by), (None, SignedBy::Nothing));
+        assert_eq!(
+            judged[0].network,
+            DependencySigns { by: SignSource::Runs, found: vec![], more: 0 }
+        );
+        assert_eq!((judged[3].gold_fails, judged[3].date.by), (None, SignSource::Nothing));
         assert_eq!(judged[2].attacks.as_ref().unwrap()["strict"], ["noop"]);
         assert_eq!((judged[1].task.as_str(), &judged[1].attacks), ("broken", &None));
         let digests = tasks.iter().map(|task| (&task.id, task.digest()));
         let digests: Vec<_> = digests.collect();
         let digests = digests.iter().map(|(id, digest)| (*id, digest.as_str()));
-        let cited = certificate.attacks.as_ref().unwrap().cite(digests);
+        let cited = certificate.attacks.as_ref().unwrap().summary_sentence(digests);
         assert!(cited.contains("on 1 task:") && cited.contains("not attacked: 3 of 4"), "{cited}");
     }
 }

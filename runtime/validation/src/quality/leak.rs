@@ -4,32 +4,32 @@ use std::collections::HashSet;
 
 use proctor_types::Task;
 
-use crate::quality::{gold::added_lines, settings::Leak};
+use crate::quality::{gold::added_lines, settings::LeakSettings};
 
 /// Returns the share of word sequences in the gold patch's code that also occur in the statement, in [0, 1].
 /// Returns `None` if the gold patch has too little code to judge.
-pub(crate) fn score(task: &Task, settings: &Leak) -> Option<f64> {
+pub(crate) fn leak_score(task: &Task, settings: &LeakSettings) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
     for lines in added_lines(task) {
-        let mut code = code_of(&lines, settings);
+        let mut code = code_lines(&lines, settings);
         // A word sequence does not continue across the lines of an interface.
         while !code.is_empty() {
             let end = code.iter().position(Option::is_none).unwrap_or(code.len());
             let piece: Vec<&str> = code.drain(..end).flatten().collect();
-            runs.extend(runs_of(&piece.join("\n"), settings.words));
+            runs.extend(word_sequences(&piece.join("\n"), settings.words));
             code.drain(..code.len().min(1));
         }
     }
     if runs.len() < settings.least_runs {
         return None;
     }
-    let told: HashSet<Vec<String>> = runs_of(&task.statement, settings.words).collect();
+    let told: HashSet<Vec<String>> = word_sequences(&task.statement, settings.words).collect();
     let shared = runs.iter().filter(|run| told.contains(*run)).count();
     Some((shared as f64 / runs.len() as f64 * 1e4).round() / 1e4)
 }
 
 /// Returns the lines, with `None` for those of interfaces and docstrings.
-fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
+fn code_lines<'a>(lines: &'a [String], settings: &LeakSettings) -> Vec<Option<&'a str>> {
     let mut inside: Option<&str> = None;
     let mut all = Vec::new();
     for line in lines {
@@ -58,7 +58,7 @@ fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
     all
 }
 
-fn runs_of(text: &str, words: usize) -> impl Iterator<Item = Vec<String>> {
+fn word_sequences(text: &str, words: usize) -> impl Iterator<Item = Vec<String>> {
     let all: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
@@ -78,14 +78,14 @@ mod tests {
     #[test]
     fn score_counts_code_but_not_interface_in_statement() {
         let leak = &Settings::get().unwrap().leak;
-        let of = |statement: &str| score(&task("a", statement, CODE), leak);
+        let of = |statement: &str| leak_score(&task("a", statement, CODE), leak);
         let interface = CODE.lines().take(4).collect::<Vec<_>>().join("\n");
         assert_eq!(of(&format!("Write this:\n{interface}")), Some(0.0));
         assert_eq!(of(&format!("Write this:\n{CODE}")), Some(1.0));
         let raw = CODE.replace("\"\"\"Say", "r\"\"\"Say");
-        assert_eq!(score(&task("a", &interface, &raw), leak), Some(0.0), "a raw docstring");
+        assert_eq!(leak_score(&task("a", &interface, &raw), leak), Some(0.0), "a raw docstring");
         let half = of("for side in coin.sides:\n count += side.fell(").unwrap();
         assert!(half > 0.0 && half < 0.5, "{half}");
-        assert_eq!(score(&task("a", "x", "def f():\n    return 1\n"), leak), None);
+        assert_eq!(leak_score(&task("a", "x", "def f():\n    return 1\n"), leak), None);
     }
 }

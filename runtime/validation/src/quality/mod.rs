@@ -1,9 +1,9 @@
 //! Finds problems of a dataset's tasks from their definitions, the text of their tests and a certificate
 //! from `proctor tasks validate`. Runs nothing.
 
-mod asked;
 mod duplicates;
 mod gold;
+mod interfaces;
 mod judge;
 mod leak;
 mod readable;

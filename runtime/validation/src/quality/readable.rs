@@ -1,7 +1,7 @@
 //! Finds fail-to-pass tests that the agent can read.
 
-use proctor_patch::{Change, Current, Patch, RawPath};
-use proctor_types::{Task, file_of};
+use proctor_patch::{Change, CurrentFile, Patch, RawPath};
+use proctor_types::{Task, file_from_test_id};
 
 /// Returns the ids of fail-to-pass tests whose function is in the agent's initial files exactly as grading runs it.
 /// `read` returns a file from the agent's initial work directory.
@@ -9,15 +9,15 @@ use proctor_types::{Task, file_of};
 /// If `test_patch` changes the file, the test counts as readable only if its function stays the same.
 pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let is_readable = |id: &&String| {
-        let file = file_of(id);
+        let file = file_from_test_id(id);
         if !file.ends_with(".py") {
             return false;
         }
         let Some(seen) = read(file) else { return false };
         let names = id_components(id);
-        let Some(function) = definition(&seen, &names) else { return false };
+        let Some(function) = function_lines(&seen, &names) else { return false };
         match file_after_test_patch(task, file, &seen) {
-            Some(graded) => definition(&graded, &names) == Some(function),
+            Some(graded) => function_lines(&graded, &names) == Some(function),
             None => true,
         }
     };
@@ -28,14 +28,14 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
 /// patch does not apply, because grading then uses a different file.
 fn file_after_test_patch(task: &Task, file: &str, seen: &str) -> Option<String> {
     let path = RawPath::from(file);
-    let mut patch = Patch::read(task.test_patch.as_deref()?.as_bytes());
-    patch.files.retain(|file| file.name() == path);
+    let mut patch = Patch::parse(task.test_patch.as_deref()?.as_bytes());
+    patch.files.retain(|file| file.path() == path);
     if patch.files.is_empty() {
         return None;
     }
     let current = |asked: &RawPath| {
         let bytes = seen.as_bytes().to_vec();
-        (*asked == path).then_some(Current::File { bytes, mode: 0o644 })
+        (*asked == path).then_some(CurrentFile::File { bytes, mode: 0o644 })
     };
     let changes = patch.resolve(&current).unwrap_or_default();
     let written = changes.into_iter().find_map(|change| match change {
@@ -54,7 +54,7 @@ fn id_components(id: &str) -> Vec<&str> {
 
 /// Returns the lines of the function with these class and function names, without trailing white space and empty
 /// lines. Without names, returns the whole file if it defines a test.
-fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
+fn function_lines(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if names.is_empty() && !lines.iter().any(|line| defined_name(line).is_some_and(is_test)) {
         return None;
@@ -62,13 +62,13 @@ fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
     for (depth, name) in names.iter().enumerate() {
         // Skip the line of the class itself.
         let inside = lines.get(usize::from(depth > 0)..)?;
-        let is_placed = |line: &str| depth > 0 || indent_of(line) == 0;
+        let is_placed = |line: &str| depth > 0 || indentation(line) == 0;
         let start =
             inside.iter().position(|line| is_placed(line) && defined_name(line) == Some(*name))?;
         let (head, rest) = inside.get(start..)?.split_first()?;
-        let indent = indent_of(head);
+        let indent = indentation(head);
         let is_inside = |line: &&&str| {
-            indent_of(line) > indent || line.trim_start().starts_with([')', ']', '}'])
+            indentation(line) > indent || line.trim_start().starts_with([')', ']', '}'])
         };
         let body = rest.iter().take_while(is_inside);
         lines = std::iter::once(head).chain(body).copied().collect();
@@ -89,7 +89,7 @@ fn is_test(name: &str) -> bool {
     name.starts_with("test") || name.starts_with("Test")
 }
 
-fn indent_of(line: &str) -> usize {
+fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
@@ -109,7 +109,7 @@ mod tests {
         .unwrap()
     }
 
-    fn readable(ids: &[&str], test_patch: Option<&str>) -> Vec<String> {
+    fn readable_ids(ids: &[&str], test_patch: Option<&str>) -> Vec<String> {
         let read = |path: &str| (path == "tests/test_slug.py").then(|| TESTS.to_owned());
         readable_tests(&task(ids, test_patch), &read)
     }
@@ -121,14 +121,14 @@ mod tests {
             "tests/test_slug.py::TestSlug::test_empty",
             "tests/test_slug.py",
         ];
-        assert_eq!(readable(&seen, None), seen);
+        assert_eq!(readable_ids(&seen, None), seen);
         let unseen = [
             "tests/test_slug.py::test_words",
             "tests/test_slug.py::TestSlug::test_plain",
             "tests/test_other.py::test_plain",
             "test_plain (slug.TestSlug)",
         ];
-        assert!(readable(&unseen, None).is_empty());
+        assert!(readable_ids(&unseen, None).is_empty());
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         let patch = "--- a/tests/test_slug.py\n+++ b/tests/test_slug.py\n@@ -14,2 +14,3 @@\n \
                      def test_plain():\n     assert slugify(\"a\") == \"a\"\n+    assert slugify(\"B\") == \"b\"\n";
         let ids = ["tests/test_slug.py::test_plain", "tests/test_slug.py::TestSlug::test_words"];
-        assert_eq!(readable(&ids, Some(patch)), ids[1..]);
-        assert_eq!(readable(&ids, Some(&patch.replace("test_slug", "test_new"))), ids);
+        assert_eq!(readable_ids(&ids, Some(patch)), ids[1..]);
+        assert_eq!(readable_ids(&ids, Some(&patch.replace("test_slug", "test_new"))), ids);
     }
 }

@@ -8,16 +8,16 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
-    pub leak: Leak,
-    pub duplicates: Duplicates,
-    network: WrittenSigns,
-    date: WrittenSigns,
-    pub limits: Limits,
+    pub leak: LeakSettings,
+    pub duplicates: DuplicateSettings,
+    network: SignPatterns,
+    date: SignPatterns,
+    pub limits: SignLimits,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Leak {
+pub(crate) struct LeakSettings {
     pub words: usize,
     pub least_runs: usize,
     pub marks: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Leak {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Duplicates {
+pub(crate) struct DuplicateSettings {
     pub share: f64,
     pub least_runs: usize,
     pub asked: Vec<String>,
@@ -36,14 +36,14 @@ pub(crate) struct Duplicates {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenSigns {
+struct SignPatterns {
     signs: Vec<String>,
     unless: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Limits {
+pub(crate) struct SignLimits {
     pub signs: usize,
     pub shown: usize,
     pub file_bytes: usize,
@@ -64,16 +64,16 @@ impl Settings {
     }
 
     pub(crate) fn network(&self) -> Result<SignRules, String> {
-        self.network.compiled()
+        self.network.compile()
     }
 
     pub(crate) fn date(&self) -> Result<SignRules, String> {
-        self.date.compiled()
+        self.date.compile()
     }
 }
 
-impl WrittenSigns {
-    fn compiled(&self) -> Result<SignRules, String> {
+impl SignPatterns {
+    fn compile(&self) -> Result<SignRules, String> {
         let all = |patterns: &[String]| -> Result<Vec<Regex>, String> {
             let wrong = |error| format!("configs/task-quality.toml: {error}");
             patterns.iter().map(|pattern| Regex::new(pattern).map_err(wrong)).collect()

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Sign, SignedBy, Signs, Task, file_of};
+use proctor_types::{DependencySign, DependencySigns, SignSource, Task, file_from_test_id};
 
-use crate::quality::settings::{Limits, SignRules};
+use crate::quality::settings::{SignLimits, SignRules};
 
 /// The texts of test files, by path.
-pub(crate) type Texts = BTreeMap<String, String>;
+pub(crate) type TestTexts = BTreeMap<String, String>;
 
 /// Searches the task's tests for signs.
-pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limits) -> Signs {
+pub(crate) fn find_signs(
+    task: &Task,
+    texts: &TestTexts,
+    rules: &SignRules,
+    limits: SignLimits,
+) -> DependencySigns {
     if texts.is_empty() {
-        return Signs { by: SignedBy::Nothing, found: Vec::new(), more: 0 };
+        return DependencySigns { by: SignSource::Nothing, found: Vec::new(), more: 0 };
     }
     let mut found = Vec::new();
     for (path, text) in texts {
@@ -32,14 +37,14 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
             if bare.starts_with('#') || !rules.signs.iter().any(|sign| sign.is_match(line)) {
                 continue;
             }
-            let Some(test) = test_at(task, path, function) else { continue };
+            let Some(test) = test_of_function(task, path, function) else { continue };
             let text = bare.chars().take(limits.shown).collect();
-            found.push(Sign { test, line: at + 1, text });
+            found.push(DependencySign { test, line: at + 1, text });
         }
     }
     let more = found.len().saturating_sub(limits.signs);
     found.truncate(limits.signs);
-    Signs { by: SignedBy::Text, found, more }
+    DependencySigns { by: SignSource::Text, found, more }
 }
 
 /// Returns the name of the function that a line defines.
@@ -50,7 +55,7 @@ fn defined_name(line: &str) -> Option<&str> {
 
 /// Returns the task's test for a function, or the file if the function is not a test but a helper or fixture.
 /// Returns `None` for a test that the task does not use.
-fn test_at(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
+fn test_of_function(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let Some(name) = function.filter(|name| name.starts_with("test")) else {
         return Some(path.to_owned());
     };
@@ -58,13 +63,13 @@ fn test_at(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let is_it = |id: &&String| {
         // If a benchmark lists files instead of tests, an id that is the file's path covers every
         // test in it.
-        *id == path || (file_of(id) == path && function_of(id) == name)
+        *id == path || (file_from_test_id(id) == path && function_from_test_id(id) == name)
     };
     ids.find(is_it).map(|id| if id == path { format!("{path}::{name}") } else { id.clone() })
 }
 
 /// Returns the function name in a test id, without parameters.
-fn function_of(id: &str) -> &str {
+fn function_from_test_id(id: &str) -> &str {
     let id = id.split('[').next().unwrap_or(id);
     id.rsplit("::").next().unwrap_or(id)
 }
@@ -85,10 +90,10 @@ mod tests {
         let mut task = task("a", "x", "");
         task.fail_to_pass = vec!["t.py::test_asked[1]".into(), "t.py::TestIt::test_in".into()];
         let look = |text: &str, rules: &SignRules| {
-            let texts = Texts::from([("t.py".to_owned(), text.to_owned())]);
-            search(&task, &texts, rules, settings.limits)
+            let texts = TestTexts::from([("t.py".to_owned(), text.to_owned())]);
+            find_signs(&task, &texts, rules, settings.limits)
         };
-        let places = |signs: Signs| -> Vec<(String, usize)> {
+        let places = |signs: DependencySigns| -> Vec<(String, usize)> {
             signs.found.into_iter().map(|sign| (sign.test, sign.line)).collect()
         };
         let found = places(look(TESTS, &date));
@@ -97,6 +102,9 @@ mod tests {
         assert_eq!(found, [("t.py::TestIt::test_in".to_owned(), 19)]);
         let frozen = format!("from freezegun import freeze_time\n{TESTS}");
         assert_eq!(places(look(&frozen, &date)), []);
-        assert_eq!(search(&task, &Texts::new(), &date, settings.limits).by, SignedBy::Nothing);
+        assert_eq!(
+            find_signs(&task, &TestTexts::new(), &date, settings.limits).by,
+            SignSource::Nothing
+        );
     }
 }

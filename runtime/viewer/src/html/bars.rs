@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_report::{ArmReport, ExceptionCount, Report, exception_rows, percent};
-use proctor_types::{ArmId, Reason};
+use proctor_types::{ArmId, FailureReason};
 use serde::Serialize;
 
-use crate::html::{figures::Numbered, plot::hundredth};
+use crate::html::{figures::NumberedArms, plot::round_to_hundredth};
 
 /// A table of arms with a bar in each cell.
 #[derive(Debug, Serialize)]
@@ -43,7 +43,7 @@ fn bar_table(
     }
     let cell = |value: f64| BarCell {
         text: word(value),
-        width: hundredth(100.0 * (value / most).clamp(0.0, 1.0)),
+        width: round_to_hundredth(100.0 * (value / most).clamp(0.0, 1.0)),
     };
     let row = |(name, values): (String, Vec<f64>)| BarRow {
         name,
@@ -52,12 +52,14 @@ fn bar_table(
     Some(BarTable { first, caption, rows: rows.into_iter().map(row).collect() })
 }
 
-pub(crate) fn reasons(study: &Numbered<'_>) -> Option<BarTable> {
-    let count = |arm: &ArmReport, reason: Reason| arm.reasons.get(&reason).copied().unwrap_or(0);
-    let sum = |reason: Reason| study.iter().map(|(_, arm)| count(arm, reason)).sum::<u64>();
-    let mut all: Vec<Reason> = Reason::ALL.into_iter().filter(|reason| sum(*reason) > 0).collect();
+pub(crate) fn reasons_table(study: &NumberedArms<'_>) -> Option<BarTable> {
+    let count =
+        |arm: &ArmReport, reason: FailureReason| arm.reasons.get(&reason).copied().unwrap_or(0);
+    let sum = |reason: FailureReason| study.iter().map(|(_, arm)| count(arm, reason)).sum::<u64>();
+    let mut all: Vec<FailureReason> =
+        FailureReason::ALL.into_iter().filter(|reason| sum(*reason) > 0).collect();
     all.sort_by_key(|reason| std::cmp::Reverse(sum(*reason)));
-    let row = |reason: Reason| {
+    let row = |reason: FailureReason| {
         let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm, reason) as f64).collect();
         (reason.name().replace('_', " "), cells)
     };
@@ -65,7 +67,7 @@ pub(crate) fn reasons(study: &Numbered<'_>) -> Option<BarTable> {
     bar_table(("reason", caption), all.into_iter().map(row).collect(), None, format_count)
 }
 
-pub(crate) fn limits(study: &Numbered<'_>) -> Option<BarTable> {
+pub(crate) fn limits_table(study: &NumberedArms<'_>) -> Option<BarTable> {
     let kinds: BTreeSet<&String> =
         study.iter().flat_map(|(_, arm)| arm.limit_bound.keys()).collect();
     let row = |kind: &String| {
@@ -77,7 +79,7 @@ pub(crate) fn limits(study: &Numbered<'_>) -> Option<BarTable> {
     bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), percent)
 }
 
-pub(crate) fn exceptions(report: &Report, study: &Numbered<'_>) -> Option<BarTable> {
+pub(crate) fn exceptions_table(report: &Report, study: &NumberedArms<'_>) -> Option<BarTable> {
     let of_arm: BTreeMap<&ArmId, usize> = report.arms.iter().map(|arm| &arm.arm).zip(0..).collect();
     let row = |(class, counts): (&str, Vec<Option<ExceptionCount>>)| {
         let count = |arm: &ArmReport| {

@@ -1,13 +1,14 @@
 //! Budget curves: the share of trials resolved within a budget.
 
 use proctor_report::{
-    ArmReport, Curve, Point, Report, Used, Within, dollars, percent, short, within,
+    ArmReport, BudgetCurve, Curve, CurvePoint, Report, UsageKind, abbreviate_count, budget_curves,
+    dollars, percent,
 };
 use serde::Serialize;
 
 use crate::html::{
-    figures::{Numbered, dollar_tick, stairs, tone},
-    plot::{Axis, Dot, Line, Plane, whole_percent},
+    figures::{NumberedArms, arm_color_class, format_dollar_tick, step_function_path},
+    plot::{Axis, Dot, Line, PlaneChart, format_percent_tick},
 };
 
 /// Number of points on a curve. More points would make no visible difference.
@@ -15,8 +16,8 @@ const CURVE_POINTS: usize = 400;
 
 /// A budget curve of each arm, with its numbers.
 #[derive(Debug, Serialize)]
-pub(crate) struct Budget {
-    pub(crate) plane: Plane,
+pub(crate) struct BudgetChart {
+    pub(crate) plane: PlaneChart,
     pub(crate) legend: Vec<(usize, String)>,
     pub(crate) caption: String,
     /// Rows of a budget and a cell for each arm of the legend.
@@ -24,51 +25,57 @@ pub(crate) struct Budget {
 }
 
 /// Returns the share of trials that resolve their task within a budget, for each kind of budget.
-pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
+pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<BudgetChart> {
     let study: Vec<&ArmReport> = arms.iter().map(|(_, arm)| *arm).collect();
     let number_of = |curve: &ArmReport| {
         arms.iter().find(|(_, arm)| arm.arm == curve.arm).map_or(0, |(number, _)| *number)
     };
-    let budget = |kind: Used| {
-        let curves = within(report, &study, kind);
+    let budget = |kind: UsageKind| {
+        let curves = budget_curves(report, &study, kind);
         let most = curves.iter().map(|curve| curve.most).reduce(f64::max)?;
-        let axis = Axis::to(most);
-        let top = curves.iter().map(|curve| curve.share(f64::INFINITY)).fold(0.0, f64::max);
-        let y_axis = Axis::to(top);
+        let axis = Axis::up_to(most);
+        let top =
+            curves.iter().map(|curve| curve.resolved_share(f64::INFINITY)).fold(0.0, f64::max);
+        let y_axis = Axis::up_to(top);
         let word = move |value: f64| match kind {
-            Used::Steps => format!("{value:.0}"),
-            Used::Tokens => short(value),
-            Used::Cost => dollar_tick(axis.step, value),
+            UsageKind::Steps => format!("{value:.0}"),
+            UsageKind::Tokens => abbreviate_count(value),
+            UsageKind::Cost => format_dollar_tick(axis.step, value),
         };
         let (id, title, x_title) = match kind {
-            Used::Steps => ("within-steps", "Resolved within a number of steps", "steps"),
-            Used::Tokens => ("within-tokens", "Resolved within a number of tokens", "tokens"),
-            Used::Cost => ("within-cost", "Resolved within a cost", "US dollars per trial"),
+            UsageKind::Steps => ("within-steps", "Resolved within a number of steps", "steps"),
+            UsageKind::Tokens => ("within-tokens", "Resolved within a number of tokens", "tokens"),
+            UsageKind::Cost => ("within-cost", "Resolved within a cost", "US dollars per trial"),
         };
         let named: Vec<(usize, &ArmReport)> = curves
             .iter()
             .filter_map(|curve| study.iter().find(|arm| arm.arm == *curve.arm))
             .map(|arm| (number_of(arm), *arm))
             .collect();
-        let line = |(curve, (number, _)): (&Within<'_>, &(usize, &ArmReport))| {
+        let line = |(curve, (number, _)): (&BudgetCurve<'_>, &(usize, &ArmReport))| {
             let count = curve.resolved.len();
             let every = count.div_ceil(CURVE_POINTS).max(1);
             let last = count.saturating_sub(1);
             let chosen = curve.resolved.iter().enumerate();
             let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);
             let points: Vec<(f64, f64)> = chosen
-                .map(|(_, used)| (axis.at(*used), y_axis.below_top(curve.share(*used))))
+                .map(|(_, used)| {
+                    (axis.position(*used), y_axis.position_from_top(curve.resolved_share(*used)))
+                })
                 .collect();
-            Line { class: format!("arm{}", tone(*number)), path: stairs(&points) }
+            Line {
+                class: format!("arm{}", arm_color_class(*number)),
+                path: step_function_path(&points),
+            }
         };
-        Some(Budget {
-            plane: Plane {
+        Some(BudgetChart {
+            plane: PlaneChart {
                 id: id.to_owned(),
                 title: title.to_owned(),
                 x_title: x_title.to_owned(),
                 y_title: "of all trials".to_owned(),
                 x_ticks: axis.ticks(word),
-                y_ticks: y_axis.ticks_from_top(whole_percent),
+                y_ticks: y_axis.ticks_from_top(format_percent_tick),
                 lines: curves.iter().zip(&named).map(line).collect(),
                 dots: Vec::new(),
             },
@@ -78,28 +85,37 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
                       share."
                 .to_owned(),
             rows: axis
-                .values()
+                .tick_values()
                 .skip(1)
-                .map(|at| (word(at), curves.iter().map(|curve| percent(curve.share(at))).collect()))
+                .map(|at| {
+                    (
+                        word(at),
+                        curves.iter().map(|curve| percent(curve.resolved_share(at))).collect(),
+                    )
+                })
                 .collect(),
         })
     };
-    Used::ALL.into_iter().filter_map(budget).collect()
+    UsageKind::ALL.into_iter().filter_map(budget).collect()
 }
 
 /// Returns a chart of a `proctor curve` result, which is based on graded snapshots.
-pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option<Budget> {
-    let axis = Axis::to(curve.points.iter().map(|point| point.at).reduce(f64::max)?);
+pub(crate) fn graded_curve_chart(
+    curve: &Curve,
+    index: usize,
+    arms: &NumberedArms<'_>,
+) -> Option<BudgetChart> {
+    let axis = Axis::up_to(curve.points.iter().map(|point| point.at).reduce(f64::max)?);
     let kind = curve.points.first().map_or("", |point| point.budget.as_str());
     let word = move |value: f64| match kind {
         "cost" => dollars(value),
-        "tokens" => short(value),
+        "tokens" => abbreviate_count(value),
         _ => format!("{value}"),
     };
-    let of = |arm: &ArmReport| -> Vec<&Point> {
+    let of = |arm: &ArmReport| -> Vec<&CurvePoint> {
         curve.points.iter().filter(|point| point.arm == arm.arm).collect()
     };
-    let drawn: Vec<(usize, &ArmReport, Vec<&Point>)> = arms
+    let drawn: Vec<(usize, &ArmReport, Vec<&CurvePoint>)> = arms
         .iter()
         .map(|(number, arm)| (*number, *arm, of(arm)))
         .filter(|(.., points): &(_, _, Vec<_>)| !points.is_empty())
@@ -107,17 +123,19 @@ pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option
     if drawn.is_empty() {
         return None;
     }
-    let top = |share: f64| Axis::SHARES.below_top(share);
+    let top = |share: f64| Axis::SHARES.position_from_top(share);
     let mut ats: Vec<f64> = curve.points.iter().map(|point| point.at).collect();
     ats.sort_by(f64::total_cmp);
     ats.dedup();
     let (mut lines, mut dots) = (Vec::new(), Vec::new());
     for (number, arm, points) in &drawn {
-        let places: Vec<(f64, f64)> =
-            points.iter().map(|point| (axis.at(point.at), top(point.resolved_rate))).collect();
+        let places: Vec<(f64, f64)> = points
+            .iter()
+            .map(|point| (axis.position(point.at), top(point.resolved_rate)))
+            .collect();
         let path: Vec<String> = places.iter().map(|(x, y)| format!("{x} {y}")).collect();
         let path = format!("M {}", path.join(" L "));
-        lines.push(Line { class: format!("arm{}", tone(*number)), path });
+        lines.push(Line { class: format!("arm{}", arm_color_class(*number)), path });
         for (point, (x, y)) in points.iter().zip(places) {
             let (rate, at) = (percent(point.resolved_rate), word(point.at));
             dots.push(Dot {
@@ -133,7 +151,7 @@ pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option
             });
         }
     }
-    let cell = |points: &[&Point], at: f64| {
+    let cell = |points: &[&CurvePoint], at: f64| {
         points.iter().find(|point| point.at == at).map_or_else(String::new, |point| {
             let interval = point.interval.map_or_else(String::new, |[lower, upper]| {
                 format!(" ({:.1} to {:.1})", lower * 100.0, upper * 100.0)
@@ -141,14 +159,14 @@ pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option
             format!("{}{interval}", percent(point.resolved_rate))
         })
     };
-    Some(Budget {
-        plane: Plane {
+    Some(BudgetChart {
+        plane: PlaneChart {
             id: format!("curve-{}", index + 1),
             title: format!("Resolved under smaller limits of {kind}, by graded snapshots"),
             x_title: kind.to_owned(),
             y_title: "resolved".to_owned(),
             x_ticks: axis.ticks(word),
-            y_ticks: Axis::SHARES.ticks_from_top(whole_percent),
+            y_ticks: Axis::SHARES.ticks_from_top(format_percent_tick),
             lines,
             dots,
         },

@@ -3,51 +3,53 @@
 use std::collections::BTreeMap;
 
 use proctor_report::{
-    ArmReport, Comparison, Pair, Ratio, dollars, is_turned, pareto, percent, short,
+    ArmReport, Comparison, Pair, Ratio, abbreviate_count, dollars, is_second_arm_better,
+    pareto_front, percent,
 };
 use serde::Serialize;
 
 use crate::html::plot::{
-    Axis, Dot, Line, Plane, Strip, Strips, places, tenth, tick, whole_percent,
+    Axis, Dot, Line, PlaneChart, StripChart, StripRow, format_percent_tick, label_offsets,
+    round_to_tenth, tick,
 };
 
 /// Arms under study with their numbers, counted from 1.
-pub(crate) type Numbered<'a> = [(usize, &'a ArmReport)];
+pub(crate) type NumberedArms<'a> = [(usize, &'a ArmReport)];
 
 /// An interval is cut off at the edge of the chart if it ends beyond this many times the largest value.
 const MAX_OVERSHOOT: f64 = 4.0;
 
 /// Charts the share of trials that resolve their task.
-pub(crate) fn resolved(arms: &Numbered<'_>) -> Strips {
-    let rows = arms.iter().map(|(number, arm)| Strip {
+pub(crate) fn resolved_chart(arms: &NumberedArms<'_>) -> StripChart {
+    let rows = arms.iter().map(|(number, arm)| StripRow {
         value: format!("{} ({}/{})", percent(arm.resolved_rate), arm.resolved, arm.trials),
-        ..rate(*number, arm, arm.resolved_rate, arm.intervals.resolved_rate)
+        ..rate_row(*number, arm, arm.resolved_rate, arm.intervals.resolved_rate)
     });
-    shares("resolved", "Tasks resolved", rows.collect())
+    share_chart("resolved", "Tasks resolved", rows.collect())
 }
 
 /// Charts the share of fail-to-pass tests that pass.
-pub(crate) fn passed(arms: &Numbered<'_>) -> Strips {
+pub(crate) fn passed_chart(arms: &NumberedArms<'_>) -> StripChart {
     let rows = arms
         .iter()
-        .map(|(number, arm)| rate(*number, arm, arm.passed_rate, arm.intervals.passed_rate));
-    shares("passed", "Fail-to-pass tests passed", rows.collect())
+        .map(|(number, arm)| rate_row(*number, arm, arm.passed_rate, arm.intervals.passed_rate));
+    share_chart("passed", "Fail-to-pass tests passed", rows.collect())
 }
 
-fn shares(id: &str, title: &str, rows: Vec<Strip>) -> Strips {
-    Strips {
+fn share_chart(id: &str, title: &str, rows: Vec<StripRow>) -> StripChart {
+    StripChart {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: String::new(),
-        ticks: Axis::SHARES.ticks(whole_percent),
+        ticks: Axis::SHARES.ticks(format_percent_tick),
         zero: None,
         rows,
     }
 }
 
-fn rate(number: usize, arm: &ArmReport, value: f64, interval: Option<[f64; 2]>) -> Strip {
-    let at = |share: f64| Axis::SHARES.at(share);
-    Strip {
+fn rate_row(number: usize, arm: &ArmReport, value: f64, interval: Option<[f64; 2]>) -> StripRow {
+    let at = |share: f64| Axis::SHARES.position(share);
+    StripRow {
         name: arm.name.clone(),
         number,
         bar: Some((0.0, at(value))),
@@ -56,26 +58,29 @@ fn rate(number: usize, arm: &ArmReport, value: f64, interval: Option<[f64; 2]>) 
         detail: interval.map_or_else(String::new, |[lower, upper]| {
             format!("{:.1} to {:.1}", lower * 100.0, upper * 100.0)
         }),
-        ..Strip::default()
+        ..StripRow::default()
     }
 }
 
 /// Returns a forest plot for each metric that has one.
-pub(crate) fn forests(comparison: &Comparison) -> Vec<Strips> {
+pub(crate) fn forest_plots(comparison: &Comparison) -> Vec<StripChart> {
     let metrics = [
         ("resolved", "Difference in tasks resolved"),
         ("passed_rate", "Difference in fail-to-pass tests passed"),
     ];
-    metrics.into_iter().filter_map(|(metric, title)| forest(comparison, metric, title)).collect()
+    metrics
+        .into_iter()
+        .filter_map(|(metric, title)| forest_plot(comparison, metric, title))
+        .collect()
 }
 
 /// Charts the paired differences of one metric with their intervals, one row per pair of arms.
 /// `None` if no pair has a difference. The arm that resolves more comes first, as in the headlines.
-fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> {
+fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<StripChart> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let of_pair = |metrics: &[Pair]| {
         let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
-        let (turned, pair) = (is_turned(of("resolved")?), of(metric)?);
+        let (turned, pair) = (is_second_arm_better(of("resolved")?), of(metric)?);
         let (difference, ends) = (pair.difference?, pair.interval_adjusted.or(pair.interval)?);
         let (a, b) = (&pair.a, &pair.b);
         let strong = pair.distinguishable == Some(true);
@@ -89,18 +94,18 @@ fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> 
     let all: Vec<(String, f64, [f64; 2], bool)> =
         comparison.pairs.chunk_by(same_arms).filter_map(of_pair).collect();
     let most = all.iter().flat_map(|(.., ends, _)| *ends).map(f64::abs).reduce(f64::max)?;
-    let axis = Axis::to(most);
+    let axis = Axis::up_to(most);
     // Zero is in the middle.
-    let at = |value: f64| tenth(50.0 + axis.at(value.abs()) / 2.0 * value.signum());
-    let word = |value: f64| signed(value, 0);
-    let (below, above) = (axis.values().skip(1), axis.values());
+    let at = |value: f64| round_to_tenth(50.0 + axis.position(value.abs()) / 2.0 * value.signum());
+    let word = |value: f64| format_signed_points(value, 0);
+    let (below, above) = (axis.tick_values().skip(1), axis.tick_values());
     let mut values: Vec<f64> = below.map(|value| -value).chain(above).collect();
     values.sort_by(f64::total_cmp);
     let adjusted = match comparison.pairs.iter().map(|pair| pair.adjusted_for).max() {
         Some(count @ 2..) => format!(", adjusted for {count} pairs"),
         _ => String::new(),
     };
-    Some(Strips {
+    Some(StripChart {
         id: format!("forest-{}", metric.replace('_', "-")),
         title: title.to_owned(),
         caption: format!(
@@ -111,35 +116,35 @@ fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> 
         zero: Some(50.0),
         rows: all
             .into_iter()
-            .map(|(name, difference, [lower, upper], strong)| Strip {
+            .map(|(name, difference, [lower, upper], strong)| StripRow {
                 name,
                 strong,
                 range: Some((at(lower), at(upper))),
                 point: Some(at(difference)),
-                value: signed(difference, 1),
-                detail: format!("{} to {}", points(lower), points(upper)),
-                ..Strip::default()
+                value: format_signed_points(difference, 1),
+                detail: format!("{} to {}", format_points(lower), format_points(upper)),
+                ..StripRow::default()
             })
             .collect(),
     })
 }
 
 /// Formats a difference in points: `+4.2`, or `0.0` without a sign.
-fn signed(share: f64, digits: usize) -> String {
+fn format_signed_points(share: f64, digits: usize) -> String {
     if share == 0.0 {
         return format!("{share:.digits$}");
     }
     format!("{:+.digits$}", share * 100.0)
 }
 
-fn points(share: f64) -> String {
+fn format_points(share: f64) -> String {
     format!("{:.1}", share * 100.0 + 0.0)
 }
 
 /// A chart of cost against score, with the Pareto front.
 #[derive(Debug, Serialize)]
-pub(crate) struct Front {
-    pub(crate) plane: Plane,
+pub(crate) struct CostChart {
+    pub(crate) plane: PlaneChart,
     pub(crate) legend: Vec<(usize, String)>,
     /// Whether each arm is on the front, by the arm's number.
     #[serde(skip)]
@@ -147,7 +152,7 @@ pub(crate) struct Front {
 }
 
 /// Builds the chart from the arms that call a model and have a known cost. `None` if nothing was billed.
-pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
+pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
     let priced = |(_, arm): &&(usize, &ArmReport)| arm.model.is_some() && arm.paid.cost_known;
     let arms: Vec<&(usize, &ArmReport)> = arms.iter().filter(priced).collect();
     let all: Vec<(f64, f64)> = arms
@@ -158,13 +163,14 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
     if most <= 0.0 {
         return None;
     }
-    let is_front = pareto(&all);
-    let axis = Axis::to(most);
-    let place = |(cost, score): (f64, f64)| (axis.at(cost), Axis::SHARES.below_top(score));
+    let is_front = pareto_front(&all);
+    let axis = Axis::up_to(most);
+    let place =
+        |(cost, score): (f64, f64)| (axis.position(cost), Axis::SHARES.position_from_top(score));
     let placed: Vec<(f64, f64)> = all.iter().copied().map(place).collect();
-    let dots = arms.iter().zip(&all).zip(&placed).zip(places(&placed)).zip(&is_front);
+    let dots = arms.iter().zip(&all).zip(&placed).zip(label_offsets(&placed)).zip(&is_front);
     let dots = dots.map(|(((((number, arm), point), (x, y)), (dx, dy, anchor)), filled)| {
-        let top = |share: f64| Axis::SHARES.below_top(share);
+        let top = |share: f64| Axis::SHARES.position_from_top(share);
         Dot {
             number: *number,
             name: format!(
@@ -189,15 +195,15 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
         .map(|(place, _)| *place)
         .collect();
     front.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
-    Some(Front {
-        plane: Plane {
+    Some(CostChart {
+        plane: PlaneChart {
             id: "cost".to_owned(),
             title: "Resolved by cost".to_owned(),
             x_title: "US dollars per trial, including retries".to_owned(),
             y_title: "resolved".to_owned(),
-            x_ticks: axis.ticks(|value| dollar_tick(axis.step, value)),
-            y_ticks: Axis::SHARES.ticks_from_top(whole_percent),
-            lines: vec![Line { class: "front".to_owned(), path: stairs(&front) }],
+            x_ticks: axis.ticks(|value| format_dollar_tick(axis.step, value)),
+            y_ticks: Axis::SHARES.ticks_from_top(format_percent_tick),
+            lines: vec![Line { class: "front".to_owned(), path: step_function_path(&front) }],
             dots: dots.collect(),
         },
         legend: arms.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
@@ -211,7 +217,7 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
 
 /// Returns the path of a step function: it rises at each point and stays level in between, up to
 /// the right edge.
-pub(crate) fn stairs(points: &[(f64, f64)]) -> String {
+pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
     let Some((first, _)) = points.first() else { return String::new() };
     let mut path = format!("M {first} 100");
     let mut level = 100.0;
@@ -223,7 +229,7 @@ pub(crate) fn stairs(points: &[(f64, f64)]) -> String {
 }
 
 /// Formats a tick in dollars with as many decimals as the step needs, and at least two for cents.
-pub(crate) fn dollar_tick(step: f64, value: f64) -> String {
+pub(crate) fn format_dollar_tick(step: f64, value: f64) -> String {
     if value == 0.0 || step >= 1.0 {
         return format!("${value:.0}");
     }
@@ -232,35 +238,37 @@ pub(crate) fn dollar_tick(step: f64, value: f64) -> String {
 }
 
 /// Charts dollars per resolved trial. `None` if no arm has a price.
-pub(crate) fn dollars_each(arms: &Numbered<'_>) -> Option<Strips> {
+pub(crate) fn cost_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripChart> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
     let title = "Dollars per resolved trial";
     let caption =
         "Everything billed, divided by the number of resolved trials, with 95 % intervals by task.";
-    amounts(["each-cost", title, caption], arms, each, dollars, dollar_tick)
+    amount_chart(["each-cost", title, caption], arms, each, dollars, format_dollar_tick)
 }
 
 /// Charts tokens per resolved trial. `None` if no arm's tokens are counted.
-pub(crate) fn tokens_each(arms: &Numbered<'_>) -> Option<Strips> {
+pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripChart> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
     let title = "Tokens per resolved trial";
     let caption = "Input and output tokens of all tries, divided by the number of resolved trials, \
                    with 95 % intervals by task.";
-    amounts(["each-tokens", title, caption], arms, each, short, |_, value| short(value))
+    amount_chart(["each-tokens", title, caption], arms, each, abbreviate_count, |_, value| {
+        abbreviate_count(value)
+    })
 }
 
 /// Builds a chart with one row per arm. `tick` receives the step of the scale and the value.
-fn amounts(
+fn amount_chart(
     [id, title, caption]: [&str; 3],
-    arms: &Numbered<'_>,
+    arms: &NumberedArms<'_>,
     each: fn(&ArmReport) -> Option<Ratio>,
     word: fn(f64) -> String,
     tick: fn(f64, f64) -> String,
-) -> Option<Strips> {
+) -> Option<StripChart> {
     let known: Vec<Ratio> = arms.iter().filter_map(|(_, arm)| each(arm)).collect();
     let largest = known.iter().map(|ratio| ratio.value).reduce(f64::max)?;
     let ends = known.iter().filter_map(|ratio| ratio.upper);
-    let axis = Axis::to(ends.fold(largest, f64::max).min(largest * MAX_OVERSHOOT));
+    let axis = Axis::up_to(ends.fold(largest, f64::max).min(largest * MAX_OVERSHOOT));
     let row = |(number, arm): &(usize, &ArmReport)| {
         let (number, name) = (*number, arm.name.clone());
         let Some(ratio) = each(arm) else {
@@ -268,27 +276,27 @@ fn amounts(
                 0 => "none resolved",
                 _ => "not known",
             };
-            return Strip { name, number, value: value.to_owned(), ..Strip::default() };
+            return StripRow { name, number, value: value.to_owned(), ..StripRow::default() };
         };
         let open = ratio.lower.is_some() && ratio.upper.is_none_or(|upper| upper > axis.end);
-        let upper = ratio.upper.map_or(100.0, |upper| axis.at(upper));
+        let upper = ratio.upper.map_or(100.0, |upper| axis.position(upper));
         let detail = match (ratio.lower, ratio.upper) {
             (None, _) => String::new(),
             (Some(lower), None) => format!("over {}", word(lower)),
             (Some(lower), Some(upper)) => format!("{} to {}", word(lower), word(upper)),
         };
-        Strip {
+        StripRow {
             name,
             number,
-            range: ratio.lower.map(|lower| (axis.at(lower), upper)),
+            range: ratio.lower.map(|lower| (axis.position(lower), upper)),
             open,
-            point: Some(axis.at(ratio.value)),
+            point: Some(axis.position(ratio.value)),
             value: word(ratio.value),
             detail,
-            ..Strip::default()
+            ..StripRow::default()
         }
     };
-    Some(Strips {
+    Some(StripChart {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
@@ -299,6 +307,6 @@ fn amounts(
 }
 
 /// Returns the class of an arm's colour. Beyond six arms, only the numbers distinguish arms.
-pub(crate) fn tone(number: usize) -> usize {
+pub(crate) fn arm_color_class(number: usize) -> usize {
     (number + 5) % 6 + 1
 }

@@ -3,17 +3,17 @@
 use serde::Serialize;
 
 /// The viewer's script and style sheet, by the names used in its pages. Pages load nothing else.
-pub static FILES: [(&str, &str, &[&str]); 2] = [
+pub static ASSETS: [(&str, &str, &[&str]); 2] = [
     ("viewer.js", "text/javascript; charset=utf-8", &[SCRIPT]),
-    ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER]),
+    ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER_STYLE]),
 ];
 
 const SCRIPT: &str = include_str!("../../templates/viewer.js");
 const STYLE: &str = include_str!("../../templates/style.css");
-const VIEWER: &str = include_str!("../../templates/viewer.css");
+const VIEWER_STYLE: &str = include_str!("../../templates/viewer.css");
 
 /// Joins the pieces of a file.
-pub fn whole(pieces: &[&str]) -> String {
+pub fn join_pieces(pieces: &[&str]) -> String {
     pieces.concat()
 }
 

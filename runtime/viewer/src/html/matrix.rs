@@ -3,11 +3,11 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, templates::fill};
+use super::{Links, templates::render_template};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
-pub struct Cell {
+pub struct MatrixCell {
     /// Address of the trial, relative to the root.
     pub href: String,
     pub attempt: u32,
@@ -22,11 +22,11 @@ pub struct Cell {
 
 /// A task with its cells by arm.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct MatrixRow {
     pub task: String,
     /// The address of the page with the task's trials side by side. Empty if there is only one trial.
     pub beside: String,
-    pub cells: Vec<Vec<Cell>>,
+    pub cells: Vec<Vec<MatrixCell>>,
 }
 
 /// A run as a matrix: one row per task, one column per arm.
@@ -39,7 +39,7 @@ pub struct Matrix {
     pub going_on: Vec<(String, String)>,
     /// The name and the result of each arm.
     pub arms: Vec<(String, String)>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<MatrixRow>,
     pub findings: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Filter {
 
 /// The options of the filter, with the number of trials for each.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Choices {
+pub struct FilterOptions {
     pub arms: Vec<(String, u64)>,
     pub outcomes: Vec<(String, u64)>,
     pub reasons: Vec<(String, u64)>,
@@ -70,7 +70,7 @@ pub struct Choices {
 pub struct Overview {
     pub runs: Vec<Matrix>,
     pub filter: Filter,
-    pub choices: Choices,
+    pub choices: FilterOptions,
     /// Number of trials that match the filter, and of all trials.
     pub shown: usize,
     pub of: usize,
@@ -90,6 +90,6 @@ struct PageContext<'a> {
 
 /// # Errors
 /// See [`super::trial`].
-pub fn matrix(overview: &Overview, links: &Links<'_>) -> Result<String, Error> {
-    fill("matrix.html", PageContext { overview, links, live: overview.live })
+pub fn render_matrix(overview: &Overview, links: &Links<'_>) -> Result<String, Error> {
+    render_template("matrix.html", PageContext { overview, links, live: overview.live })
 }

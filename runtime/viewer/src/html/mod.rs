@@ -3,9 +3,7 @@
 //! Text from a run is always escaped, never treated as markup. `templates.rs` is the only place
 //! where values enter a page.
 
-mod answer;
 mod bars;
-mod beside;
 mod budgets;
 mod figures;
 mod links;
@@ -13,17 +11,24 @@ mod matrix;
 mod plot;
 mod report;
 mod search;
+mod side_by_side;
+mod summary;
 mod templates;
 mod tiles;
 mod timeline;
 mod trial;
 mod workspace;
 
-pub use beside::{Choice, Parted, Side, beside, parted};
-pub use links::{FILES, Links, whole};
-pub use matrix::{Cell, Choices, Filter, Matrix, Overview, Row, matrix};
-pub use report::{ReportPage, RunPage, report};
-pub use search::{Hit, Search, search};
-pub use timeline::{Cap, CapKind};
-pub use trial::{Call, Said, Sent, Step, StepRow, TestLine, Trial, Url, step, trial};
-pub use workspace::{Entry, Folder, Opened};
+pub use links::{ASSETS, Links, join_pieces};
+pub use matrix::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, render_matrix};
+pub use report::{ReportPage, RunPage, render_report};
+pub use search::{Hit, SearchResults, render_search};
+pub use side_by_side::{
+    Divergence, TrialChoice, TrialColumn, find_divergence, render_side_by_side,
+};
+pub use timeline::{ChartLimit, ChartLimitKind};
+pub use trial::{
+    Call, EgressRequest, EndpointRequest, ShownLabel, Step, StepRow, TestLine, Trial, render_step,
+    render_trial,
+};
+pub use workspace::{Entry, Folder, OpenedFile};

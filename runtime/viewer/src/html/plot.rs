@@ -8,18 +8,18 @@ pub(crate) type Tick = (f64, String, &'static str);
 
 /// A chart of rows with a name, a mark on a common scale, and the value as text.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Strips {
+pub(crate) struct StripChart {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) caption: String,
     pub(crate) ticks: Vec<Tick>,
     /// The position of 0, unless it is at the left edge.
     pub(crate) zero: Option<f64>,
-    pub(crate) rows: Vec<Strip>,
+    pub(crate) rows: Vec<StripRow>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Strip {
+pub(crate) struct StripRow {
     pub(crate) name: String,
     /// The arm's number. 0 for a pair of arms.
     pub(crate) number: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Strip {
 
 /// A chart of points and lines on two axes. Vertical positions are percentages from the top.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Plane {
+pub(crate) struct PlaneChart {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) x_title: String,
@@ -84,33 +84,33 @@ impl Axis {
     pub(crate) const SHARES: Self = Self { end: 1.0, step: 0.25 };
 
     /// Returns a scale that includes `most`.
-    pub(crate) fn to(most: f64) -> Self {
+    pub(crate) fn up_to(most: f64) -> Self {
         let step = round_step(most / 4.0);
         Self { end: (most / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
     /// Returns the position of a value, from the left or from the bottom.
-    pub(crate) fn at(&self, value: f64) -> f64 {
-        hundredth(100.0 * (value / self.end).clamp(0.0, 1.0))
+    pub(crate) fn position(&self, value: f64) -> f64 {
+        round_to_hundredth(100.0 * (value / self.end).clamp(0.0, 1.0))
     }
 
     /// Returns the position of a value, from the top.
-    pub(crate) fn below_top(&self, value: f64) -> f64 {
-        hundredth(100.0 - self.at(value))
+    pub(crate) fn position_from_top(&self, value: f64) -> f64 {
+        round_to_hundredth(100.0 - self.position(value))
     }
 
     /// Returns the values with a tick.
-    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn tick_values(&self) -> impl Iterator<Item = f64> {
         let step = self.step;
         (0..=(self.end / step).round() as u32).map(move |count| f64::from(count) * step)
     }
 
     pub(crate) fn ticks(&self, word: impl Fn(f64) -> String) -> Vec<Tick> {
-        self.values().map(|value| tick(self.at(value), word(value))).collect()
+        self.tick_values().map(|value| tick(self.position(value), word(value))).collect()
     }
 
     pub(crate) fn ticks_from_top(&self, word: impl Fn(f64) -> String) -> Vec<(f64, String)> {
-        self.values().map(|value| (self.below_top(value), word(value))).collect()
+        self.tick_values().map(|value| (self.position_from_top(value), word(value))).collect()
     }
 }
 
@@ -127,24 +127,27 @@ pub(crate) fn tick(at: f64, label: String) -> Tick {
 }
 
 /// Formats a tick: `25 %`, or `0.5 %` if whole numbers cannot distinguish the ticks.
-pub(crate) fn whole_percent(share: f64) -> String {
-    let percent = tenth(share * 100.0);
+pub(crate) fn format_percent_tick(share: f64) -> String {
+    let percent = round_to_tenth(share * 100.0);
     if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
 /// Returns where to draw the number of each point so that no two overlap, even on a phone.
 /// Positions are in percent.
-pub(crate) fn places(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
+pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
     /// Pixels per percent at a width of 390 pixels.
-    const ACROSS: f64 = 3.0;
-    const DOWN: f64 = 2.2;
+    const PIXELS_PER_PERCENT_X: f64 = 3.0;
+    const PIXELS_PER_PERCENT_Y: f64 = 2.2;
     const CHOICES: [(i32, i32, &str); 4] =
         [(11, -8, ""), (11, 18, ""), (-11, -8, "end"), (-11, 18, "end")];
     let mut taken: Vec<(f64, f64)> = Vec::new();
     let mut chosen = Vec::new();
     for (x, y) in points {
         let place = |choice: &(i32, i32, &str)| {
-            (x * ACROSS + f64::from(choice.0), y * DOWN + f64::from(choice.1))
+            (
+                x * PIXELS_PER_PERCENT_X + f64::from(choice.0),
+                y * PIXELS_PER_PERCENT_Y + f64::from(choice.1),
+            )
         };
         let is_free = |choice: &&(i32, i32, &str)| {
             let (left, top) = place(choice);
@@ -168,12 +171,12 @@ pub(crate) fn round_step(least: f64) -> f64 {
 }
 
 /// Rounds to a tenth. More digits would be noise in the file.
-pub(crate) fn tenth(value: f64) -> f64 {
+pub(crate) fn round_to_tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
 /// Rounds a position to a hundredth of a percent, which is less than a pixel.
-pub(crate) fn hundredth(value: f64) -> f64 {
+pub(crate) fn round_to_hundredth(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }
 
@@ -188,17 +191,20 @@ mod tests {
             assert!((found - step).abs() < 1e-9, "{least}: {found}");
         }
         for (most, end) in [(0.0, 1.0), (4.0, 4.0), (0.37, 0.4), (61.0, 80.0), (410.0, 600.0)] {
-            let axis = Axis::to(most);
+            let axis = Axis::up_to(most);
             assert!((axis.end - end).abs() < 1e-9, "{most}: {axis:?}");
-            assert!((axis.values().last().unwrap_or(0.0) - end).abs() < 1e-9, "{axis:?}");
+            assert!((axis.tick_values().last().unwrap_or(0.0) - end).abs() < 1e-9, "{axis:?}");
         }
     }
 
     #[test]
     fn positions_stay_on_the_chart() {
-        let axis = Axis::to(2.0);
-        assert_eq!([axis.at(-1.0), axis.at(0.5), axis.at(9.0)], [0.0, 25.0, 100.0]);
-        assert_eq!([axis.below_top(0.0), axis.below_top(2.0)], [100.0, 0.0]);
+        let axis = Axis::up_to(2.0);
+        assert_eq!(
+            [axis.position(-1.0), axis.position(0.5), axis.position(9.0)],
+            [0.0, 25.0, 100.0]
+        );
+        assert_eq!([axis.position_from_top(0.0), axis.position_from_top(2.0)], [100.0, 0.0]);
         let labels: Vec<_> = axis.ticks(|value| format!("{value}"));
         assert_eq!(labels[0], (0.0, "0".to_owned(), "start"));
         assert_eq!(labels[2], (50.0, "1".to_owned(), "mid"));
@@ -206,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_close_points_do_not_overlap() {
-        let all = places(&[(50.0, 50.0), (51.0, 50.0), (50.0, 51.0), (90.0, 10.0)]);
+    fn labels_of_close_points_do_not_overlap() {
+        let all = label_offsets(&[(50.0, 50.0), (51.0, 50.0), (50.0, 51.0), (90.0, 10.0)]);
         assert_eq!(all[0], (11, -8, ""));
         assert_eq!(all[3], (11, -8, ""), "no other point is close");
         assert!(all[1] != all[0] && all[2] != all[0] && all[2] != all[1], "{all:?}");

@@ -7,8 +7,8 @@ use std::{
 
 use minijinja::Error;
 use proctor_report::{
-    ArmReport, Comparison, Curve, GroupTable, Groups, Pair, Report, TaskReport, TrialResult,
-    dollars, findings, group_tables, noise_rows, short, telling_ks,
+    ArmReport, Comparison, Curve, GroupSelection, GroupTable, Pair, Report, TaskReport,
+    TrialResult, abbreviate_count, displayed_ks, dollars, findings, group_tables, noise_rows,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
@@ -16,16 +16,19 @@ use proctor_types::{
 use serde::Serialize;
 
 use super::{
-    answer::{
-        CheckRow, FailureRow, HeadlineRow, VarianceRow, check_rows, failures, headline_rows,
-        repeats, scale, variance,
+    bars::{BarTable, exceptions_table, limits_table, reasons_table},
+    budgets::{BudgetChart, budget_charts, graded_curve_chart},
+    figures::{
+        CostChart, NumberedArms, cost_chart, cost_per_resolved_chart, forest_plots, passed_chart,
+        resolved_chart, tokens_per_resolved_chart,
     },
-    bars::{BarTable, exceptions, limits, reasons},
-    budgets::{Budget, budgets, graded},
-    figures::{Front, Numbered, dollars_each, forests, front, passed, resolved, tokens_each},
-    plot::Strips,
-    templates::fill,
-    tiles::{Tasks, tasks},
+    plot::StripChart,
+    summary::{
+        CheckRow, FailureRow, HeadlineRow, VarianceRow, attempts_note, check_rows, failure_rows,
+        format_report_size, headline_rows, variance_rows,
+    },
+    templates::render_template,
+    tiles::{TaskChart, task_chart},
 };
 
 /// Maximum number of tests named in a trial's row. The others are counted.
@@ -53,7 +56,7 @@ pub struct RunPage {
 }
 
 #[derive(Serialize)]
-struct Page<'a> {
+struct ReportContext<'a> {
     /// The numbers of arms, tasks and trials.
     scale: String,
     complete: bool,
@@ -61,14 +64,14 @@ struct Page<'a> {
     more_headlines: String,
     failures: Vec<FailureRow<'a>>,
     checks: Vec<CheckRow>,
-    resolved: Strips,
-    passed: Strips,
-    forests: Vec<Strips>,
+    resolved: StripChart,
+    passed: StripChart,
+    forests: Vec<StripChart>,
     pairs: Vec<PairRow<'a>>,
-    cost: Option<Front>,
-    per_resolved: Vec<Strips>,
-    budgets: Vec<Budget>,
-    tasks: Option<Tasks>,
+    cost: Option<CostChart>,
+    per_resolved: Vec<StripChart>,
+    budgets: Vec<BudgetChart>,
+    tasks: Option<TaskChart>,
     reasons: Option<BarTable>,
     limits: Option<BarTable>,
     exceptions: Option<BarTable>,
@@ -182,44 +185,48 @@ struct RunRow<'a> {
 ///
 /// # Errors
 /// A template refers to something that does not exist. No content of a run can cause this.
-pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
+pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
     let report = page.report;
-    let study: Vec<(usize, &ArmReport)> = (1..).zip(report.study()).collect();
+    let study: Vec<(usize, &ArmReport)> = (1..).zip(report.arms_under_study()).collect();
     let name_of = |id: &ArmId| {
         report.arms.iter().find(|arm| arm.arm == *id).map_or("", |arm| arm.name.as_str())
     };
-    let cost = front(&study);
+    let cost = cost_chart(&study);
     let all: Vec<&ArmReport> = report.arms.iter().collect();
-    let [arms, controls, everyone] = [report.study(), report.controls(), all]
+    let [arms, controls, everyone] = [report.arms_under_study(), report.controls(), all]
         .map(|arms| arm_rows(&arms, page.runs, &study, cost.as_ref()));
     let (headlines, more_headlines) = headline_rows(report, page.comparison);
-    let filling = Page {
-        scale: scale(report),
-        complete: report.complete(),
+    let filling = ReportContext {
+        scale: format_report_size(report),
+        complete: report.is_complete(),
         headlines,
         more_headlines,
-        failures: failures(&study),
+        failures: failure_rows(&study),
         checks: check_rows(report),
-        resolved: resolved(&study),
-        passed: passed(&study),
-        forests: page.comparison.map(forests).unwrap_or_default(),
-        pairs: pairs(page.comparison),
-        per_resolved: [dollars_each(&study), tokens_each(&study)].into_iter().flatten().collect(),
+        resolved: resolved_chart(&study),
+        passed: passed_chart(&study),
+        forests: page.comparison.map(forest_plots).unwrap_or_default(),
+        pairs: pair_rows(page.comparison),
+        per_resolved: [cost_per_resolved_chart(&study), tokens_per_resolved_chart(&study)]
+            .into_iter()
+            .flatten()
+            .collect(),
         budgets: {
             let curves = page.curves.iter().enumerate();
-            let curves = curves.filter_map(|(index, curve)| graded(curve, index, &study));
-            budgets(report, &study).into_iter().chain(curves).collect()
+            let curves =
+                curves.filter_map(|(index, curve)| graded_curve_chart(curve, index, &study));
+            budget_charts(report, &study).into_iter().chain(curves).collect()
         },
-        tasks: tasks(report, &study),
-        reasons: reasons(&study),
-        limits: limits(&study),
-        exceptions: exceptions(report, &study),
+        tasks: task_chart(report, &study),
+        reasons: reasons_table(&study),
+        limits: limits_table(&study),
+        exceptions: exceptions_table(report, &study),
         arms,
         controls,
         everyone,
         ks: {
             let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());
-            all.max().map(telling_ks).unwrap_or_default()
+            all.max().map(displayed_ks).unwrap_or_default()
         },
         endings: report
             .arms
@@ -227,20 +234,20 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             .flat_map(|arm| arm.outcomes.keys())
             .map(String::as_str)
             .collect(),
-        groups: group_tables(report, Groups::All),
-        classes: classes(&report.arms),
+        groups: group_tables(report, GroupSelection::All),
+        classes: evidence_class_rows(&report.arms),
         evidence: page
             .trials
             .iter()
-            .flat_map(|trial| evidence(trial, name_of(&trial.arm)))
+            .flat_map(|trial| evidence_rows(trial, name_of(&trial.arm)))
             .collect(),
-        repeats: repeats(report),
-        variance: variance(report, &study),
+        repeats: attempts_note(report),
+        variance: variance_rows(report, &study),
         noise: noise_rows(report),
         resumed: report
             .tasks
             .iter()
-            .filter(|trial| !trial.interruptions.is_none())
+            .filter(|trial| !trial.interruptions.is_empty())
             .map(|trial| ResumedRow {
                 arm: name_of(&trial.arm),
                 task: trial.task.as_str(),
@@ -261,14 +268,14 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
         runs: page.runs.iter().map(run_row).collect(),
         cost,
     };
-    fill("report.html", &filling)
+    render_template("report.html", &filling)
 }
 
 fn arm_rows<'a>(
     arms: &[&'a ArmReport],
     runs: &'a [RunPage],
-    study: &Numbered<'_>,
-    cost: Option<&Front>,
+    study: &NumberedArms<'_>,
+    cost: Option<&CostChart>,
 ) -> Vec<ArmRow<'a>> {
     let known = |id: &ArmId| -> Option<&'a Arm> {
         runs.iter().flat_map(|run| &run.record.arms).find(|arm| arm.id == *id)
@@ -291,16 +298,18 @@ fn arm_rows<'a>(
                 model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
                 has_steps: arm.has_steps(),
                 has_tokens: arm.has_tokens(),
-                is_timed: arm.is_timed(),
+                is_timed: arm.has_durations(),
                 cost_each: each.cost_usd.map_or_else(String::new, |cost| dollars(cost.value)),
-                tokens_each: each.tokens.map_or_else(String::new, |tokens| short(tokens.value)),
+                tokens_each: each
+                    .tokens
+                    .map_or_else(String::new, |tokens| abbreviate_count(tokens.value)),
                 on_front: on_front(number),
             }
         })
         .collect()
 }
 
-fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
+fn pair_rows(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     let Some(comparison) = comparison else { return Vec::new() };
     let mut last = None;
     let mut rows = Vec::new();
@@ -315,7 +324,7 @@ fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
 }
 
 /// Returns the doubtful verdicts of each arm, by class of evidence.
-fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
+fn evidence_class_rows(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     let of = |arm: &ArmReport, class| arm.evidence_classes.get(&class).copied().unwrap_or(0);
     let rows = EvidenceClass::ALL.into_iter();
     let rows = rows.map(|class| (class, arms.iter().map(|arm| of(arm, class)).collect::<Vec<_>>()));
@@ -324,7 +333,7 @@ fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
 
 /// Returns the evidence that makes a result doubtful. A missing canary is not a finding of a trial;
 /// a line of the findings counts these.
-fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
+fn evidence_rows<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
     let Some(verdict) = &trial.verdict else { return Vec::new() };
     if verdict.integrity < Integrity::Suspect {
         return Vec::new();
@@ -335,7 +344,7 @@ fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
         attempt: trial.attempt,
         integrity: verdict.integrity.to_string(),
         kind: &evidence.kind,
-        class: evidence.class.or_else(|| EvidenceClass::of(&evidence.kind)),
+        class: evidence.class.or_else(|| EvidenceClass::for_kind(&evidence.kind)),
         what: &evidence.what,
         steps: &evidence.steps,
     };
@@ -395,15 +404,15 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
             let (backend, made) = (&certificate.backend, date(certificate.made));
             let attacks = certificate.attacks.as_ref().map_or(String::new(), |attacks| {
                 let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
-                format!(". {}", attacks.cite(digests))
+                format!(". {}", attacks.summary_sentence(digests))
             });
             format!("{} on {backend}, created {made}{attacks}", certificate.repeat)
         }),
-        config: pretty(&record.config),
+        config: to_pretty_json(&record.config),
         arms: record
             .arms
             .iter()
-            .map(|arm| (arm.name.as_str(), arm.id.as_str(), pretty(&arm.factors())))
+            .map(|arm| (arm.name.as_str(), arm.id.as_str(), to_pretty_json(&arm.factors())))
             .collect(),
         tasks: record
             .tasks
@@ -413,7 +422,7 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
     }
 }
 
-fn pretty(value: &impl Serialize) -> String {
+fn to_pretty_json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 

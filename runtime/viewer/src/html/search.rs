@@ -3,7 +3,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, templates::fill};
+use super::{Links, templates::render_template};
 
 /// A match of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Hit {
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Search {
+pub struct SearchResults {
     pub text: String,
     pub pattern: bool,
     /// A trial's address. Empty if all trials were searched.
@@ -43,13 +43,13 @@ pub struct Search {
 
 #[derive(Serialize)]
 struct PageContext<'a> {
-    search: &'a Search,
+    search: &'a SearchResults,
     links: &'a Links<'a>,
     live: bool,
 }
 
 /// # Errors
 /// See [`super::trial`].
-pub fn search(search: &Search, links: &Links<'_>) -> Result<String, Error> {
-    fill("search.html", PageContext { search, links, live: false })
+pub fn render_search(search: &SearchResults, links: &Links<'_>) -> Result<String, Error> {
+    render_template("search.html", PageContext { search, links, live: false })
 }

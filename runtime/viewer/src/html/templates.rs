@@ -7,11 +7,11 @@ use minijinja::{
     AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
     syntax::SyntaxConfig, value::Serde,
 };
-use proctor_report::{percent, short};
-use proctor_types::{sha256_hex, visible};
+use proctor_report::{abbreviate_count, percent};
+use proctor_types::{escape_unprintable, sha256_hex};
 use serde::Serialize;
 
-use crate::html::figures::tone;
+use crate::html::figures::arm_color_class;
 
 /// A file of `templates/`, by its name.
 macro_rules! files {
@@ -46,7 +46,7 @@ static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(
 ///
 /// # Errors
 /// A template refers to something that does not exist. No value can cause this.
-pub(crate) fn fill(name: &str, filling: impl Serialize) -> Result<String, Error> {
+pub(crate) fn render_template(name: &str, filling: impl Serialize) -> Result<String, Error> {
     let templates =
         TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
     templates.get_template(name)?.render(Serde(filling))
@@ -62,7 +62,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     templates.set_formatter(|out, state, value| match value.as_str() {
         // Text that a template created was already escaped.
         Some(text) if !value.is_safe() => {
-            escape_formatter(out, state, &Value::from(visible(text).into_owned()))
+            escape_formatter(out, state, &Value::from(escape_unprintable(text).into_owned()))
         }
         _ => escape_formatter(out, state, value),
     });
@@ -70,9 +70,9 @@ fn environment() -> Result<Environment<'static>, Error> {
     templates.add_global("style_hash", hash_source(&style));
     templates.add_global("style", Value::from_safe_string(style));
     templates.add_filter("percent", percent);
-    templates.add_filter("tone", tone);
+    templates.add_filter("tone", arm_color_class);
     templates.add_filter("points", |share: f64| format!("{:.1}", share * 100.0 + 0.0));
-    templates.add_filter("short", short);
+    templates.add_filter("short", abbreviate_count);
     templates.add_filter("money", |dollars: f64| format!("${dollars:.4}"));
     templates.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
     templates.add_filter("digest", |text: String| text.chars().take(12).collect::<String>());

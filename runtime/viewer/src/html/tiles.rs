@@ -1,12 +1,12 @@
 //! Tasks by arms: a strip for each arm, and a table with the same data.
 
-use proctor_report::{Grid, Report, TaskReport, cell_text, grid, share};
+use proctor_report::{Grid, Report, TaskReport, build_grid, cell_text, resolved_share};
 use proctor_types::plural;
 use serde::Serialize;
 
 use crate::html::{
-    figures::Numbered,
-    plot::{hundredth, tenth},
+    figures::NumberedArms,
+    plot::{round_to_hundredth, round_to_tenth},
 };
 
 /// Height of a strip in pixels.
@@ -18,7 +18,7 @@ const MAX_EXPANDED_TASKS: usize = 40;
 
 /// All tasks, easiest first.
 #[derive(Debug, Serialize)]
-pub(crate) struct Tasks {
+pub(crate) struct TaskChart {
     pub(crate) sentence: String,
     pub(crate) strips: Vec<TaskStrip>,
     /// Whether the table is expanded.
@@ -58,14 +58,14 @@ pub(crate) struct TaskCell {
 }
 
 /// Returns `None` with fewer than two tasks.
-pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
+pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<TaskChart> {
     let study: Vec<_> = arms.iter().map(|(_, arm)| *arm).collect();
-    let mut grid = grid(report, &study);
+    let mut grid = build_grid(report, &study);
     let count = grid.rows.len();
     if count < 2 {
         return None;
     }
-    let [all, none, some] = grid.counts();
+    let [all, none, some] = grid.task_counts();
     // The sort is stable, so equally hard tasks keep plan order.
     grid.rows.sort_by(|one, other| other.score().total_cmp(&one.score()));
     let strips = arms.iter().enumerate().map(|(index, (number, arm))| TaskStrip {
@@ -74,11 +74,11 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
         tiles: tiles(&grid, index),
         value: format!("{}/{}", arm.resolved, arm.trials),
     });
-    let rest = match report.complete() {
+    let rest = match report.is_complete() {
         true => "differ between arms or attempts",
         false => "differ between arms or attempts, or have no verdict",
     };
-    Some(Tasks {
+    Some(TaskChart {
         sentence: format!(
             "Of {}, {all} are resolved by every arm in every attempt and {none} by none; {some} {rest}.",
             plural(count, "task")
@@ -93,7 +93,7 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
                 cells: row
                     .cells
                     .iter()
-                    .map(|trials| TaskCell { tone: tone(trials), text: cell_text(trials) })
+                    .map(|trials| TaskCell { tone: cell_class(trials), text: cell_text(trials) })
                     .collect(),
             })
             .collect(),
@@ -101,11 +101,11 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
 }
 
 /// Returns the CSS class of a cell.
-fn tone(trials: &[&TaskReport]) -> &'static str {
+fn cell_class(trials: &[&TaskReport]) -> &'static str {
     if trials.iter().any(|trial| trial.resolved.is_none()) {
         return "unknown";
     }
-    match share(trials) {
+    match resolved_share(trials) {
         None => "",
         Some(share) if share >= 1.0 => "all",
         Some(share) if share > 0.0 => "some",
@@ -122,20 +122,24 @@ fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     let mut tiles: Vec<Tile> = Vec::new();
     for (index, row) in grid.rows.iter().enumerate() {
         let Some(trials) = row.cells.get(arm).filter(|trials| !trials.is_empty()) else { continue };
-        let (y, height, tone) = match (tone(trials), share(trials).unwrap_or_default()) {
-            ("unknown", _) => (1.0, HEIGHT - 2.0, "open"),
-            (_, share) if share <= 0.0 => continue,
-            (_, share) => (tenth(HEIGHT * (1.0 - share)), tenth(HEIGHT * share), ""),
-        };
+        let (y, height, tone) =
+            match (cell_class(trials), resolved_share(trials).unwrap_or_default()) {
+                ("unknown", _) => (1.0, HEIGHT - 2.0, "open"),
+                (_, share) if share <= 0.0 => continue,
+                (_, share) => {
+                    (round_to_tenth(HEIGHT * (1.0 - share)), round_to_tenth(HEIGHT * share), "")
+                }
+            };
         let x = index as f64 * wide;
-        let tile = Tile { x: hundredth(x), y, width: hundredth(width), height, tone };
+        let tile =
+            Tile { x: round_to_hundredth(x), y, width: round_to_hundredth(width), height, tone };
         match tiles.last_mut() {
             Some(last)
                 if merges
                     && (last.y, last.height, last.tone) == (y, height, tone)
                     && last.x + last.width + 0.02 >= tile.x =>
             {
-                last.width = hundredth(x + wide - last.x);
+                last.width = round_to_hundredth(x + wide - last.x);
             }
             _ => tiles.push(tile),
         }

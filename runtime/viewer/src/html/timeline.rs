@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::{StepRow, plot::tenth};
+use super::{StepRow, plot::round_to_tenth};
 
 const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 580.0;
 /// Height of the strip that shows the steps.
-const STRIP_HEIGHT: f64 = 24.0;
-const THICK: f64 = 18.0;
+const STRIP_TOP: f64 = 24.0;
+const STRIP_THICKNESS: f64 = 18.0;
 /// Vertical positions of the budget lines: fully used, and unused.
 const FULL_Y: f64 = 74.0;
 const EMPTY_Y: f64 = 194.0;
@@ -20,14 +20,14 @@ const MAX_DRAWN_STEPS: usize = 400;
 
 /// A limit of a trial's budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cap {
-    pub kind: CapKind,
+pub struct ChartLimit {
+    pub kind: ChartLimitKind,
     pub most: f64,
 }
 
 /// The quantity that a limit counts. Kinds that cannot be computed from steps are not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapKind {
+pub enum ChartLimitKind {
     Steps,
     InputTokens,
     OutputTokens,
@@ -38,7 +38,7 @@ pub enum CapKind {
     ToolSeconds,
 }
 
-impl CapKind {
+impl ChartLimitKind {
     fn name(self) -> &'static str {
         match self {
             Self::Steps => "steps",
@@ -53,7 +53,7 @@ impl CapKind {
     }
 
     /// Returns the amount that a step adds.
-    fn of(self, row: &StepRow) -> f64 {
+    fn amount_added_by(self, row: &StepRow) -> f64 {
         match self {
             Self::Steps => 1.0,
             Self::InputTokens => row.input as f64,
@@ -118,26 +118,27 @@ struct Line {
 }
 
 /// Returns `None` if there are no steps.
-pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
+pub(crate) fn timeline(rows: &[StepRow], caps: &[ChartLimit]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
     let whole = (end - begin).max(1e-3);
-    let x = |at: f64| tenth(LEFT + (RIGHT - LEFT) * ((at - begin) / whole).clamp(0.0, 1.0));
+    let x =
+        |at: f64| round_to_tenth(LEFT + (RIGHT - LEFT) * ((at - begin) / whole).clamp(0.0, 1.0));
     let mut lines: Vec<Line> = caps
         .iter()
         .filter(|cap| cap.most > 0.0)
         .enumerate()
         .map(|(dash, cap)| line(rows, *cap, dash, &x))
         .collect();
-    spread(&mut lines);
+    spread_labels(&mut lines);
     let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
     Some(Timeline {
         width: WIDTH,
-        height: if lines.is_empty() { STRIP_HEIGHT + THICK + 24.0 } else { EMPTY_Y + 14.0 },
+        height: if lines.is_empty() { STRIP_TOP + STRIP_THICKNESS + 24.0 } else { EMPTY_Y + 14.0 },
         left: LEFT,
         right: RIGHT,
-        strip: STRIP_HEIGHT,
-        thick: THICK,
+        strip: STRIP_TOP,
+        thick: STRIP_THICKNESS,
         full: FULL_Y,
         empty: EMPTY_Y,
         ticks: ticks.map(|at| (x(at), format!("{at:.0} s"))).collect(),
@@ -146,13 +147,13 @@ pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
     })
 }
 
-fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Line {
-    let y = |share: f64| tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
+fn line(rows: &[StepRow], cap: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64) -> Line {
+    let y = |share: f64| round_to_tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
     let every = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut used = 0.0;
     let mut points = vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), y(0.0))];
     for (index, row) in rows.iter().enumerate() {
-        used += cap.kind.of(row);
+        used += cap.kind.amount_added_by(row);
         if (index + 1) % every == 0 || index + 1 == rows.len() {
             points.push(format!("{},{}", x(row.at + row.seconds), y(used / cap.most)));
         }
@@ -171,7 +172,7 @@ fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Lin
 }
 
 /// Moves the names at the ends of the lines apart so that they do not overlap.
-fn spread(lines: &mut [Line]) {
+fn spread_labels(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;
     for line in lines.iter_mut() {
@@ -199,7 +200,7 @@ fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
             ("other", f64::INFINITY),
         ] {
             let to = (at + seconds).min(end);
-            let width = tenth(x(to) - x(at));
+            let width = round_to_tenth(x(to) - x(at));
             if width > 0.0 {
                 parts.push(Part { class, x: x(at), width });
             }
@@ -227,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn timeline_reached_limit_touches_its_line() {
+    fn line_of_a_reached_limit_ends_at_the_top() {
         let caps = [
-            Cap { kind: CapKind::Steps, most: 10.0 },
-            Cap { kind: CapKind::InputTokens, most: 4000.0 },
+            ChartLimit { kind: ChartLimitKind::Steps, most: 10.0 },
+            ChartLimit { kind: ChartLimitKind::InputTokens, most: 4000.0 },
         ];
         let drawn = timeline(&rows(10), &caps).unwrap();
         let of = |name| drawn.lines.iter().find(|line| line.name == name).unwrap();
@@ -241,8 +242,9 @@ mod tests {
 
     #[test]
     fn timeline_of_long_trials_stays_small_and_inside() {
-        let caps = [CapKind::Steps, CapKind::WallSeconds, CapKind::TotalTokens]
-            .map(|kind| Cap { kind, most: 5_000.0 });
+        let caps =
+            [ChartLimitKind::Steps, ChartLimitKind::WallSeconds, ChartLimitKind::TotalTokens]
+                .map(|kind| ChartLimit { kind, most: 5_000.0 });
         let drawn = timeline(&rows(5_000), &caps).unwrap();
         assert!(drawn.parts.len() <= 4 * MAX_DRAWN_STEPS, "{}", drawn.parts.len());
         for part in &drawn.parts {

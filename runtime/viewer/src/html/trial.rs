@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::{
     Folder, Links,
-    templates::fill,
-    timeline::{Cap, Timeline, timeline},
+    templates::render_template,
+    timeline::{ChartLimit, Timeline, timeline},
 };
 
 /// Number of steps shown before and after the current one.
@@ -59,7 +59,7 @@ pub struct Step {
     pub message: String,
     pub reasoning: String,
     pub calls: Vec<Call>,
-    pub urls: Vec<Url>,
+    pub urls: Vec<EgressRequest>,
     /// Notes about failed requests and about what ended the trial.
     pub notes: Vec<String>,
     /// What the step changed in the work directory.
@@ -67,16 +67,16 @@ pub struct Step {
     /// Differences between the work directory after the step and before the first step. Empty if
     /// they are the same as `diff`.
     pub so_far: String,
-    pub sends: Vec<Sent>,
+    pub sends: Vec<EndpointRequest>,
     /// Labels that people gave the step.
-    pub labels: Vec<Said>,
+    pub labels: Vec<ShownLabel>,
     /// The work directory after the step. Absent in exported files, and if no snapshot was taken.
     pub workspace: Option<Folder>,
 }
 
 /// A person's label of a trial or a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Said {
+pub struct ShownLabel {
     /// `None` if the label concerns the whole trial.
     pub step: Option<u64>,
     pub label: String,
@@ -85,7 +85,7 @@ pub struct Said {
 
 /// A request to the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Sent {
+pub struct EndpointRequest {
     pub attempt: u32,
     pub status: Option<u16>,
     pub seconds: Option<f64>,
@@ -111,7 +111,7 @@ pub struct Call {
 
 /// A request to the egress proxy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Url {
+pub struct EgressRequest {
     pub method: String,
     pub url: String,
     pub decision: String,
@@ -159,14 +159,14 @@ pub struct Trial {
     pub limits: Vec<String>,
     /// The limits that can be drawn as a chart.
     #[serde(skip)]
-    pub caps: Vec<Cap>,
+    pub caps: Vec<ChartLimit>,
     /// The address of the page that shows the task's trials side by side, relative to the root.
     /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
     /// Labels that people gave the trial and its steps.
-    pub labels: Vec<Said>,
+    pub labels: Vec<ShownLabel>,
     /// The trial's files in the record.
     pub files: Vec<String>,
 }
@@ -182,7 +182,7 @@ struct TrialContext<'a> {
     /// The steps in the middle that have no row: the first of them, and their number.
     left_out: Option<(u64, usize)>,
     last: &'a [StepRow],
-    ways: Vec<Way>,
+    ways: Vec<StepLink>,
     live: bool,
 }
 
@@ -191,7 +191,7 @@ struct StepContext<'a> {
     step: &'a Step,
     trial: &'a str,
     links: &'a Links<'a>,
-    ways: Vec<Way>,
+    ways: Vec<StepLink>,
     beside: &'a [StepRow],
     before: usize,
     behind: usize,
@@ -200,7 +200,7 @@ struct StepContext<'a> {
 
 /// A link to another step, and its keyboard shortcut.
 #[derive(Debug, PartialEq, Serialize)]
-struct Way {
+struct StepLink {
     key: char,
     name: &'static str,
     to: u64,
@@ -211,7 +211,7 @@ struct Way {
 type StepFilter = fn(&StepRow) -> bool;
 
 /// Returns the links from a step to others. If `from` is 0, they start before the first step.
-fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
+fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
     let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
         (['e', 'E'], ["next error", "previous error"], |row| row.failed),
@@ -227,7 +227,7 @@ fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
             [(before, back_key, back_name, "prev"), (behind, key, name, "next")]
         {
             let rel = plain.then_some(rel);
-            ways.extend(found.map(|row| Way { key, name, to: row.number, rel }));
+            ways.extend(found.map(|row| StepLink { key, name, to: row.number, rel }));
         }
     }
     ways
@@ -239,7 +239,7 @@ fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
 /// # Errors
 /// A template refers to something that does not exist. No content of a run can cause this; the same
 /// applies to all pages.
-pub fn trial(
+pub fn render_trial(
     trial: &Trial,
     links: &Links<'_>,
     patch: &str,
@@ -255,17 +255,17 @@ pub fn trial(
             &steps[steps.len() - MAX_ROWS_PER_END..],
         ),
     };
-    let (timeline, ways) = (timeline(steps, &trial.caps), ways(steps, 0));
+    let (timeline, ways) = (timeline(steps, &trial.caps), step_links(steps, 0));
     let filling =
         TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
-    fill("trial.html", filling)
+    render_template("trial.html", filling)
 }
 
 /// Renders the page of a step. `trial` is the trial's name, `rows` are all its steps.
 ///
 /// # Errors
 /// See [`trial`].
-pub fn step(
+pub fn render_step(
     step: &Step,
     trial: &str,
     rows: &[StepRow],
@@ -279,13 +279,13 @@ pub fn step(
         step,
         trial,
         links,
-        ways: ways(rows, step.row.number),
+        ways: step_links(rows, step.row.number),
         beside: &rows[from..to],
         before: from,
         behind: rows.len() - to,
         live,
     };
-    fill("step.html", filling)
+    render_template("step.html", filling)
 }
 
 #[cfg(test)]
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_link_next_and_previous_step_of_each_kind() {
+    fn step_links_lead_to_next_and_previous_step_of_each_kind() {
         let row = |number, failed, changed, tests| StepRow {
             number,
             failed,
@@ -308,7 +308,7 @@ mod tests {
             row(4, true, 0, true),
         ];
         let keys = |from| -> Vec<(char, u64)> {
-            ways(&rows, from).into_iter().map(|way| (way.key, way.to)).collect()
+            step_links(&rows, from).into_iter().map(|way| (way.key, way.to)).collect()
         };
         assert_eq!(keys(0), [('j', 1), ('e', 2), ('d', 3), ('t', 4)]);
         assert_eq!(

@@ -14,7 +14,7 @@ pub struct Folder {
     /// Number of paths in the whole tree.
     pub paths: usize,
     /// The file that was requested.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenedFile>,
 }
 
 /// A file or a directory.
@@ -38,7 +38,7 @@ pub struct Entry {
 
 /// The content of a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Opened {
+pub struct OpenedFile {
     pub path: String,
     pub hash: String,
     pub text: String,

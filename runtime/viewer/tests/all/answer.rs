@@ -4,11 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use proctor_report::{CURVE_SCHEMA, Cost, Curve, Point, TaskFacts, TrialResult, build, compare};
-use proctor_types::{
-    Arm, EarlierTries, Ending, Integrity, Outcome, Reason, Spent, TaskId, TestGroup, Verdict,
+use proctor_report::{
+    CURVE_SCHEMA, Curve, CurveCost, CurvePoint, TaskFacts, TrialResult, build_report, compare,
 };
-use proctor_viewer::html::{ReportPage, report};
+use proctor_types::{
+    Arm, EarlierTries, Ending, FailureReason, Integrity, Outcome, Spending, TaskId, TestGroup,
+    Verdict,
+};
+use proctor_viewer::html::{ReportPage, render_report};
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::json;
 
@@ -25,21 +28,21 @@ fn arm(name: &str) -> Arm {
         "prompts": null, "settings": { "of": name },
     }))
     .unwrap();
-    arm.identified()
+    arm.with_computed_id()
 }
 
 fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> TrialResult {
     let id = TaskId::new(format!("task-{task:02}"));
     let steps = if arm.is_control() { 0 } else { 10 + task as u64 };
     let (input_tokens, output_tokens) = (steps * 1000, steps * 10);
-    let spent = Spent { steps, input_tokens, output_tokens, cost_usd, ..Spent::default() };
+    let spent = Spending { steps, input_tokens, output_tokens, cost_usd, ..Spending::default() };
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
         control: arm.is_control(),
         task: id.clone(),
         attempt: 1,
-        outcome: Some(Outcome { spent, ..Outcome::unmeasured(1, Ending::Submitted) }),
+        outcome: Some(Outcome { spent, ..Outcome::from_ending(1, Ending::Submitted) }),
         earlier: EarlierTries::default(),
         unasked: false,
         verdict: resolved.map(|resolved| Verdict {
@@ -57,7 +60,7 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
             evidence: vec![],
             environment: None,
             noise: Default::default(),
-            reason: (!resolved).then_some(Reason::Assertion),
+            reason: (!resolved).then_some(FailureReason::Assertion),
             exceptions: BTreeMap::new(),
         }),
         patch_bytes: Some(10),
@@ -69,7 +72,7 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
 
 /// Renders a page: `a` resolves five tasks at 10 cents per trial, `b` fifteen at 13, and `c` four
 /// at 20, with one verdict missing. `gold` resolves all tasks, `noop` none.
-fn page(curves: &[Curve]) -> String {
+fn render_page(curves: &[Curve]) -> String {
     let arms = ["a", "b", "c", "gold", "noop"].map(arm);
     let mut trials = Vec::new();
     for task in 0..TASKS {
@@ -85,9 +88,9 @@ fn page(curves: &[Curve]) -> String {
         }
     }
     let comparison = compare(&trials, None);
-    let mut of = build(trials.clone());
+    let mut of = build_report(trials.clone());
     for (told, arm) in of.arms.iter_mut().zip(&arms) {
-        told.describe(arm);
+        told.add_plan_details(arm);
     }
     let page = ReportPage {
         report: &of,
@@ -96,10 +99,10 @@ fn page(curves: &[Curve]) -> String {
         runs: &[],
         curves,
     };
-    report(&page).unwrap()
+    render_report(&page).unwrap()
 }
 
-fn tree(page: &str) -> Document<'_> {
+fn parse_page(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
 }
@@ -120,7 +123,7 @@ fn text(node: Node<'_, '_>) -> String {
     all.concat().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn all_of<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
+fn find_by_class<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
     node.descendants().filter(|node| has_class(node, class)).collect()
 }
 
@@ -133,12 +136,12 @@ fn rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
 
 #[test]
 fn report_page_starts_with_answer() {
-    let page = page(&[]);
-    let tree = tree(&page);
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
     let main = tree.descendants().find(|node| node.has_tag_name("main")).unwrap();
     let first = main.children().find(|node| node.is_element()).unwrap();
     assert_eq!(first.attribute("id"), Some("answer"));
-    let claims: Vec<String> = all_of(first, "claim").into_iter().map(text).collect();
+    let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(text).collect();
     assert_eq!(claims.len(), 3, "no pair with a control: {claims:?}");
     let [one, other, last] = claims.as_slice() else { panic!("{claims:?}") };
     assert!(one.starts_with("b resolves 57.9 points more than c (95 % "), "{one}");
@@ -146,7 +149,7 @@ fn report_page_starts_with_answer() {
     assert!(other.starts_with("b resolves 50.0 points more than a (95 % "), "{other}");
     assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
     assert!(last.starts_with("No clear difference: a resolves 5.3 points more than c"), "{last}");
-    let better = all_of(first, "better").len();
+    let better = find_by_class(first, "better").len();
     assert_eq!(better, 2, "only distinguishable differences are marked");
 
     let said = text(first);
@@ -166,10 +169,11 @@ fn report_page_starts_with_answer() {
 
 #[test]
 fn controls_are_listed_separately() {
-    let page = page(&[]);
-    let tree = tree(&page);
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
     for id in ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-each-cost"] {
-        let names: Vec<String> = all_of(by_id(&tree, id), "name").into_iter().map(text).collect();
+        let names: Vec<String> =
+            find_by_class(by_id(&tree, id), "name").into_iter().map(text).collect();
         assert_eq!(names.len(), 3, "{id}: {names:?}");
         assert!(names.iter().all(|name| !name.contains("gold") && !name.contains("noop")));
     }
@@ -186,12 +190,12 @@ fn controls_are_listed_separately() {
 
 #[test]
 fn forest_plot_lists_better_arm_first() {
-    let page = page(&[]);
-    let tree = tree(&page);
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
     let plot = by_id(&tree, "plot-forest-resolved");
-    let names: Vec<String> = all_of(plot, "name").into_iter().map(text).collect();
+    let names: Vec<String> = find_by_class(plot, "name").into_iter().map(text).collect();
     assert_eq!(names, ["b minus a", "a minus c", "b minus c"]);
-    let values: Vec<String> = all_of(plot, "value").into_iter().map(text).collect();
+    let values: Vec<String> = find_by_class(plot, "value").into_iter().map(text).collect();
     assert!(values[0].starts_with("+50.0") && values[2].starts_with("+57.9"), "{values:?}");
     // Each row has a point between the ends of its interval. Only one interval includes 0.
     let percent = |node: &Node<'_, '_>, of: &str| -> f64 {
@@ -199,8 +203,8 @@ fn forest_plot_lists_better_arm_first() {
     };
     let mut crossing = Vec::new();
     for (row, name) in plot.children().filter(|node| node.is_element()).skip(1).zip(&names) {
-        let point = percent(&all_of(row, "point")[0], "cx");
-        let line = all_of(row, "range")[0];
+        let point = percent(&find_by_class(row, "point")[0], "cx");
+        let line = find_by_class(row, "range")[0];
         let (from, to) = (percent(&line, "x1"), percent(&line, "x2"));
         assert!(from < point && point < to && from >= 0.0 && to <= 100.0, "{name}");
         if from < 50.0 {
@@ -212,15 +216,15 @@ fn forest_plot_lists_better_arm_first() {
 
 #[test]
 fn pareto_plot_fills_undominated_arms() {
-    let page = page(&[]);
-    let tree = tree(&page);
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
     let cost = by_id(&tree, "cost");
     // `c` costs more than `b` and resolves less.
     let filled = |dot: &Node<'_, '_>| !has_class(dot, "hollow");
-    let plane = all_of(cost, "plane")[0];
-    let dots: Vec<bool> = all_of(plane, "point").iter().map(filled).collect();
+    let plane = find_by_class(cost, "plane")[0];
+    let dots: Vec<bool> = find_by_class(plane, "point").iter().map(filled).collect();
     assert_eq!(dots, [true, true, false]);
-    assert_eq!(all_of(plane, "front").len(), 1);
+    assert_eq!(find_by_class(plane, "front").len(), 1);
     let table = cost.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let front: Vec<[String; 2]> =
         rows(table).into_iter().map(|row| [row[1].clone(), row[6].clone()]).collect();
@@ -233,14 +237,14 @@ fn pareto_plot_fills_undominated_arms() {
 
 #[test]
 fn tasks_are_sorted_easiest_first() {
-    let page = page(&[]);
-    let tree = tree(&page);
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
     let tasks = by_id(&tree, "tasks");
     assert!(
         text(tasks)
             .contains("Of 20 tasks, 4 are resolved by every arm in every attempt and 4 by none")
     );
-    let table = all_of(tasks, "heat")[0];
+    let table = find_by_class(tasks, "heat")[0];
     let shown = rows(table);
     assert_eq!(shown.len(), TASKS);
     assert_eq!(shown[0], ["task-00", "yes", "yes", "yes"]);
@@ -252,16 +256,17 @@ fn tasks_are_sorted_easiest_first() {
     };
     assert_eq!([count("all"), count("none"), count("unknown")], [24, 35, 1]);
     // There is a tile for each resolved task, and one for the missing verdict.
-    let strips = all_of(tasks, "tiles");
-    let tiles: Vec<usize> = strips.iter().map(|strip| all_of(*strip, "tile").len() - 1).collect();
+    let strips = find_by_class(tasks, "tiles");
+    let tiles: Vec<usize> =
+        strips.iter().map(|strip| find_by_class(*strip, "tile").len() - 1).collect();
     assert_eq!(tiles, [5, 15, 5]);
-    assert_eq!(all_of(strips[2], "open").len(), 1);
+    assert_eq!(find_by_class(strips[2], "open").len(), 1);
 }
 
 #[test]
 fn budget_curves_cover_usage_and_graded_snapshots() {
     let a = arm("a");
-    let point = |at: f64, resolved: u64| Point {
+    let point = |at: f64, resolved: u64| CurvePoint {
         arm: a.id.clone(),
         name: "a".to_owned(),
         budget: "steps".to_owned(),
@@ -281,21 +286,21 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
         points: vec![point(10.0, 1), point(20.0, 4)],
         first_resolved: vec![],
         checks: vec![],
-        cost: Cost::default(),
+        cost: CurveCost::default(),
     };
-    let page = page(&[curve]);
-    let tree = tree(&page);
+    let page = render_page(&[curve]);
+    let tree = parse_page(&page);
     // The first task took 10 steps, the fifth 14: five percent of trials each.
     let figure =
         by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
-    assert_eq!(all_of(figure, "line").len(), 3, "a line for each arm");
+    assert_eq!(find_by_class(figure, "line").len(), 3, "a line for each arm");
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let last = rows(table).pop().unwrap();
     assert_eq!(last[1..], ["25.0 %", "75.0 %", "20.0 %"]);
     let figure = by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
-    assert_eq!(all_of(figure, "point").len(), 2);
+    assert_eq!(find_by_class(figure, "point").len(), 2);
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
     let expected = [["10", "5.0 % (0.0 to 50.0)"], ["20", "20.0 % (0.0 to 50.0)"]];
     assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
@@ -303,15 +308,15 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
 
 #[test]
 fn failure_reasons_have_a_bar_per_arm() {
-    let page = page(&[]);
-    let tree = tree(&page);
+    let page = render_page(&[]);
+    let tree = parse_page(&page);
     let endings = by_id(&tree, "endings");
-    let table = all_of(endings, "bars")[0];
+    let table = find_by_class(endings, "bars")[0];
     // The trial without a verdict has the reason `infrastructure`.
     let expected = [["assertion", "15", "5", "15"], ["infrastructure", "", "", "1"]];
     assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
     let bars: Vec<&str> =
-        all_of(table, "bar").iter().filter_map(|bar| bar.attribute("width")).collect();
+        find_by_class(table, "bar").iter().filter_map(|bar| bar.attribute("width")).collect();
     assert_eq!(bars, ["100.0%", "33.33%", "100.0%", "6.67%"]);
     assert!(text(endings).contains("No trial ended at its own limit."));
 }

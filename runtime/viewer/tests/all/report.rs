@@ -4,18 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use proctor_report::{Report, TaskFacts, TrialResult, build, compare};
+use proctor_report::{Report, TaskFacts, TrialResult, build_report, compare};
 use proctor_types::{
-    Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, Fault, Integrity, Layer, Outcome,
-    PolicyVerdict, Reason, RunRecord, Spent, TaskId, TestGroup, TestStatus, Verdict,
+    Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, FailureReason, Fault, Integrity,
+    Layer, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
 };
-use proctor_viewer::html::{ReportPage, RunPage, report};
+use proctor_viewer::html::{ReportPage, RunPage, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
 /// Attacks that text from a run may contain: markup, the end of the surrounding element, a
 /// template, escape sequences, marks that change the text direction, bytes that XML does not allow.
-const TRICKS: [&str; 9] = [
+const HOSTILE_TEXTS: [&str; 9] = [
     "<script>alert(1)</script>",
     "\"><img src=https://evil.example/x onerror=alert(1)>",
     "' onmouseover='alert(1)' x='",
@@ -27,30 +27,30 @@ const TRICKS: [&str; 9] = [
     "]]> --> <!-- &amp;lt;script&gt; &#60;b&#62;",
 ];
 
-fn tricky(name: &str) -> String {
-    format!("{name} {}", TRICKS.join(" "))
+fn hostile_name(name: &str) -> String {
+    format!("{name} {}", HOSTILE_TEXTS.join(" "))
 }
 
 fn arm(name: &str) -> Arm {
     let arm: Arm = serde_json::from_value(json!({
-        "id": "", "name": tricky(name), "scaffold": tricky("scaffold"),
-        "model": { "base_url": "https://model.example/v1", "name": tricky(name) },
+        "id": "", "name": hostile_name(name), "scaffold": hostile_name("scaffold"),
+        "model": { "base_url": "https://model.example/v1", "name": hostile_name(name) },
         "budget": {}, "sandbox": { "kind": "native", "cpus": 1.0, "memory_mb": 512 }, "network": {},
-        "prompts": { "system": tricky("prompt") }, "settings": { tricky("key"): tricky("value") },
+        "prompts": { "system": hostile_name("prompt") }, "settings": { hostile_name("key"): hostile_name("value") },
     }))
     .unwrap();
-    arm.identified()
+    arm.with_computed_id()
 }
 
 fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
-    let id = TaskId::new(tricky(&format!("task-{task}")));
-    let fault = Fault::new(Layer::Model, tricky("fault")).hint(tricky("hint"));
+    let id = TaskId::new(hostile_name(&format!("task-{task}")));
+    let fault = Fault::new(Layer::Model, hostile_name("fault")).hint(hostile_name("hint"));
     let ending = match passed {
         Some(1.0) => Ending::Submitted,
-        Some(_) => Ending::ModelRefused { why: tricky("refusal") },
+        Some(_) => Ending::ModelRefused { why: hostile_name("refusal") },
         None => Ending::InfrastructureFault { fault },
     };
-    let test = tricky("test");
+    let test = hostile_name("test");
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
@@ -58,14 +58,14 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
         task: id.clone(),
         attempt: 1,
         outcome: Some(Outcome {
-            spent: Spent {
+            spent: Spending {
                 steps: 7,
                 input_tokens: 12_345,
                 output_tokens: 678,
                 cost_usd: 0.05,
-                ..Spent::default()
+                ..Spending::default()
             },
-            ..Outcome::unmeasured(1, ending)
+            ..Outcome::from_ending(1, ending)
         }),
         earlier: EarlierTries::default(),
         unasked: false,
@@ -81,32 +81,37 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             tests: BTreeMap::from([(test, TestStatus::Failed)]),
             policies: BTreeMap::from([(
                 "strict".to_owned(),
-                PolicyVerdict { name: None, version: None, resolved: false, why: tricky("why") },
+                PolicyVerdict {
+                    name: None,
+                    version: None,
+                    resolved: false,
+                    why: hostile_name("why"),
+                },
             )]),
             integrity: Integrity::Suspect,
             evidence: vec![Evidence {
                 class: Some(EvidenceClass::AnswerUpstream),
-                ..Evidence::new(tricky("kind"), tricky("what"), vec![3, 5])
+                ..Evidence::new(hostile_name("kind"), hostile_name("what"), vec![3, 5])
             }],
             environment: None,
             noise: Default::default(),
-            reason: Some(Reason::Assertion),
-            exceptions: BTreeMap::from([(tricky("exception"), 2)]),
+            reason: Some(FailureReason::Assertion),
+            exceptions: BTreeMap::from([(hostile_name("exception"), 2)]),
         }),
         patch_bytes: Some(10),
-        damage: vec![tricky("damage")],
+        damage: vec![hostile_name("damage")],
         single: None,
         facts: TaskFacts {
-            repo: Some(tricky(&format!("repo-{}", task % 2))),
+            repo: Some(hostile_name(&format!("repo-{}", task % 2))),
             level: Some(1 + task as u32 % 2),
-            categories: vec![tricky("category")],
+            categories: vec![hostile_name("category")],
             ..TaskFacts::default()
         },
     }
 }
 
 /// Renders a page with two arms with hostile names on four tasks, and one trial without a verdict.
-fn page() -> String {
+fn hostile_page() -> String {
     let arms = [arm("first"), arm("second")];
     let mut trials = Vec::new();
     for task in 0..4 {
@@ -119,19 +124,19 @@ fn page() -> String {
             trials.push(trial(arm, task, passed));
         }
     }
-    let mut report_of = build(trials.clone());
-    report_of.remarks.push(tricky("remark"));
+    let mut report_of = build_report(trials.clone());
+    report_of.remarks.push(hostile_name("remark"));
     for arm in &arms {
         let told = report_of.arms.iter_mut().find(|told| told.arm == arm.id);
-        told.unwrap().describe(arm);
+        told.unwrap().add_plan_details(arm);
     }
     let record: RunRecord = serde_json::from_value(json!({
-        "schema_version": 2, "proctor": tricky("version"), "created": 1_795_372_800, "attempts": 1,
-        "jobs": 1, "arms": arms, "tasks": [], "config": { "key": tricky("config") },
-        "host": { "os": tricky("os") }, "agent": tricky("agent"),
+        "schema_version": 2, "proctor": hostile_name("version"), "created": 1_795_372_800, "attempts": 1,
+        "jobs": 1, "arms": arms, "tasks": [], "config": { "key": hostile_name("config") },
+        "host": { "os": hostile_name("os") }, "agent": hostile_name("agent"),
     }))
     .unwrap();
-    let runs = [RunPage { name: tricky("run"), record }];
+    let runs = [RunPage { name: hostile_name("run"), record }];
     let comparison = compare(&trials, None);
     let page = ReportPage {
         report: &report_of,
@@ -140,20 +145,20 @@ fn page() -> String {
         runs: &runs,
         curves: &[],
     };
-    report(&page).unwrap()
+    render_report(&page).unwrap()
 }
 
 /// Parses the page as XML, which is stricter than any browser. The page is written so that an XML
 /// parser accepts it.
-fn tree(page: &str) -> Document<'_> {
+fn parse_page(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
 }
 
 #[test]
 fn report_page_escapes_hostile_text() {
-    let page = page();
-    let tree = tree(&page);
+    let page = hostile_page();
+    let tree = parse_page(&page);
     let names: Vec<&str> = tree
         .descendants()
         .filter(|node| node.is_element())
@@ -206,8 +211,8 @@ fn report_page_escapes_hostile_text() {
     // Every attack must be readable in full: unchanged, or with active characters spelled out.
     let text: String =
         tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
-    for trick in TRICKS {
-        let shown = proctor_types::visible(trick).into_owned();
+    for trick in HOSTILE_TEXTS {
+        let shown = proctor_types::escape_unprintable(trick).into_owned();
         assert!(text.contains(&shown), "{shown}");
     }
     for one in [
@@ -220,9 +225,9 @@ fn report_page_escapes_hostile_text() {
 
 #[test]
 fn report_page_has_no_active_content() {
-    let page = page();
+    let page = hostile_page();
     assert_eq!(
-        proctor_types::visible(&page),
+        proctor_types::escape_unprintable(&page),
         page,
         "the page contains a control character or a directional mark"
     );
@@ -230,8 +235,8 @@ fn report_page_has_no_active_content() {
 
 #[test]
 fn report_page_loads_nothing() {
-    let page = page();
-    let tree = tree(&page);
+    let page = hostile_page();
+    let tree = parse_page(&page);
     for node in tree.descendants() {
         for attribute in node.attributes() {
             let value = attribute.value();
@@ -257,8 +262,8 @@ fn report_page_loads_nothing() {
 
 #[test]
 fn report_page_has_every_arm_plot_and_section() {
-    let page = page();
-    let tree = tree(&page);
+    let page = hostile_page();
+    let tree = parse_page(&page);
     let ids: Vec<&str> = tree.descendants().filter_map(|node| node.attribute("id")).collect();
     assert!(page.contains("evidence: answer upstream"), "the classes of evidence have a row");
     for id in [
@@ -324,7 +329,7 @@ fn report_page_has_every_arm_plot_and_section() {
     }
 }
 
-fn alone<'a>(report: &'a Report, trials: &'a [TrialResult]) -> ReportPage<'a> {
+fn page_without_comparison<'a>(report: &'a Report, trials: &'a [TrialResult]) -> ReportPage<'a> {
     ReportPage { report, comparison: None, trials, runs: &[], curves: &[] }
 }
 
@@ -334,15 +339,15 @@ fn report_page_without_model_or_trials_renders() {
     let mut one = trial(&self::arm("gold"), 0, Some(1.0));
     one.arm = arm;
     if let Some(outcome) = &mut one.outcome {
-        outcome.spent = Spent::default();
+        outcome.spent = Spending::default();
     }
     let trials = [one];
-    let report_of = build(trials.to_vec());
-    let page = report(&alone(&report_of, &trials)).unwrap();
-    tree(&page);
+    let report_of = build_report(trials.to_vec());
+    let page = render_report(&page_without_comparison(&report_of, &trials)).unwrap();
+    parse_page(&page);
     assert!(page.contains("there is nothing to plot") && !page.contains("id=\"comparisons\""));
     // A plan without trials must not fail either.
-    let none = build(Vec::new());
-    let page = report(&alone(&none, &[])).unwrap();
-    tree(&page);
+    let none = build_report(Vec::new());
+    let page = render_report(&page_without_comparison(&none, &[])).unwrap();
+    parse_page(&page);
 }

@@ -3,16 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proctor_viewer::html::{
-    Call, Cap, CapKind, Cell, Choice, Choices, Entry, FILES, Filter, Folder, Hit, Links, Matrix,
-    Opened, Overview, Row, Said, Search, Sent, Side, Step, StepRow, TestLine, Trial, Url, beside,
-    matrix, search, step, trial, whole,
+    ASSETS, Call, ChartLimit, ChartLimitKind, EgressRequest, EndpointRequest, Entry, Filter,
+    FilterOptions, Folder, Hit, Links, Matrix, MatrixCell, MatrixRow, OpenedFile, Overview,
+    SearchResults, ShownLabel, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn,
+    join_pieces, render_matrix, render_search, render_side_by_side, render_step, render_trial,
 };
 use roxmltree::Document;
 
-const TRICK: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";
+const HOSTILE_TEXT: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";
 
 fn all_pages() -> Vec<String> {
-    let text = TRICK.to_owned();
+    let text = HOSTILE_TEXT.to_owned();
     let row = StepRow {
         number: 2,
         did: vec![text.clone()],
@@ -33,7 +34,7 @@ fn all_pages() -> Vec<String> {
         evidence: vec![(text.clone(), text.clone(), vec![2])],
         steps: vec![StepRow { number: 1, ..StepRow::default() }, row.clone()],
         limits: vec![text.clone()],
-        caps: vec![Cap { kind: CapKind::Steps, most: 4.0 }],
+        caps: vec![ChartLimit { kind: ChartLimitKind::Steps, most: 4.0 }],
         beside: "beside/a".into(),
         tests: vec![TestLine {
             kind: "F2P",
@@ -44,7 +45,7 @@ fn all_pages() -> Vec<String> {
             speaks: "search?q=a".into(),
         }],
         damage: vec![text.clone()],
-        labels: vec![Said { step: Some(2), label: text.clone(), comment: text.clone() }],
+        labels: vec![ShownLabel { step: Some(2), label: text.clone(), comment: text.clone() }],
         files: vec![text.clone()],
         ..Trial::default()
     };
@@ -59,7 +60,7 @@ fn all_pages() -> Vec<String> {
             full: Some("ab".into()),
             ..Call::default()
         }],
-        urls: vec![Url {
+        urls: vec![EgressRequest {
             method: text.clone(),
             url: text.clone(),
             decision: text.clone(),
@@ -68,8 +69,12 @@ fn all_pages() -> Vec<String> {
         notes: vec![text.clone()],
         diff: text.clone(),
         so_far: text.clone(),
-        sends: vec![Sent { attempt: 1, request: Some("ab".into()), ..Sent::default() }],
-        labels: vec![Said { step: None, label: text.clone(), comment: text.clone() }],
+        sends: vec![EndpointRequest {
+            attempt: 1,
+            request: Some("ab".into()),
+            ..EndpointRequest::default()
+        }],
+        labels: vec![ShownLabel { step: None, label: text.clone(), comment: text.clone() }],
         workspace: Some(Folder {
             above: vec![
                 ("/".into(), "?in=#workspace".into()),
@@ -84,15 +89,15 @@ fn all_pages() -> Vec<String> {
             }],
             left_out: 1,
             paths: 2,
-            opened: Some(Opened {
+            opened: Some(OpenedFile {
                 path: text.clone(),
                 text: text.clone(),
                 is_kept: true,
-                ..Opened::default()
+                ..OpenedFile::default()
             }),
         }),
     };
-    let cell = Cell {
+    let cell = MatrixCell {
         href: "1/a/b/1".into(),
         attempt: 1,
         word: "resolved",
@@ -106,7 +111,7 @@ fn all_pages() -> Vec<String> {
         state: text.clone(),
         going_on: vec![("1/a/b/1".into(), text.clone())],
         arms: vec![(text.clone(), text.clone())],
-        rows: vec![Row {
+        rows: vec![MatrixRow {
             task: text.clone(),
             beside: String::new(),
             cells: vec![vec![cell.clone()], vec![cell.clone(), cell]],
@@ -117,14 +122,18 @@ fn all_pages() -> Vec<String> {
     let overview = Overview {
         runs: vec![run],
         filter: Filter { text: text.clone(), page: 1, ..Filter::default() },
-        choices: Choices { arms: choices.clone(), outcomes: choices.clone(), reasons: choices },
+        choices: FilterOptions {
+            arms: choices.clone(),
+            outcomes: choices.clone(),
+            reasons: choices,
+        },
         shown: 1,
         of: 2,
         pages: 2,
         again: "?page=".into(),
         live: true,
     };
-    let side = Side {
+    let side = TrialColumn {
         name: text.clone(),
         href: "1/a/b/1".into(),
         word: "resolved",
@@ -133,8 +142,9 @@ fn all_pages() -> Vec<String> {
         steps: told.steps.clone(),
         at: Some(whole.clone()),
     };
-    let other = Side { steps: vec![StepRow { act: 5, ..told.steps[1].clone() }], ..side.clone() };
-    let choice = Choice { value: text.clone(), name: text.clone(), shown: true };
+    let other =
+        TrialColumn { steps: vec![StepRow { act: 5, ..told.steps[1].clone() }], ..side.clone() };
+    let choice = TrialChoice { value: text.clone(), name: text.clone(), shown: true };
     let hit = Hit {
         trial: text.clone(),
         href: "1/a/b/1".into(),
@@ -146,22 +156,31 @@ fn all_pages() -> Vec<String> {
         more: 1,
         fragment: "a%20b".into(),
     };
-    let found = Search { text: text.clone(), hits: vec![hit], cut: true, ..Search::default() };
+    let found = SearchResults {
+        text: text.clone(),
+        hits: vec![hit],
+        cut: true,
+        ..SearchResults::default()
+    };
     let links = Links { root: "/t/", here: "/t/1/a/b/1", served: true, ..Links::default() };
     let rows = [1, 2, 3].map(|number| StepRow { number, ..StepRow::default() });
     vec![
-        matrix(&overview, &links).unwrap(),
-        trial(&told, &links, &text, &text, true).unwrap(),
-        step(&whole, &text, &rows, &links, true).unwrap(),
-        beside(&text, &[side, other], &[choice], &links).unwrap(),
-        search(&found, &links).unwrap(),
+        render_matrix(&overview, &links).unwrap(),
+        render_trial(&told, &links, &text, &text, true).unwrap(),
+        render_step(&whole, &text, &rows, &links, true).unwrap(),
+        render_side_by_side(&text, &[side, other], &[choice], &links).unwrap(),
+        render_search(&found, &links).unwrap(),
     ]
 }
 
 #[test]
 fn viewer_escapes_hostile_text() {
     for page in all_pages() {
-        assert_eq!(proctor_types::visible(&page), page, "the page contains a control character");
+        assert_eq!(
+            proctor_types::escape_unprintable(&page),
+            page,
+            "the page contains a control character"
+        );
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         for node in tree.descendants().filter(|node| node.is_element()) {
             let name = node.tag_name().name();
@@ -207,10 +226,10 @@ fn viewer_pages_link_to_each_other() {
 
 #[test]
 fn viewer_assets_are_small_and_self_contained() {
-    let bytes: usize = FILES.iter().map(|(_, _, pieces)| whole(pieces).len()).sum();
+    let bytes: usize = ASSETS.iter().map(|(_, _, pieces)| join_pieces(pieces).len()).sum();
     assert!(bytes < 40_000, "{bytes}");
-    for (name, _, pieces) in &FILES {
-        let text = whole(pieces);
+    for (name, _, pieces) in &ASSETS {
+        let text = join_pieces(pieces);
         assert!(!text.contains("://") && !text.contains("innerHTML"), "{name}");
     }
 }

@@ -14,7 +14,7 @@ use super::identity;
 
 /// The capabilities for file operations, other users and killing. None of them extends beyond the
 /// sandbox: they apply only in its user namespace, or the container's engine has limited them.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+const ALLOWED_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -24,31 +24,31 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::NET_BIND_SERVICE);
 
 /// The initial capabilities of commands, if the agent is hardened.
-static COMMANDS: OnceLock<Powers> = OnceLock::new();
+static COMMAND_CAPABILITIES: OnceLock<ProcessCapabilities> = OnceLock::new();
 
 /// A set of capabilities for a process.
 #[derive(Debug, Clone, Copy)]
-pub struct Powers(CapabilitySet);
+pub struct ProcessCapabilities(CapabilitySet);
 
-impl Powers {
+impl ProcessCapabilities {
     /// Permanently drops all other capabilities. Safe between fork and exec.
-    pub fn put_on(self) -> rustix::io::Result<()> {
-        set_capabilities(None, sets(self.0))
+    pub fn apply(self) -> rustix::io::Result<()> {
+        set_capabilities(None, capability_sets(self.0))
     }
 }
 
 /// Returns the initial capabilities of commands. `None` for an agent without hardening: its
 /// commands have the agent's own capabilities.
-pub fn of_commands() -> Option<Powers> {
-    COMMANDS.get().copied()
+pub fn command_capabilities() -> Option<ProcessCapabilities> {
+    COMMAND_CAPABILITIES.get().copied()
 }
 
 /// Removes all other capabilities from the bounding set. If the agent lacks permission for this,
 /// that is harmless, because no program gains privileges.
-pub(super) fn narrow() -> io::Result<()> {
+pub(super) fn limit_bounding_set() -> io::Result<()> {
     for number in 0..63 {
         let one = CapabilitySet::from_bits_retain(1 << number);
-        if KEPT.contains(one) {
+        if ALLOWED_CAPABILITIES.contains(one) {
             continue;
         }
         match remove_capability_from_bounding_set(one) {
@@ -67,19 +67,19 @@ pub(super) fn narrow() -> io::Result<()> {
 
 /// Drops all other capabilities. Unless disabled, commands also lose `KILL`, so they cannot signal
 /// other users' processes. The agent keeps it to kill them.
-pub(super) fn keep(without_kill: bool) -> io::Result<()> {
-    let kept = capabilities(None)?.permitted & KEPT;
-    set_capabilities(None, sets(kept))?;
-    if identity::is_set_apart() {
-        identity::act_as_root_on_files()?;
+pub(super) fn drop_capabilities(without_kill: bool) -> io::Result<()> {
+    let kept = capabilities(None)?.permitted & ALLOWED_CAPABILITIES;
+    set_capabilities(None, capability_sets(kept))?;
+    if identity::runs_as_agent_user() {
+        identity::use_root_for_files()?;
         // The change of user cleared the effective file capabilities; make them effective again.
-        set_capabilities(None, sets(kept))?;
+        set_capabilities(None, capability_sets(kept))?;
     }
     let commands = if without_kill { kept - CapabilitySet::KILL } else { kept };
-    let _ = COMMANDS.set(Powers(commands));
+    let _ = COMMAND_CAPABILITIES.set(ProcessCapabilities(commands));
     Ok(())
 }
 
-fn sets(kept: CapabilitySet) -> CapabilitySets {
+fn capability_sets(kept: CapabilitySet) -> CapabilitySets {
     CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() }
 }

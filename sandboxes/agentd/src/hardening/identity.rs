@@ -17,17 +17,17 @@ use crate::sys;
 
 /// An id that Debian's policy reserves and no known image uses. The system call filter prevents all
 /// processes in the sandbox from becoming this user.
-pub const AGENT: u32 = 65_432;
+pub const AGENT_UID: u32 = 65_432;
 
 /// Returns whether the agent runs as a different user than the sandbox's root.
-pub fn is_set_apart() -> bool {
-    geteuid().as_raw() == AGENT
+pub fn runs_as_agent_user() -> bool {
+    geteuid().as_raw() == AGENT_UID
 }
 
 /// Becomes the agent's user, but root for file access. The capabilities stay permitted but are no
 /// longer effective.
-pub(super) fn set_apart() -> io::Result<()> {
-    let (user, group) = (Uid::from_raw(AGENT), Gid::from_raw(AGENT));
+pub(super) fn switch_to_agent_user() -> io::Result<()> {
+    let (user, group) = (Uid::from_raw(AGENT_UID), Gid::from_raw(AGENT_UID));
     set_keep_capabilities(true)?;
     // Change the groups first: it requires the effective capability. If a sandbox has only one
     // user, each of these calls fails and nothing changes.
@@ -38,6 +38,6 @@ pub(super) fn set_apart() -> io::Result<()> {
 }
 
 /// Acts as root for file access again, once the capabilities are effective.
-pub(super) fn act_as_root_on_files() -> io::Result<()> {
+pub(super) fn use_root_for_files() -> io::Result<()> {
     sys::set_file_identity(0, 0)
 }

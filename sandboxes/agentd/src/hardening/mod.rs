@@ -15,28 +15,29 @@ use rustix::{
     thread::set_no_new_privs,
 };
 
-pub use capabilities::{Powers, of_commands};
-pub use identity::{AGENT, is_set_apart};
+pub use capabilities::{ProcessCapabilities, command_capabilities};
+pub use identity::{AGENT_UID, runs_as_agent_user};
 
 /// A step of the hardening that failed.
-pub type Step = (&'static str, io::Error);
+pub type FailedStep = (&'static str, io::Error);
 
 /// Applies the hardening except for the given defences. Returns what this machine does not support,
 /// as entries of the sandbox's enforcement. Call it while the process has a single thread:
 /// credentials are per thread, and later threads inherit them.
-pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
+pub fn apply(without: &[Defence]) -> Result<Vec<String>, FailedStep> {
     let up = |defence| !without.contains(&defence);
     let mut notes: Vec<String> =
         without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
-    capabilities::narrow().map_err(|error| ("narrow the capability bounding set", error))?;
+    capabilities::limit_bounding_set()
+        .map_err(|error| ("narrow the capability bounding set", error))?;
     if up(Defence::AgentIdentity)
-        && let Err(error) = identity::set_apart()
+        && let Err(error) = identity::switch_to_agent_user()
     {
         // Either only one id is mapped, or the engine withholds SETUID. The rest of the hardening
         // still works.
         notes.push(format!("agent_identity: the sandbox has no second user ({error})"));
     }
-    capabilities::keep(up(Defence::KillCapability))
+    capabilities::drop_capabilities(up(Defence::KillCapability))
         .map_err(|error| ("drop capabilities", error))?;
     if up(Defence::NoNewPrivileges) {
         set_no_new_privs(true).map_err(|error| ("set no_new_privs", error.into()))?;

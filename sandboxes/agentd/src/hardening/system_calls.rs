@@ -13,7 +13,7 @@ const ARCH: u32 = 0xC000_00B7;
 
 /// On x86-64, higher numbers belong to the x32 interface, which would bypass the list.
 #[cfg(target_arch = "x86_64")]
-const X32: u32 = 0x4000_0000;
+const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 
 include!(concat!(env!("OUT_DIR"), "/system_calls.rs"));
 
@@ -21,7 +21,7 @@ include!(concat!(env!("OUT_DIR"), "/system_calls.rs"));
 const NAMESPACES: u32 = 0x7e02_0000;
 
 /// Calls that change the user, with their number of arguments.
-const BECOMING: [(libc::c_long, u32); 4] = [
+const SETUID_CALLS: [(libc::c_long, u32); 4] = [
     (libc::SYS_setuid, 1),
     (libc::SYS_setreuid, 2),
     (libc::SYS_setresuid, 3),
@@ -29,9 +29,9 @@ const BECOMING: [(libc::c_long, u32); 4] = [
 ];
 
 /// Offsets in `struct seccomp_data`: number, architecture, and the low half of each argument.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const ARGUMENTS: u32 = 16;
+const NUMBER_OFFSET: u32 = 0;
+const ARCHITECTURE_OFFSET: u32 = 4;
+const ARGUMENTS_OFFSET: u32 = 16;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -43,48 +43,55 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Installs the filter for this process and its descendants. All calls of other architectures
 /// (32-bit programs) are denied.
 pub(super) fn install() -> io::Result<()> {
-    sys::install_filter(&mut filter(identity::is_set_apart()))
+    sys::install_filter(&mut filter(identity::runs_as_agent_user()))
 }
 
 fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
-    let deny = errno(libc::EPERM);
+    let deny = errno_action(libc::EPERM);
     let mut filter = vec![
-        statement(LOAD, ARCHITECTURE),
+        statement(LOAD, ARCHITECTURE_OFFSET),
         jump(EQUAL, ARCH, 1, 0),
         statement(RETURN, deny),
-        statement(LOAD, NUMBER),
+        statement(LOAD, NUMBER_OFFSET),
     ];
     #[cfg(target_arch = "x86_64")]
-    filter.extend([jump(AT_LEAST, X32, 0, 1), statement(RETURN, deny)]);
+    filter.extend([jump(AT_LEAST, X32_SYSCALL_BIT, 0, 1), statement(RETURN, deny)]);
     for &number in DENIED {
         filter.extend([jump(EQUAL, number as u32, 0, 1), statement(RETURN, deny)]);
     }
     for &number in MISSING {
-        filter.extend([jump(EQUAL, number as u32, 0, 1), statement(RETURN, errno(libc::ENOSYS))]);
+        filter.extend([
+            jump(EQUAL, number as u32, 0, 1),
+            statement(RETURN, errno_action(libc::ENOSYS)),
+        ]);
     }
-    block(
+    add_call_rule(
         &mut filter,
         libc::SYS_clone,
-        &[statement(LOAD, ARGUMENTS), jump(ANY_BIT, NAMESPACES, 0, 1), statement(RETURN, deny)],
+        &[
+            statement(LOAD, ARGUMENTS_OFFSET),
+            jump(ANY_BIT, NAMESPACES, 0, 1),
+            statement(RETURN, deny),
+        ],
     );
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
-        let mut families = vec![statement(LOAD, ARGUMENTS)];
+        let mut families = vec![statement(LOAD, ARGUMENTS_OFFSET)];
         for (index, &family) in FAMILIES.iter().enumerate() {
             // Jump over the remaining families and the denial.
             families.push(jump(EQUAL, family as u32, (FAMILIES.len() - index) as u8, 0));
         }
-        families.push(statement(RETURN, errno(libc::EAFNOSUPPORT)));
-        block(&mut filter, call, &families);
+        families.push(statement(RETURN, errno_action(libc::EAFNOSUPPORT)));
+        add_call_rule(&mut filter, call, &families);
     }
     if agent_is_apart {
-        for (call, arguments) in BECOMING {
+        for (call, arguments) in SETUID_CALLS {
             let mut tests = Vec::new();
             for argument in 0..arguments {
-                tests.push(statement(LOAD, ARGUMENTS + 8 * argument));
-                tests.push(jump(EQUAL, identity::AGENT, 0, 1));
+                tests.push(statement(LOAD, ARGUMENTS_OFFSET + 8 * argument));
+                tests.push(jump(EQUAL, identity::AGENT_UID, 0, 1));
                 tests.push(statement(RETURN, deny));
             }
-            block(&mut filter, call, &tests);
+            add_call_rule(&mut filter, call, &tests);
         }
     }
     filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
@@ -92,13 +99,17 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
 }
 
 /// Adds tests of one call's arguments. A call that passes all of them is allowed.
-fn block(filter: &mut Vec<libc::sock_filter>, call: libc::c_long, tests: &[libc::sock_filter]) {
+fn add_call_rule(
+    filter: &mut Vec<libc::sock_filter>,
+    call: libc::c_long,
+    tests: &[libc::sock_filter],
+) {
     filter.push(jump(EQUAL, call as u32, 0, tests.len() as u8 + 1));
     filter.extend_from_slice(tests);
     filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
 }
 
-fn errno(number: libc::c_int) -> u32 {
+fn errno_action(number: libc::c_int) -> u32 {
     libc::SECCOMP_RET_ERRNO | number as u32
 }
 

@@ -12,16 +12,16 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn report(self) -> LayoutReport {
+    pub(super) fn into_report(self) -> LayoutReport {
         LayoutReport::Failed { step: self.step, why: self.why, hint: self.hint }
     }
 
-    pub(super) fn of((step, error): (&'static str, io::Error)) -> Self {
+    pub(super) fn from_step((step, error): (&'static str, io::Error)) -> Self {
         Self { step: step.to_owned(), why: error.to_string(), hint: None }
     }
 
     #[must_use]
-    pub(super) fn hint(mut self, hint: &str) -> Self {
+    pub(super) fn with_hint(mut self, hint: &str) -> Self {
         self.hint = Some(hint.to_owned());
         self
     }
@@ -34,12 +34,12 @@ impl fmt::Display for Failure {
 }
 
 /// Adds the step in which an error occurred.
-pub(super) trait During<T> {
-    fn during(self, step: impl fmt::Display) -> Result<T, Failure>;
+pub(super) trait StepContext<T> {
+    fn context(self, step: impl fmt::Display) -> Result<T, Failure>;
 }
 
-impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
-    fn during(self, step: impl fmt::Display) -> Result<T, Failure> {
+impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
+    fn context(self, step: impl fmt::Display) -> Result<T, Failure> {
         self.map_err(|error| Failure {
             step: step.to_string(),
             why: error.into().to_string(),

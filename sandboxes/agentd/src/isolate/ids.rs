@@ -7,13 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use proctor_wire::{IdMap, Range};
+use proctor_wire::{IdMap, IdRange};
 use rustix::{
     process::{WaitOptions, getpid, waitpid},
     thread::UnshareFlags,
 };
 
-use super::failure::{During, Failure};
+use super::failure::{Failure, StepContext};
 use crate::sys;
 
 /// Moves this process into its own user namespace, as root of it.
@@ -24,7 +24,7 @@ use crate::sys;
 ///
 /// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map`
 /// specifies.
-pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
+pub(super) fn enter_user_namespace(map: IdMap) -> Result<Option<String>, Failure> {
     match map {
         IdMap::Single { uid, gid } => {
             unshare_user()?;
@@ -32,11 +32,11 @@ pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
             Ok(None)
         }
         IdMap::Identity => {
-            from_outside(write_identity)?.during("map ids")?;
+            write_map_from_child(write_identity_map)?.context("map ids")?;
             Ok(None)
         }
         IdMap::Ranges { uid, gid, users, groups } => {
-            let mapped = from_outside(|parent| {
+            let mapped = write_map_from_child(|parent| {
                 map_ranges("/usr/bin/newuidmap", parent, uid, users)?;
                 map_ranges("/usr/bin/newgidmap", parent, gid, groups)
             })?;
@@ -64,30 +64,32 @@ fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
 
 fn is_unmapped(file: &str) -> Result<bool, Failure> {
     let text = fs::read_to_string(format!("/proc/self/{file}"));
-    Ok(text.during(format_args!("read {file}"))?.trim().is_empty())
+    Ok(text.context(format_args!("read {file}"))?.trim().is_empty())
 }
 
 /// Lets a child write this process's map from the outer namespace. The inner result is the child's.
-fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<io::Result<()>, Failure> {
-    let (mut here, there) = UnixStream::pair().during("create a socket pair")?;
+fn write_map_from_child(
+    write: impl FnOnce(&str) -> io::Result<()>,
+) -> Result<io::Result<()>, Failure> {
+    let (mut here, there) = UnixStream::pair().context("create a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
-    let Some(child) = sys::fork().during("fork the writer of the id map")? else {
+    let Some(child) = sys::fork().context("fork the writer of the id map")? else {
         drop(here);
-        sys::exit(i32::from(write_when_asked(there, || write(&parent)).is_err()));
+        sys::exit(i32::from(write_on_request(there, || write(&parent)).is_err()));
     };
     drop(there);
     unshare_user()?;
-    here.write_all(b"u").during("wake the writer of the id map")?;
+    here.write_all(b"u").context("wake the writer of the id map")?;
     let mut answer = String::new();
-    here.read_to_string(&mut answer).during("await the id map")?;
-    waitpid(Some(child), WaitOptions::empty()).during("await the writer of the id map")?;
+    here.read_to_string(&mut answer).context("await the id map")?;
+    waitpid(Some(child), WaitOptions::empty()).context("await the writer of the id map")?;
     Ok(match answer == "ok" {
         true => Ok(()),
         false => Err(io::Error::other(answer)),
     })
 }
 
-fn write_when_asked(
+fn write_on_request(
     mut there: UnixStream,
     write: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
@@ -102,30 +104,30 @@ fn write_when_asked(
 
 /// Maps each id of this namespace to itself. The root user of a container has only part of the
 /// machine's ids, often in several ranges.
-fn write_identity(parent: &str) -> io::Result<()> {
+fn write_identity_map(parent: &str) -> io::Result<()> {
     for file in ["uid_map", "gid_map"] {
         let own = fs::read_to_string(format!("/proc/self/{file}"))?;
-        fs::write(format!("/proc/{parent}/{file}"), identity(&own))?;
+        fs::write(format!("/proc/{parent}/{file}"), identity_map_lines(&own))?;
     }
     Ok(())
 }
 
 /// Number of ids in a sandbox.
-const IDS: u32 = 65_536;
+const ID_COUNT: u32 = 65_536;
 
 /// Returns the lines that map the ids of a namespace with the map `own` to themselves.
-fn identity(own: &str) -> String {
+fn identity_map_lines(own: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
         let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
-        let count = count.min(IDS.checked_sub(first)?);
+        let count = count.min(ID_COUNT.checked_sub(first)?);
         (count > 0).then(|| format!("{first} {first} {count}\n"))
     };
     own.lines().filter_map(line).collect()
 }
 
 /// Runs the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
-fn map_ranges(program: &str, parent: &str, own: u32, range: Range) -> io::Result<()> {
+fn map_ranges(program: &str, parent: &str, own: u32, range: IdRange) -> io::Result<()> {
     let numbers = [0, own, 1, 1, range.first, range.count].map(|number| number.to_string());
     let mut command = Command::new(program);
     command.arg(parent).args(numbers).env_clear().stdin(Stdio::null());
@@ -141,28 +143,28 @@ fn map_ranges(program: &str, parent: &str, own: u32, range: Range) -> io::Result
 
 fn unshare_user() -> Result<(), Failure> {
     sys::unshare(UnshareFlags::NEWUSER)
-        .during("create a user namespace")
-        .map_err(|failure| failure.hint(&hint()))
+        .context("create a user namespace")
+        .map_err(|failure| failure.with_hint(&user_namespace_hint()))
 }
 
 fn write_proc(file: &str, text: &str) -> Result<(), Failure> {
     fs::write(format!("/proc/self/{file}"), text)
-        .during(format_args!("write {file}"))
-        .map_err(|failure| failure.hint(&hint()))
+        .context(format_args!("write {file}"))
+        .map_err(|failure| failure.with_hint(&user_namespace_hint()))
 }
 
 /// Machine settings that forbid user namespaces for normal users: the name, the forbidding value,
 /// and an allowing value. With the last setting, the kernel creates the namespace but denies
 /// everything in it.
-const SETTINGS: [(&str, &str, &str); 3] = [
+const BLOCKING_SETTINGS: [(&str, &str, &str); 3] = [
     ("user.max_user_namespaces", "0", "15000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 ];
 
 /// Returns how to fix a machine that forbids user namespaces.
-pub(super) fn hint() -> String {
-    for (name, forbids, allows) in SETTINGS {
+pub(super) fn user_namespace_hint() -> String {
+    for (name, forbids, allows) in BLOCKING_SETTINGS {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));
         if fs::read_to_string(file).is_ok_and(|text| text.trim() == forbids) {
             return format!(
@@ -181,10 +183,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identity_handles_container_maps_with_several_ranges() {
-        assert_eq!(identity("         0          0 4294967295\n"), "0 0 65536\n");
-        assert_eq!(identity("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65535\n");
-        assert_eq!(identity("0 1000 1\n"), "0 0 1\n");
-        assert_eq!(identity("0 5 1\n65536 7 9\n100000 8 9\n"), "0 0 1\n");
+    fn identity_map_covers_every_range_of_a_container() {
+        assert_eq!(identity_map_lines("         0          0 4294967295\n"), "0 0 65536\n");
+        assert_eq!(identity_map_lines("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65535\n");
+        assert_eq!(identity_map_lines("0 1000 1\n"), "0 0 1\n");
+        assert_eq!(identity_map_lines("0 5 1\n65536 7 9\n100000 8 9\n"), "0 0 1\n");
     }
 }

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use proctor_wire::{LayoutReport, PLAN_LIMIT, SandboxLayout};
+use proctor_wire::{LayoutReport, MAX_LAYOUT_BYTES, SandboxLayout};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::fcntl_dupfd_cloexec,
@@ -25,7 +25,7 @@ use rustix::{
 };
 
 use super::{
-    failure::{During, Failure},
+    failure::{Failure, StepContext},
     ids, limits, mounts,
 };
 use crate::{hardening, sys};
@@ -54,23 +54,23 @@ fn launch() -> io::Result<i32> {
     // If memory is short, the kernel kills sandboxes before the machine's own programs, and
     // commands before the agent. Commands set their own score when they start.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
-    let note = match isolate(&plan) {
+    let note = match create_namespaces(&plan) {
         Ok(note) => note,
         Err(failure) => {
-            send(&mut socket, &failure.report())?;
+            send(&mut socket, &failure.into_report())?;
             return Ok(1);
         }
     };
     match sys::fork()? {
         Some(first) => watch(first, &socket),
-        None => sys::exit(be_first(&plan, note, socket, &null)),
+        None => sys::exit(run_first_process(&plan, note, socket, &null)),
     }
 }
 
 /// Creates the namespaces for this process or its next child. Returns the result of [`ids::enter`].
-fn isolate(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
-    limits::join(&plan.cgroups)?;
-    let note = ids::enter(plan.ids)?;
+fn create_namespaces(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
+    limits::join_cgroups(&plan.cgroups)?;
+    let note = ids::enter_user_namespace(plan.ids)?;
     let mut flags = UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWIPC
@@ -80,13 +80,13 @@ fn isolate(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
         flags |= UnshareFlags::NEWNET;
     }
     sys::unshare(flags)
-        .during("create namespaces")
-        .map_err(|failure| failure.hint(&ids::hint()))?;
+        .context("create namespaces")
+        .map_err(|failure| failure.with_hint(&ids::user_namespace_hint()))?;
     Ok(note)
 }
 
 /// Runs as the first process of the sandbox.
-fn be_first(
+fn run_first_process(
     plan: &SandboxLayout,
     note: Option<String>,
     mut socket: UnixStream,
@@ -97,7 +97,7 @@ fn be_first(
             notes.extend(note);
             LayoutReport::Ready { notes }
         }
-        Err(failure) => failure.report(),
+        Err(failure) => failure.into_report(),
     };
     let ready = matches!(report, LayoutReport::Ready { .. });
     if send(&mut socket, &report).is_err() || !ready {
@@ -113,27 +113,27 @@ fn be_first(
 }
 
 fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure> {
-    setsid().during("start a session")?;
+    setsid().context("start a session")?;
     umask(rustix::fs::Mode::from_raw_mode(0o022));
-    sethostname(plan.hostname.as_bytes()).during("set the sandbox's host name")?;
+    sethostname(plan.hostname.as_bytes()).context("set the sandbox's host name")?;
     if !plan.network {
-        loopback().during("bring up the loopback interface")?;
+        bring_up_loopback().context("bring up the loopback interface")?;
     }
-    mounts::build(plan)?;
-    let lower = limits::set(plan)?;
-    let mut notes = hardening::put_on(&plan.without).map_err(Failure::of)?;
+    mounts::build_root(plan)?;
+    let lower = limits::set_resource_limits(plan)?;
+    let mut notes = hardening::apply(&plan.without).map_err(Failure::from_step)?;
     notes.extend(lower);
     // This process must die with the helper outside. Set this last, because a change of credentials
     // would reset it.
-    set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;
-    dup2_stdout(null).during("close standard output")?;
-    dup2_stderr(null).during("close standard error")?;
+    set_parent_process_death_signal(Some(Signal::KILL)).context("die with the helper")?;
+    dup2_stdout(null).context("close standard output")?;
+    dup2_stderr(null).context("close standard error")?;
     Ok(notes)
 }
 
-fn loopback() -> io::Result<()> {
+fn bring_up_loopback() -> io::Result<()> {
     let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    sys::loopback_up(any.as_fd())
+    sys::set_loopback_up(any.as_fd())
 }
 
 /// Waits for the first process, and kills it when the runtime closes its end of the channel. The
@@ -168,7 +168,7 @@ fn read_plan(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
     let mut length = [0; 4];
     socket.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;
-    if length > PLAN_LIMIT {
+    if length > MAX_LAYOUT_BYTES {
         return Err(io::Error::other(format!("a plan of {length} bytes exceeds the limit")));
     }
     let mut bytes = vec![0; length];

@@ -6,37 +6,37 @@ use proctor_wire::{Defence, RawPath, SandboxLayout};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
-    failure::{During, Failure},
-    mounts::path,
+    failure::{Failure, StepContext},
+    mounts::as_path,
 };
 
 /// Adds this process to the groups. It joins before it has a child or a namespace, so that no
 /// process of the sandbox is ever outside them.
-pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
+pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
     for file in cgroups {
-        let file: &Path = path(file);
-        fs::write(file, "0").during(format_args!("join the control group {}", file.display()))?;
+        let file: &Path = as_path(file);
+        fs::write(file, "0").context(format_args!("join the control group {}", file.display()))?;
     }
     Ok(())
 }
 
 /// Sets the sandbox's resource limits. Returns an entry for its enforcement if a limit is lower
 /// than requested.
-pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
+pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     // A core dump may start a program on the host, through core_pattern.
     if !plan.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
-        setrlimit(Resource::Core, none).during("disable core dumps")?;
+        setrlimit(Resource::Core, none).context("disable core dumps")?;
     }
     let files = getrlimit(Resource::Nofile);
     let ceiling = files.maximum.map_or(65_536, |most| most.min(65_536));
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
-    setrlimit(Resource::Nofile, files).during("limit open files")?;
+    setrlimit(Resource::Nofile, files).context("limit open files")?;
     let Some(wanted) = plan.process_limit else { return Ok(None) };
     // Only the machine's root may raise a limit, so a lower limit of the user is kept.
     let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };
-    setrlimit(Resource::Nproc, most).during("limit processes")?;
+    setrlimit(Resource::Nproc, most).context("limit processes")?;
     Ok((processes < wanted).then(|| {
         format!("processes: {processes} instead of {wanted} (the user's own limit, `ulimit -u`)")
     }))

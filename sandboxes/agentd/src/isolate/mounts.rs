@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_wire::{Defence, RawPath, SandboxLayout, Upper};
+use proctor_wire::{Defence, RawPath, SandboxLayout, UpperLayer};
 use rustix::{
     fs::{CWD, Mode, OFlags},
     mount::{
@@ -27,19 +27,19 @@ use rustix::{
     },
 };
 
-use super::failure::{During, Failure};
+use super::failure::{Failure, StepContext};
 use crate::sys;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Paths to cover because they reveal information about the whole machine.
-const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
+const COVERED_PATHS: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
 
 /// Settings of the sandbox's own namespaces:
 ///
 /// - no user namespaces inside, because their creator would have all capabilities there;
 /// - limits for watches, which are counted per user of the machine and so shared by all sandboxes.
-const RATIONS: [(&str, &str); 4] = [
+const NAMESPACE_LIMITS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_user_namespaces", "0"),
     ("/proc/sys/user/max_inotify_instances", "32"),
     ("/proc/sys/user/max_inotify_watches", "65536"),
@@ -54,67 +54,67 @@ const SHARED_MEMORY: [(&str, &str); 2] =
 const OVERLAY_HINT: &str = "native sandboxes need Linux 5.12 or newer with overlayfs in user \
                             namespaces; otherwise use sandbox.kind=docker";
 
-pub(super) fn path(raw: &RawPath) -> &Path {
+pub(super) fn as_path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
 }
 
 /// Builds the root and moves this process into it.
-pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
+pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .during("make mounts private")?;
+        .context("make mounts private")?;
     let mut shown = Vec::with_capacity(plan.binds.len());
     for bind in &plan.binds {
-        let from = path(&bind.from);
-        let is_dir = fs::metadata(from).during(format_args!("mount {}", from.display()))?.is_dir();
+        let from = as_path(&bind.from);
+        let is_dir = fs::metadata(from).context(format_args!("mount {}", from.display()))?.is_dir();
         let tree = match &bind.marks {
-            None => read_only(from, libc::MOUNT_ATTR_NODEV)
-                .during(format_args!("mount {}", from.display()))?,
-            Some(marks) => without(from, path(marks), path(&plan.stage))?,
+            None => clone_read_only(from, libc::MOUNT_ATTR_NODEV)
+                .context(format_args!("mount {}", from.display()))?,
+            Some(marks) => open_with_whiteouts(from, as_path(marks), as_path(&plan.stage))?,
         };
-        shown.push((tree, is_dir, path(&bind.to)));
+        shown.push((tree, is_dir, as_path(&bind.to)));
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
         // Read-only: the device can still be written to, but its mode cannot be changed.
-        let tree = read_only(&Path::new("/dev").join(name), 0)
-            .during(format_args!("mount /dev/{name}"))?;
+        let tree = clone_read_only(&Path::new("/dev").join(name), 0)
+            .context(format_args!("mount /dev/{name}"))?;
         devices.push((tree, name));
     }
     // Mount it while the host's own /proc is still visible, as the kernel requires.
-    let proc = new_proc().during("mount /proc").map_err(|failure| {
-        failure.hint("native sandboxes do not work in a container that hides parts of /proc; use sandbox.kind=docker")
+    let proc = new_proc().context("mount /proc").map_err(|failure| {
+        failure.with_hint("native sandboxes do not work in a container that hides parts of /proc; use sandbox.kind=docker")
     })?;
-    let root = overlay(plan)?;
+    let root = mount_overlay(plan)?;
 
-    std::env::set_current_dir(&root).during("enter the new root")?;
-    rustix::process::pivot_root(".", ".").during("change the root")?;
-    unmount(".", UnmountFlags::DETACH).during("unmount the old root")?;
-    std::env::set_current_dir("/").during("enter the new root")?;
+    std::env::set_current_dir(&root).context("enter the new root")?;
+    rustix::process::pivot_root(".", ".").context("change the root")?;
+    unmount(".", UnmountFlags::DETACH).context("unmount the old root")?;
+    std::env::set_current_dir("/").context("enter the new root")?;
 
     for (tree, is_dir, to) in shown {
-        place(&tree, is_dir, to).during(format_args!("mount {}", to.display()))?;
+        mount_at(&tree, is_dir, to).context(format_args!("mount {}", to.display()))?;
     }
-    folder("/proc").during("create /proc")?;
-    attach(&proc, Path::new("/proc")).during("mount /proc")?;
-    make_dev(&devices, plan).during("create /dev")?;
-    settings(plan)?;
+    create_folder("/proc").context("create /proc")?;
+    attach(&proc, Path::new("/proc")).context("mount /proc")?;
+    make_dev(&devices, plan).context("create /dev")?;
+    write_namespace_settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
         // The agent's own settings: writing its OOM score requires only to be the file's owner.
-        read_only(Path::new("/proc/1"), 0)
+        clone_read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
-            .during("protect /proc/1")?;
+            .context("protect /proc/1")?;
     }
     let covered = !plan.without.contains(&Defence::CoveredProc);
-    protect_proc(covered).during("protect /proc")?;
-    let lines = COVERED.lines().filter(|line| covered && line.starts_with('/'));
-    for entry in lines.map(Path::new).chain(plan.covers.iter().map(path)) {
-        cover(entry).during(format_args!("cover {}", entry.display()))?;
+    protect_proc(covered).context("protect /proc")?;
+    let lines = COVERED_PATHS.lines().filter(|line| covered && line.starts_with('/'));
+    for entry in lines.map(Path::new).chain(plan.covers.iter().map(as_path)) {
+        cover(entry).context(format_args!("cover {}", entry.display()))?;
     }
     for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
         if fs::symlink_metadata(entry).is_err() {
-            folder(entry).during(format_args!("create {entry}"))?;
+            create_folder(entry).context(format_args!("create {entry}"))?;
             fs::set_permissions(entry, fs::Permissions::from_mode(mode))
-                .during(format_args!("create {entry}"))?;
+                .context(format_args!("create {entry}"))?;
         }
     }
     Ok(())
@@ -122,63 +122,67 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
 
 /// Opens a host directory without the entries that whiteouts in `marks` hide. It is briefly mounted
 /// on the stage, which is a path of the host, never of the sandbox.
-fn without(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
+fn open_with_whiteouts(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
     let step = || format!("hide entries of {}", from.display());
-    let (marks, lower) = (opened(marks)?, opened(from)?);
+    let (marks, lower) = (open_layer(marks)?, open_layer(from)?);
     // Pass descriptors, as for the root, so that the mount list contains no host path.
-    let text = options(&format!("userxattr,lowerdir={}:{}", by(&marks), by(&lower)))?;
+    let text =
+        mount_options(&format!("userxattr,lowerdir={}:{}", fd_path(&marks), fd_path(&lower)))?;
     mount("proctor", stage, "overlay", MountFlags::NODEV | MountFlags::RDONLY, &*text)
-        .during(step())
-        .map_err(|failure| failure.hint(OVERLAY_HINT))?;
-    let tree = read_only(stage, libc::MOUNT_ATTR_NODEV).during(step())?;
-    unmount(stage, UnmountFlags::DETACH).during(step())?;
+        .context(step())
+        .map_err(|failure| failure.with_hint(OVERLAY_HINT))?;
+    let tree = clone_read_only(stage, libc::MOUNT_ATTR_NODEV).context(step())?;
+    unmount(stage, UnmountFlags::DETACH).context(step())?;
     Ok(tree)
 }
 
-fn opened(folder: &Path) -> Result<OwnedFd, Failure> {
+fn open_layer(folder: &Path) -> Result<OwnedFd, Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(folder, flags, Mode::empty())
-        .during(format_args!("open the layer {}", folder.display()))
+        .context(format_args!("open the layer {}", folder.display()))
 }
 
-fn by(folder: &OwnedFd) -> String {
+fn fd_path(folder: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", folder.as_raw_fd())
 }
 
-fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
-    let stage = path(&plan.stage);
+fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
+    let stage = as_path(&plan.stage);
     let (root, upper, work) = match &plan.upper {
-        Upper::Memory { bytes, inodes } => {
-            let options = options(&format!("size={bytes},nr_inodes={inodes},mode=755"))?;
+        UpperLayer::Memory { bytes, inodes } => {
+            let options = mount_options(&format!("size={bytes},nr_inodes={inodes},mode=755"))?;
             mount("proctor", stage, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
-                .during("mount a tmpfs for the sandbox's writes")?;
+                .context("mount a tmpfs for the sandbox's writes")?;
             let folders = ["root", "upper", "work"].map(|name| stage.join(name));
             for folder in &folders {
-                fs::create_dir(folder).during("create the upper folders")?;
+                fs::create_dir(folder).context("create the upper folders")?;
             }
             let [root, upper, work] = folders;
             (root, upper, work)
         }
-        Upper::Folder { upper, work } => {
-            (stage.to_owned(), path(upper).to_owned(), path(work).to_owned())
+        UpperLayer::Folder { upper, work } => {
+            (stage.to_owned(), as_path(upper).to_owned(), as_path(work).to_owned())
         }
     };
     // The sandbox can read these options in its mount list. Descriptors reveal no host path, need
     // no escaping, and fit in one page however deep the directories are.
-    let lower =
-        plan.lower.iter().map(|folder| opened(path(folder))).collect::<Result<Vec<_>, _>>()?;
-    let (upper, work) = (opened(&upper)?, opened(&work)?);
-    let below: Vec<_> = lower.iter().map(by).collect();
-    let text = options(&format!(
+    let lower = plan
+        .lower
+        .iter()
+        .map(|folder| open_layer(as_path(folder)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (upper, work) = (open_layer(&upper)?, open_layer(&work)?);
+    let below: Vec<_> = lower.iter().map(fd_path).collect();
+    let text = mount_options(&format!(
         "userxattr,lowerdir={},upperdir={},workdir={}",
         below.join(":"),
-        by(&upper),
-        by(&work)
+        fd_path(&upper),
+        fd_path(&work)
     ))?;
     mount("proctor", &root, "overlay", MountFlags::NODEV, &*text)
-        .during("mount the overlay")
-        .map_err(|failure| failure.hint(OVERLAY_HINT))?;
-    if matches!(plan.upper, Upper::Memory { .. }) {
+        .context("mount the overlay")
+        .map_err(|failure| failure.with_hint(OVERLAY_HINT))?;
+    if matches!(plan.upper, UpperLayer::Memory { .. }) {
         // No path of the sandbox leads to this directory. It contains what the sandbox wrote, and
         // nothing of the host.
         crate::serve::remember_upper(upper);
@@ -186,16 +190,19 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
     Ok(root)
 }
 
-fn options(text: &str) -> Result<CString, Failure> {
-    CString::new(text).map_err(io::Error::from).during("write mount options")
+fn mount_options(text: &str) -> Result<CString, Failure> {
+    CString::new(text).map_err(io::Error::from).context("write mount options")
 }
 
-fn read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
+fn clone_read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, from, flags)?;
-    sys::mount_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | and)?;
+    sys::set_mount_attributes(
+        tree.as_fd(),
+        libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | and,
+    )?;
     Ok(tree)
 }
 
@@ -212,7 +219,7 @@ fn protect_proc(covered: bool) -> io::Result<()> {
         }
         let Ok(found) = entry.metadata() else { continue };
         if found.is_dir() {
-            attach(&read_only(&entry.path(), 0)?, &entry.path())?;
+            attach(&clone_read_only(&entry.path(), 0)?, &entry.path())?;
         } else if found.is_file() {
             let mode = found.permissions().mode();
             if mode & 0o222 != 0 || covered && mode & 0o004 == 0 {
@@ -224,9 +231,9 @@ fn protect_proc(covered: bool) -> io::Result<()> {
 }
 
 /// Writes the namespace settings before their files become read-only.
-fn settings(plan: &SandboxLayout) -> Result<(), Failure> {
+fn write_namespace_settings(plan: &SandboxLayout) -> Result<(), Failure> {
     let up = |defence| !plan.without.contains(&defence);
-    let (namespaces, watches) = RATIONS.split_at(1);
+    let (namespaces, watches) = NAMESPACE_LIMITS.split_at(1);
     let lists = [
         (true, namespaces),
         (up(Defence::Rations), watches),
@@ -236,7 +243,7 @@ fn settings(plan: &SandboxLayout) -> Result<(), Failure> {
         match fs::write(file, value) {
             // The kernel does not have this setting or was built without it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => other.during(format_args!("set {file}"))?,
+            other => other.context(format_args!("set {file}"))?,
         }
     }
     Ok(())
@@ -247,7 +254,7 @@ fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
 }
 
 /// Attaches a tree at a path of the sandbox, which is created if missing.
-fn place(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
+fn mount_at(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
     if fs::metadata(to).is_err() {
         // A dangling link cannot be a mount point.
         if fs::symlink_metadata(to).is_ok() {
@@ -265,7 +272,7 @@ fn place(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
     attach(tree, &fs::canonicalize(to)?)
 }
 
-fn folder(at: &str) -> io::Result<()> {
+fn create_folder(at: &str) -> io::Result<()> {
     match fs::create_dir(at) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
@@ -279,7 +286,7 @@ fn cover(at: &Path) -> io::Result<()> {
             MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         Ok(mount("proctor", at, "tmpfs", flags, c"size=4k,mode=755")?)
     } else {
-        attach(&read_only(Path::new("/dev/null"), 0)?, at)
+        attach(&clone_read_only(Path::new("/dev/null"), 0)?, at)
     }
 }
 
@@ -293,7 +300,7 @@ fn new_proc() -> io::Result<OwnedFd> {
 }
 
 fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()> {
-    folder("/dev")?;
+    create_folder("/dev")?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("proctor", "/dev", "tmpfs", flags, c"size=64k,nr_inodes=64,mode=755")?;
     for (tree, name) in devices {

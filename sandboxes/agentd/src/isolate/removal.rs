@@ -7,7 +7,7 @@ use std::{
 
 use proctor_wire::Removal;
 
-use super::{ids, mounts::path};
+use super::{ids, mounts::as_path};
 
 /// Removes the tree specified on standard input. Returns the exit status.
 pub fn remove() -> i32 {
@@ -25,6 +25,7 @@ fn try_remove() -> io::Result<()> {
     io::stdin().lock().read_to_end(&mut text)?;
     let removal: Removal = serde_json::from_slice(&text)?;
     // The root user of the map may remove the files of all its ids.
-    ids::enter(removal.ids).map_err(|failure| io::Error::other(failure.to_string()))?;
-    fs::remove_dir_all(path(&removal.path))
+    ids::enter_user_namespace(removal.ids)
+        .map_err(|failure| io::Error::other(failure.to_string()))?;
+    fs::remove_dir_all(as_path(&removal.path))
 }

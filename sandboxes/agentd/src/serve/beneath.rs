@@ -13,14 +13,14 @@ use rustix::{
 
 use super::refusal::{from_errno, refuse};
 
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Maximum number of links followed in a path, as in the kernel.
-const LINKS: usize = 40;
+const MAX_SYMLINKS: usize = 40;
 
 /// A name in an open directory. Operations on it apply to that directory, even if paths are renamed
 /// meanwhile.
-pub struct Beneath {
+pub struct AnchoredPath {
     pub folder: OwnedFd,
     pub name: Vec<u8>,
 }
@@ -46,8 +46,8 @@ pub fn locate(
     path: &RawPath,
     beneath: Option<&RawPath>,
     parents: Parents,
-) -> Result<Beneath, Refusal> {
-    Root::open(beneath)?.place(path.as_bytes(), parents).map_err(|error| name(error, path))
+) -> Result<AnchoredPath, Refusal> {
+    Root::open(beneath)?.locate(path.as_bytes(), parents).map_err(|error| with_path(error, path))
 }
 
 /// Locates the file that `path` refers to. Links are followed to where the file is or would be
@@ -56,11 +56,11 @@ pub fn locate_target(
     path: &RawPath,
     beneath: Option<&RawPath>,
     parents: Parents,
-) -> Result<Beneath, Refusal> {
+) -> Result<AnchoredPath, Refusal> {
     let root = Root::open(beneath)?;
     let mut current = path.as_bytes().to_vec();
-    for _ in 0..LINKS {
-        let place = root.place(&current, parents).map_err(|error| name(error, path))?;
+    for _ in 0..MAX_SYMLINKS {
+        let place = root.locate(&current, parents).map_err(|error| with_path(error, path))?;
         let Ok(target) = readlinkat(&place.folder, &place.name[..], Vec::new()) else {
             return Ok(place);
         };
@@ -76,7 +76,7 @@ pub fn locate_target(
     Err(from_errno(Errno::LOOP, path))
 }
 
-fn name(refusal: Refusal, path: &RawPath) -> Refusal {
+fn with_path(refusal: Refusal, path: &RawPath) -> Refusal {
     Refusal { what: format!("{path}: {}", refusal.what), ..refusal }
 }
 
@@ -88,12 +88,12 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 impl Root {
     fn open(beneath: Option<&RawPath>) -> Result<Self, Refusal> {
         let path = beneath.map_or(&b"/"[..], RawPath::as_bytes);
-        let folder = openat(CWD, path, FOLDER, Mode::empty())
+        let folder = openat(CWD, path, FOLDER_FLAGS, Mode::empty())
             .map_err(|error| from_errno(error, RawPath::new(path)))?;
         Ok(Self { folder, bound: beneath.map(|path| components(path.as_bytes())) })
     }
 
-    fn place(&self, path: &[u8], parents: Parents) -> Result<Beneath, Refusal> {
+    fn locate(&self, path: &[u8], parents: Parents) -> Result<AnchoredPath, Refusal> {
         let mut parts = components(path);
         if let Some(bound) = &self.bound
             && path.first() == Some(&b'/')
@@ -108,38 +108,38 @@ impl Root {
             return Err(refuse(RefusalKind::BadRequest, "does not name a file"));
         };
         let folder = match parents {
-            Parents::Made(owner) => self.make(&parts, owner),
-            Parents::There => self.folder(&parts.join(&b'/')),
+            Parents::Made(owner) => self.open_or_create(&parts, owner),
+            Parents::There => self.open_folder(&parts.join(&b'/')),
         };
         let folder = folder.map_err(|error| match error {
             Errno::XDEV => refuse(RefusalKind::Outside, "leads out of its folder"),
             error => from_errno(error, "its folder"),
         })?;
-        Ok(Beneath { folder, name })
+        Ok(AnchoredPath { folder, name })
     }
 
-    fn folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+    fn open_folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
         if self.bound.is_none() {
-            return openat(&self.folder, path, FOLDER, Mode::empty());
+            return openat(&self.folder, path, FOLDER_FLAGS, Mode::empty());
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&self.folder, path, FOLDER, Mode::empty(), resolve) {
+        match openat2(&self.folder, path, FOLDER_FLAGS, Mode::empty(), resolve) {
             // The kernel does not support the call, or an engine's filter denies it.
-            Err(Errno::NOSYS | Errno::PERM) => self.step_by_step(path),
+            Err(Errno::NOSYS | Errno::PERM) => self.open_without_openat2(path),
             other => other,
         }
     }
 
     /// Opens a directory without openat2. All links are rejected, because their targets cannot be
     /// checked safely.
-    fn step_by_step(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let mut folder = openat(&self.folder, ".", FOLDER, Mode::empty())?;
+    fn open_without_openat2(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let mut folder = openat(&self.folder, ".", FOLDER_FLAGS, Mode::empty())?;
         for part in components(path) {
             if part == b".." {
                 return Err(Errno::XDEV);
             }
-            let flags = FOLDER | OFlags::NOFOLLOW;
+            let flags = FOLDER_FLAGS | OFlags::NOFOLLOW;
             folder = match openat(&folder, &part[..], flags, Mode::empty()) {
                 Err(Errno::LOOP | Errno::NOTDIR)
                     if readlinkat(&folder, &part[..], Vec::new()).is_ok() =>
@@ -153,15 +153,19 @@ impl Root {
     }
 
     /// Opens the directory and creates missing parts of its path.
-    fn make(&self, parts: &[Vec<u8>], owner: Option<(Uid, Gid)>) -> Result<OwnedFd, Errno> {
-        match self.folder(&parts.join(&b'/')) {
+    fn open_or_create(
+        &self,
+        parts: &[Vec<u8>],
+        owner: Option<(Uid, Gid)>,
+    ) -> Result<OwnedFd, Errno> {
+        match self.open_folder(&parts.join(&b'/')) {
             Err(Errno::NOENT) => {}
             other => return other,
         }
-        let mut folder = self.folder(b".")?;
+        let mut folder = self.open_folder(b".")?;
         for end in 1..=parts.len() {
             let path = parts[..end].join(&b'/');
-            folder = match self.folder(&path) {
+            folder = match self.open_folder(&path) {
                 Err(Errno::NOENT) => {
                     let name = &parts[end - 1][..];
                     match mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
@@ -174,7 +178,7 @@ impl Root {
                         Err(Errno::EXIST) => {}
                         Err(error) => return Err(error),
                     }
-                    self.folder(&path)?
+                    self.open_folder(&path)?
                 }
                 other => other?,
             };

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use proctor_wire::{Frame, Kind, Refusal, RefusalKind, Reply, Request, WireError, channel};
+use proctor_wire::{Frame, FrameKind, Refusal, RefusalKind, Reply, Request, WireError, channel};
 use rustix::io::Errno;
 
 use super::{
@@ -25,7 +25,7 @@ const STACK: usize = 1 << 20;
 pub struct Server {
     pub outbox: Arc<Outbox>,
     pub reaper: Arc<Reaper>,
-    pub snapshots: Mutex<snapshot::Sent>,
+    pub snapshots: Mutex<snapshot::SnapshotState>,
     streams: Mutex<HashMap<u32, Arc<Stream>>>,
     /// The highest stream that each side has opened. A frame for a closed stream below it is late
     /// rather than invalid, because the host may not know yet that it is closed.
@@ -48,40 +48,42 @@ impl Server {
     }
 
     /// Processes one frame from the host. A break means shutdown.
-    pub fn take(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
+    pub fn handle_frame(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
         match frame.kind {
-            Kind::Open => return self.open(frame),
-            Kind::Data => {
+            FrameKind::Open => return self.open(frame),
+            FrameKind::Data => {
                 let (&channel, bytes) =
-                    frame.body.split_first().ok_or_else(|| body(frame, "no channel"))?;
-                only_stdin(frame, channel)?;
+                    frame.body.split_first().ok_or_else(|| body_error(frame, "no channel"))?;
+                expect_stdin(frame, channel)?;
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.push(bytes)?;
                 }
             }
-            Kind::Credit => {
+            FrameKind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
-                    .map_err(|_| body(frame, "credit must have four bytes"))?;
+                    .map_err(|_| body_error(frame, "credit must have four bytes"))?;
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.add_credit(u32::from_be_bytes(bytes));
                 }
             }
-            Kind::End => {
-                let [channel] = frame.body[..] else { return Err(body(frame, "no channel")) };
-                only_stdin(frame, channel)?;
+            FrameKind::End => {
+                let [channel] = frame.body[..] else { return Err(body_error(frame, "no channel")) };
+                expect_stdin(frame, channel)?;
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.end_input();
                 }
             }
-            Kind::Cancel => {
+            FrameKind::Cancel => {
                 if !frame.body.is_empty() {
-                    return Err(body(frame, "a cancel must not have a body"));
+                    return Err(body_error(frame, "a cancel must not have a body"));
                 }
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.cancel();
                 }
             }
-            Kind::Reply | Kind::Accepted => return Err(body(frame, "only an agent may send this")),
+            FrameKind::Reply | FrameKind::Accepted => {
+                return Err(body_error(frame, "only an agent may send this"));
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -111,7 +113,7 @@ impl Server {
         if matches!(request, Request::Shutdown) {
             self.end_sandbox();
             let done: Result<Reply, Refusal> = Ok(Reply::Done);
-            self.outbox.last_word(&Frame::json(Kind::Reply, id, &done)?);
+            self.outbox.send_final(&Frame::json(FrameKind::Reply, id, &done)?);
             return Ok(ControlFlow::Break(()));
         }
         let stream = match Stream::new(id) {
@@ -125,7 +127,7 @@ impl Server {
         loop {
             let (own, stream, request) = (Arc::clone(self), Arc::clone(&stream), request.clone());
             let answering = thread::Builder::new().stack_size(STACK).spawn(move || {
-                let answer = own.answer(&stream, request);
+                let answer = own.handle_request(&stream, request);
                 own.close(stream.id, &answer);
             });
             match answering {
@@ -149,7 +151,7 @@ impl Server {
     }
 
     /// Opens a stream for an accepted connection.
-    pub fn accept(&self) -> rustix::io::Result<Arc<Stream>> {
+    pub fn open_accepted_stream(&self) -> rustix::io::Result<Arc<Stream>> {
         let mut streams = self.streams();
         let before = self.highest[1].load(Ordering::SeqCst);
         let id = if before == 0 { 1 } else { before.checked_add(2).ok_or(Errno::NFILE)? };
@@ -165,25 +167,29 @@ impl Server {
         self.outbox.reply(id, answer);
     }
 
-    fn answer(self: &Arc<Self>, stream: &Arc<Stream>, request: Request) -> Result<Reply, Refusal> {
+    fn handle_request(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        request: Request,
+    ) -> Result<Reply, Refusal> {
         match request {
             Request::Run(request) => run::run(self, stream, request),
             Request::Read { path, offset, limit } => {
                 files::read(self, stream, &path, offset, limit)
             }
             Request::Write(request) => files::write(self, stream, &request),
-            Request::Folder(request) => files::folder(&request),
+            Request::Folder(request) => files::create_folder(&request),
             Request::List { path } => entries::list(&path),
             Request::Stat { path } => entries::stat(&path),
             Request::Remove { path, beneath } => remove::remove(stream, &path, beneath.as_ref()),
             Request::Search(request) => search::search(stream, &request),
             Request::Snapshot(request) => snapshot::snapshot(self, stream, &request),
             Request::Changes(request) => snapshot::changes(self, stream, &request),
-            Request::Layer(request) => snapshot::layer(self, stream, &request),
+            Request::Layer(request) => snapshot::capture_layer(self, stream, &request),
             Request::Scan(request) => scan::scan(self, stream, &request),
             Request::Listen { port } => forward::listen(self, port),
             Request::Ping => Ok(Reply::Pong {
-                processes: processes::inhabitants().len() as u64,
+                processes: processes::sandbox_processes().len() as u64,
                 agent_rss_kb: resident_kb(),
             }),
             Request::Shutdown => {
@@ -193,12 +199,16 @@ impl Server {
     }
 }
 
-fn body(frame: &Frame, why: &str) -> WireError {
+fn body_error(frame: &Frame, why: &str) -> WireError {
     WireError::Body { kind: frame.kind, why: why.to_owned() }
 }
 
-fn only_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
-    if channel == channel::STDIN { Ok(()) } else { Err(body(frame, "not a channel of the host")) }
+fn expect_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
+    if channel == channel::STDIN {
+        Ok(())
+    } else {
+        Err(body_error(frame, "not a channel of the host"))
+    }
 }
 
 /// Returns the agent's resident memory in KiB; 0 if the sandbox has no `/proc`.

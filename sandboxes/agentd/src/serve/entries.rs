@@ -14,11 +14,11 @@ pub fn list(path: &RawPath) -> Result<Reply, Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, path.as_bytes(), flags, Mode::empty());
     let folder = folder.map_err(|error| from_errno(error, path))?;
-    let mut names = names(&folder).map_err(|error| from_errno(error, path))?;
+    let mut names = read_names(&folder).map_err(|error| from_errno(error, path))?;
     names.sort_unstable();
     let mut entries = Vec::with_capacity(names.len());
     for name in names {
-        match entry(&folder, &name, RawPath::new(name.clone())) {
+        match describe_entry(&folder, &name, RawPath::new(name.clone())) {
             Ok(entry) => entries.push(entry),
             // Removed since the directory was read.
             Err(Errno::NOENT) => {}
@@ -31,7 +31,7 @@ pub fn list(path: &RawPath) -> Result<Reply, Refusal> {
 pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
     let bytes = path.as_bytes();
     let name = bytes.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty()).unwrap_or(b"/");
-    match entry(CWD, bytes, RawPath::new(name)) {
+    match describe_entry(CWD, bytes, RawPath::new(name)) {
         Ok(entry) => Ok(Reply::Stat { found: Some(entry) }),
         // No file can have a name that is too long for the system.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(Reply::Stat { found: None }),
@@ -40,12 +40,12 @@ pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
 }
 
 /// Returns the names in a directory, unsorted.
-pub fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
-    names_up_to(folder, usize::MAX).map(Option::unwrap_or_default)
+pub fn read_names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+    read_names_up_to(folder, usize::MAX).map(Option::unwrap_or_default)
 }
 
 /// Returns the names in a directory, unsorted; `None` if there are more than `most`.
-pub fn names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
+pub fn read_names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -62,7 +62,7 @@ pub fn names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>
 }
 
 /// Describes an entry without following links.
-fn entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEntry, Errno> {
+fn describe_entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEntry, Errno> {
     let stat = statat(&folder, path, AtFlags::SYMLINK_NOFOLLOW)?;
     let kind = kind(&stat);
     let link = match kind {

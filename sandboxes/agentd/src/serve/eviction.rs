@@ -14,24 +14,24 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::processes::{kill_until_gone, left_behind};
+use super::processes::{kill_until_gone, leftover_processes};
 
 /// How long to freeze multiplying processes before killing those that are known.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Time for the reaper to reap dead processes, which occupy slots until then.
-const BURIAL: Duration = Duration::from_millis(50);
+const REAP_DELAY: Duration = Duration::from_millis(50);
 
-static NEVER: AtomicBool = AtomicBool::new(false);
+static IS_DISABLED: AtomicBool = AtomicBool::new(false);
 
 /// Disables this defence, for a test.
-pub fn never_evict() {
-    NEVER.store(true, Ordering::Relaxed);
+pub fn disable_eviction() {
+    IS_DISABLED.store(true, Ordering::Relaxed);
 }
 
 /// Kills all processes that belong to no running command. Returns whether there were any.
 pub fn evict() -> bool {
-    if NEVER.load(Ordering::Relaxed) {
+    if IS_DISABLED.load(Ordering::Relaxed) {
         return false;
     }
     // Stop the processes before killing them: until one dies, the sandbox stays full and nothing
@@ -39,8 +39,10 @@ pub fn evict() -> bool {
     let begun = Instant::now();
     let mut stopped = HashSet::new();
     loop {
-        let found: Vec<_> =
-            left_behind().into_iter().filter(|process| stopped.insert(process.pid)).collect();
+        let found: Vec<_> = leftover_processes()
+            .into_iter()
+            .filter(|process| stopped.insert(process.pid))
+            .collect();
         if found.is_empty() || begun.elapsed() > FREEZE_LIMIT {
             break;
         }
@@ -48,7 +50,7 @@ pub fn evict() -> bool {
             let _ = kill_process(pid, Signal::STOP);
         }
     }
-    let killed = kill_until_gone(left_behind);
-    thread::sleep(BURIAL);
+    let killed = kill_until_gone(leftover_processes);
+    thread::sleep(REAP_DELAY);
     killed > 0
 }

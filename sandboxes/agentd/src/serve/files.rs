@@ -6,7 +6,7 @@ use std::{
 };
 
 use proctor_wire::{
-    EntryKind, FolderRequest, RawPath, Refusal, RefusalKind, Reply, WriteRequest, channel,
+    CreateDirRequest, EntryKind, RawPath, Refusal, RefusalKind, Reply, WriteRequest, channel,
 };
 use rustix::{
     fs::{
@@ -17,18 +17,18 @@ use rustix::{
 };
 
 use super::{
-    beneath::{Beneath, Parents, locate, locate_target},
+    beneath::{AnchoredPath, Parents, locate, locate_target},
     dispatch::Server,
     entries,
     refusal::{from_errno, refuse},
-    stream::{PIECE, Stream},
+    stream::{CHUNK_BYTES, Stream},
     users,
 };
 
 /// Maximum length of a link target, in bytes.
 const LINK_LIMIT: usize = 4095;
 
-static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// Sends the file from `offset` on. Rejects the request if more than `limit` bytes are left, so
 /// that a part is never mistaken for the whole. Only regular files are read: a pipe could block
@@ -44,7 +44,7 @@ pub fn read(
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path.as_bytes(), flags, Mode::empty()).map_err(refused)?;
     let stat = fstat(&file).map_err(refused)?;
-    regular(&stat, path)?;
+    expect_regular(&stat, path)?;
     let end = offset.saturating_add(limit);
     let too_large = || {
         let what = format!("{path}: more than {limit} bytes after byte {offset}");
@@ -54,7 +54,7 @@ pub fn read(
         return too_large();
     }
     let mut at = offset;
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; CHUNK_BYTES];
     loop {
         let read = match rustix::io::pread(&file, &mut buffer[..], at) {
             Ok(read) => read,
@@ -76,7 +76,7 @@ pub fn read(
     Ok(Reply::File { size, mode: entries::mode(&stat) })
 }
 
-fn regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
+fn expect_regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
     match entries::kind(stat) {
         EntryKind::File => Ok(()),
         EntryKind::Dir => Err(from_errno(Errno::ISDIR, path)),
@@ -87,7 +87,7 @@ fn regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
 pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result<Reply, Refusal> {
     let (path, beneath) = (&request.path, request.beneath.as_ref());
     let parents = match request.parents {
-        true => Parents::Made(owner_of(request.owner.as_deref())?),
+        true => Parents::Made(resolve_owner(request.owner.as_deref())?),
         false => Parents::There,
     };
     if request.symlink {
@@ -102,7 +102,7 @@ pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result
     };
     if let Some(stat) = &existing {
         // A rename over a device or pipe would replace it for everyone.
-        regular(stat, path)?;
+        expect_regular(stat, path)?;
     }
     if request.append {
         append(server, stream, request, &place)
@@ -115,7 +115,7 @@ fn append(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &Beneath,
+    place: &AnchoredPath,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let flags = OFlags::WRONLY
@@ -127,7 +127,7 @@ fn append(
         | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(request.mode.unwrap_or(0o644));
     let file = openat(&place.folder, &place.name[..], flags, mode).map_err(refused)?;
-    regular(&fstat(&file).map_err(refused)?, &request.path)?;
+    expect_regular(&fstat(&file).map_err(refused)?, &request.path)?;
     receive(server, stream, &file, &request.path)?;
     if let Some(mode) = request.mode {
         fchmod(&file, Mode::from_raw_mode(mode)).map_err(refused)?;
@@ -141,18 +141,18 @@ fn replace(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &Beneath,
+    place: &AnchoredPath,
     existing: Option<&Stat>,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
-    let temporary = temporary();
+    let temporary = temporary_name();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(&place.folder, &temporary[..], flags, Mode::from_raw_mode(0o600));
     let file = file.map_err(refused)?;
     let mode = request.mode.or(existing.map(entries::mode)).unwrap_or(0o644);
     let done = receive(server, stream, &file, &request.path).and_then(|()| {
         let owner = existing.is_none().then_some(request.owner.as_deref()).flatten();
-        if let Some((user, group)) = owner_of(owner)? {
+        if let Some((user, group)) = resolve_owner(owner)? {
             fchown(&file, Some(user), Some(group)).map_err(refused)?;
         }
         if let Some(stat) = existing {
@@ -170,7 +170,7 @@ fn write_link(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &Beneath,
+    place: &AnchoredPath,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let mut target = Vec::new();
@@ -180,8 +180,8 @@ fn write_link(
             return Err(refused(Errno::NAMETOOLONG));
         }
     }
-    let temporary = temporary();
-    let owner = owner_of(request.owner.as_deref())?;
+    let temporary = temporary_name();
+    let owner = resolve_owner(request.owner.as_deref())?;
     symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
     if let Some((user, group)) = owner {
         let (folder, name) = (&place.folder, &temporary[..]);
@@ -193,16 +193,16 @@ fn write_link(
 }
 
 /// Returns the ids of an owner in a request.
-fn owner_of(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
+fn resolve_owner(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
     let found = owner.map(users::find).transpose()?;
     Ok(found.map(|found| (Uid::from_raw(found.user), Gid::from_raw(found.group))))
 }
 
 /// Creates a directory or sets its mode. A link at the path is rejected, because it is not a
 /// directory.
-pub fn folder(request: &FolderRequest) -> Result<Reply, Refusal> {
+pub fn create_folder(request: &CreateDirRequest) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
-    let owner = owner_of(request.owner.as_deref())?;
+    let owner = resolve_owner(request.owner.as_deref())?;
     let parents = Parents::Made(owner);
     let place = locate(&request.path, request.beneath.as_ref(), parents)?;
     let made = match mkdirat(&place.folder, &place.name[..], Mode::from_raw_mode(0o700)) {
@@ -219,7 +219,11 @@ pub fn folder(request: &FolderRequest) -> Result<Reply, Refusal> {
     Ok(Reply::Done)
 }
 
-fn finish(place: &Beneath, temporary: &[u8], done: Result<(), Refusal>) -> Result<Reply, Refusal> {
+fn finish(
+    place: &AnchoredPath,
+    temporary: &[u8],
+    done: Result<(), Refusal>,
+) -> Result<Reply, Refusal> {
     if done.is_err() {
         let _ = unlinkat(&place.folder, temporary, AtFlags::empty());
     }
@@ -227,8 +231,8 @@ fn finish(place: &Beneath, temporary: &[u8], done: Result<(), Refusal>) -> Resul
 }
 
 /// Returns a unique name. The file is created with `O_EXCL`.
-fn temporary() -> Vec<u8> {
-    let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+fn temporary_name() -> Vec<u8> {
+    let number = TEMPORARY_COUNTER.fetch_add(1, Ordering::Relaxed);
     let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     format!(".proctor-{now:x}-{number}").into_bytes()
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_wire::{Accepted, Frame, Kind, Refusal, Reply, channel};
+use proctor_wire::{AcceptedConnection, Frame, FrameKind, Refusal, Reply, channel};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -18,11 +18,11 @@ use rustix::{
 use super::{
     dispatch::Server,
     refusal::from_errno,
-    stream::{Input, PIECE, Stream},
+    stream::{CHUNK_BYTES, Input, Stream},
 };
 
 /// Pause after a failed accept, for example when no descriptors are free.
-const REST: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Listens on 127.0.0.1 as long as the channel lives.
 pub fn listen(server: &Arc<Server>, port: u16) -> Result<Reply, Refusal> {
@@ -39,7 +39,7 @@ pub fn listen(server: &Arc<Server>, port: u16) -> Result<Reply, Refusal> {
             for connection in listener.incoming() {
                 let forwarded = connection.and_then(|c| accept(&server, port, c));
                 if forwarded.is_err() {
-                    thread::sleep(REST);
+                    thread::sleep(ACCEPT_RETRY_DELAY);
                 }
             }
         })
@@ -50,9 +50,9 @@ pub fn listen(server: &Arc<Server>, port: u16) -> Result<Reply, Refusal> {
 fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<()> {
     connection.set_nonblocking(true)?;
     connection.set_nodelay(true)?;
-    let stream = server.accept()?;
+    let stream = server.open_accepted_stream()?;
     let id = stream.id;
-    if let Ok(frame) = Frame::json(Kind::Accepted, id, &Accepted { port }) {
+    if let Ok(frame) = Frame::json(FrameKind::Accepted, id, &AcceptedConnection { port }) {
         server.outbox.send(&frame);
     }
     let own = Arc::clone(server);
@@ -82,9 +82,9 @@ impl Forward {
     /// closes the stream.
     fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
         let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
-        let mut buffer = vec![0; PIECE];
+        let mut buffer = vec![0; CHUNK_BYTES];
         loop {
-            stream.settle();
+            stream.clear_wakes();
             if stream.is_cancelled() {
                 return Err(Errno::CANCELED);
             }
@@ -102,7 +102,7 @@ impl Forward {
                 return Ok(());
             }
             let mut wanted = PollFlags::empty();
-            let credit = stream.credit().min(PIECE as u64) as usize;
+            let credit = stream.credit().min(CHUNK_BYTES as u64) as usize;
             if self.out && credit > 0 {
                 wanted |= PollFlags::IN;
             }

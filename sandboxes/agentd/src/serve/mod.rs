@@ -22,4 +22,4 @@ mod stream;
 mod users;
 
 pub use snapshot::remember_upper;
-pub use start::{serve, stdio};
+pub use start::{serve, serve_stdio};

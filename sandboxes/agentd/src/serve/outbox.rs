@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_wire::{Frame, Kind, Refusal, RefusalKind, Reply};
+use proctor_wire::{Frame, FrameKind, Refusal, RefusalKind, Reply};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -17,11 +17,11 @@ use rustix::{
 use super::processes;
 
 /// Time limit for sending final messages at shutdown.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of bytes that can be written at once whenever `poll` reports a pipe as writable (the
 /// kernel's `PIPE_BUF`).
-const SHORT: usize = 4096;
+const ATOMIC_WRITE_BYTES: usize = 4096;
 
 /// A queue with a single writer thread. Senders never block on a host that does not read, so time
 /// limits are always enforced. The queue stays small because data is sent only with credit.
@@ -42,7 +42,7 @@ impl Outbox {
     pub fn start(writer: OwnedFd) -> io::Result<Arc<Self>> {
         let outbox = Arc::new(Self { writer, queue: Mutex::default(), changed: Condvar::new() });
         let own = Arc::clone(&outbox);
-        thread::Builder::new().stack_size(128 << 10).spawn(move || own.write_all())?;
+        thread::Builder::new().stack_size(128 << 10).spawn(move || own.run_writer())?;
         Ok(outbox)
     }
 
@@ -58,7 +58,11 @@ impl Outbox {
         // Write a short reply on an idle channel directly. Switching to the writer thread would
         // take a large part of a short command's time.
         let mut rest = bytes;
-        if queue.bytes.is_empty() && !queue.writing && bytes.len() <= SHORT && self.is_ready() {
+        if queue.bytes.is_empty()
+            && !queue.writing
+            && bytes.len() <= ATOMIC_WRITE_BYTES
+            && self.is_ready()
+        {
             rest = &bytes[rustix::io::write(&self.writer, bytes).unwrap_or(0)..];
         }
         if !rest.is_empty() {
@@ -74,7 +78,7 @@ impl Outbox {
     }
 
     /// Sends the only frame that is still delivered afterwards.
-    pub fn last_word(&self, frame: &Frame) {
+    pub fn send_final(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
         self.changed.notify_all();
     }
@@ -87,9 +91,9 @@ impl Outbox {
 
     /// Closes a stream with a reply. A reply that is too long for a frame becomes a refusal.
     pub fn reply(&self, stream: u32, answer: &Result<Reply, Refusal>) {
-        let frame = Frame::json(Kind::Reply, stream, answer).or_else(|error| {
+        let frame = Frame::json(FrameKind::Reply, stream, answer).or_else(|error| {
             let refusal = Refusal { why: RefusalKind::TooLarge, what: format!("answer: {error}") };
-            Frame::json(Kind::Reply, stream, &Err::<Reply, _>(refusal))
+            Frame::json(FrameKind::Reply, stream, &Err::<Reply, _>(refusal))
         });
         if let Ok(frame) = frame {
             self.send(&frame);
@@ -100,14 +104,14 @@ impl Outbox {
     pub fn flush(&self) {
         let queue = self.lock();
         let busy = |queue: &mut Queue| queue.writing || !queue.bytes.is_empty();
-        let _ = self.changed.wait_timeout_while(queue, LAST_WORDS, busy);
+        let _ = self.changed.wait_timeout_while(queue, FLUSH_TIMEOUT, busy);
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_all(&self) {
+    fn run_writer(&self) {
         let mut out = Vec::new();
         loop {
             out.clear();

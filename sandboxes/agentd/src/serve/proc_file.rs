@@ -6,12 +6,12 @@ use std::{
 };
 
 /// Initial buffer size in bytes, larger than nearly every file of `/proc`.
-const USUAL_SIZE: usize = 16 << 10;
+const INITIAL_BUFFER_BYTES: usize = 16 << 10;
 
 /// Reads a whole file of `/proc`. These files report a size of 0, so `fs::read` would start with 32
 /// bytes and make the kernel format the text ten times.
 pub fn read(path: &str) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(USUAL_SIZE);
+    let mut bytes = Vec::with_capacity(INITIAL_BUFFER_BYTES);
     File::open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -34,8 +34,8 @@ const UNLIMITED: u64 = 1 << 50;
 /// The flag of a kernel thread in `/proc/<pid>/stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-static LIMIT: OnceLock<u64> = OnceLock::new();
-static ISSUED: AtomicU64 = AtomicU64::new(0);
+static RTTIME_LIMIT: OnceLock<u64> = OnceLock::new();
+static MARKS_ISSUED: AtomicU64 = AtomicU64::new(0);
 static RUNNING: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
 
 /// The number of a command in this sandbox, which determines the limit that marks its processes.
@@ -44,11 +44,11 @@ pub struct Mark(u64);
 
 impl Mark {
     pub fn next() -> Self {
-        Self(ISSUED.fetch_add(1, Ordering::Relaxed) + 1)
+        Self(MARKS_ISSUED.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     pub fn limit(self) -> u64 {
-        limit().saturating_sub(self.0)
+        own_limit().saturating_sub(self.0)
     }
 }
 
@@ -59,7 +59,7 @@ pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
 }
 
 /// Starts a command with `spawn` and registers it as running, in one step.
-pub fn enter(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<i32> {
+pub fn spawn_registered(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<i32> {
     let mut running = running();
     let main = spawn()?;
     running.insert(main, mark);
@@ -68,11 +68,11 @@ pub fn enter(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<
 
 /// Reads the agent's own limit. All marks are below it.
 pub fn remember_limit() {
-    limit();
+    own_limit();
 }
 
-fn limit() -> u64 {
-    *LIMIT
+fn own_limit() -> u64 {
+    *RTTIME_LIMIT
         .get_or_init(|| getrlimit(Resource::Rttime).maximum.map_or(UNLIMITED, |l| l.min(UNLIMITED)))
 }
 
@@ -86,20 +86,20 @@ pub struct Process {
 
 /// Returns every live process in the sandbox except the agent: all visible ones if the agent is
 /// process 1, otherwise its descendants.
-pub fn inhabitants() -> Vec<Process> {
+pub fn sandbox_processes() -> Vec<Process> {
     let own = process::id() as i32;
-    let all = visible();
+    let all = visible_processes();
     if own == 1 {
         return all.into_iter().filter(|p| p.pid != own).collect();
     }
-    let family = family(&all, HashSet::from([own]));
+    let family = with_descendants(&all, HashSet::from([own]));
     all.into_iter().filter(|p| p.pid != own && family.contains(&p.pid)).collect()
 }
 
 /// Kills every process in the sandbox and waits until they are gone. Returns their number.
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
-        let all = inhabitants();
+        let all = sandbox_processes();
         for group in running().keys().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -117,7 +117,7 @@ pub fn kill_command(main: i32, mark: Mark) -> u32 {
         if let Some(pid) = Pid::from_raw(main) {
             let _ = kill_process_group(pid, Signal::KILL);
         }
-        belonging(main, mark)
+        command_processes(main, mark)
     })
 }
 
@@ -131,7 +131,7 @@ pub fn kill_group(main: i32) -> u32 {
     }
     kill_until_gone(|| {
         // Count before killing, because killed processes soon disappear.
-        let members = visible().into_iter().filter(|p| p.group == main).collect();
+        let members = visible_processes().into_iter().filter(|p| p.group == main).collect();
         let _ = kill_process_group(pid, Signal::KILL);
         members
     })
@@ -169,11 +169,11 @@ fn kill_whole_namespace() {
 }
 
 /// Returns the live processes that belong to no running command.
-pub(super) fn left_behind() -> Vec<Process> {
+pub(super) fn leftover_processes() -> Vec<Process> {
     // Keep the lock during the scan, so that a command that is just starting is not mistaken for a
     // leftover.
     let running = running();
-    let all = inhabitants();
+    let all = sandbox_processes();
     let theirs = |p: &Process| {
         running.iter().any(|(&main, mark)| {
             p.pid == main
@@ -183,14 +183,14 @@ pub(super) fn left_behind() -> Vec<Process> {
         })
     };
     let members = all.iter().filter(|p| theirs(p)).map(|p| p.pid).collect();
-    let family = family(&all, members);
+    let family = with_descendants(&all, members);
     all.into_iter().filter(|p| !family.contains(&p.pid)).collect()
 }
 
-fn belonging(main: i32, mark: Mark) -> Vec<Process> {
-    let all = inhabitants();
-    let issued = ISSUED.load(Ordering::Relaxed);
-    let known = limit().saturating_sub(issued)..=limit();
+fn command_processes(main: i32, mark: Mark) -> Vec<Process> {
+    let all = sandbox_processes();
+    let issued = MARKS_ISSUED.load(Ordering::Relaxed);
+    let known = own_limit().saturating_sub(issued)..=own_limit();
     let theirs = |p: &Process| {
         // A process with a mark that was never assigned tries to hide.
         p.pid == main
@@ -200,12 +200,12 @@ fn belonging(main: i32, mark: Mark) -> Vec<Process> {
                 .is_some_and(|l| l == mark.limit() || l < UNLIMITED && !known.contains(&l))
     };
     let members = all.iter().filter(|p| theirs(p)).map(|p| p.pid).collect();
-    let family = family(&all, members);
+    let family = with_descendants(&all, members);
     all.into_iter().filter(|p| family.contains(&p.pid)).collect()
 }
 
 /// Returns `members` and all their descendants.
-fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
+fn with_descendants(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     loop {
         let before = members.len();
         for process in all {
@@ -220,7 +220,7 @@ fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
 }
 
 /// Returns the live processes in `/proc`; empty if the sandbox has no `/proc`.
-fn visible() -> Vec<Process> {
+fn visible_processes() -> Vec<Process> {
     let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
     folder
         .flatten()

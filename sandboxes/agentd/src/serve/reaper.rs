@@ -16,7 +16,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 /// How often an agent without children checks for orphans that were started elsewhere, such as
 /// processes that an engine put into the sandbox.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +30,12 @@ type Listener = Box<dyn FnOnce(ExitState) + Send>;
 
 #[derive(Default)]
 pub struct Reaper {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ReaperState>,
     spawned: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ReaperState {
     listeners: HashMap<i32, Listener>,
     closed: bool,
 }
@@ -51,7 +51,7 @@ impl Reaper {
     /// Starts a process with `spawn` and calls `listener` once it has ended. Keeps the lock
     /// meanwhile, so that a process that ends immediately is not reaped before its listener is
     /// registered. The standard library can also still wait for a child whose `exec` failed.
-    pub fn adopt(
+    pub fn spawn_with_listener(
         &self,
         spawn: impl FnOnce() -> io::Result<i32>,
         listener: impl FnOnce(ExitState) + Send + 'static,
@@ -72,16 +72,16 @@ impl Reaper {
         self.lock().closed = true;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, ReaperState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reap(&self) {
         loop {
-            let Some(pid) = next_dead() else {
+            let Some(pid) = wait_for_dead_child() else {
                 let waiting = self.lock();
                 if waiting.listeners.is_empty() {
-                    let _ = self.spawned.wait_timeout(waiting, IDLE);
+                    let _ = self.spawned.wait_timeout(waiting, IDLE_POLL_INTERVAL);
                 }
                 continue;
             };
@@ -91,13 +91,13 @@ impl Reaper {
             let listener = waiting.listeners.remove(&pid.as_raw_nonzero().get());
             drop(waiting);
             if let Some(listener) = listener {
-                listener(ended(status));
+                listener(exit_state(status));
             }
         }
     }
 }
 
-fn ended(status: WaitStatus) -> ExitState {
+fn exit_state(status: WaitStatus) -> ExitState {
     ExitState {
         code: status.exit_status(),
         signal: status.terminating_signal(),
@@ -107,7 +107,7 @@ fn ended(status: WaitStatus) -> ExitState {
 
 /// Waits until a child is dead and leaves it unreaped. Returns `None` if there are no children.
 #[expect(unsafe_code, reason = "rustix does not return the process id of a waitid")]
-fn next_dead() -> Option<Pid> {
+fn wait_for_dead_child() -> Option<Pid> {
     loop {
         // SAFETY: `info` is a plain C structure, valid when zeroed, and outlives the call.
         let (done, pid) = unsafe {

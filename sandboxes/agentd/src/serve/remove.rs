@@ -14,7 +14,7 @@ use super::{
     stream::Stream,
 };
 
-const FOLDER: OFlags =
+const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Removes a path. Succeeds if it does not exist. A link is removed, never followed.
@@ -52,20 +52,20 @@ struct Level {
 /// Walks with one open directory and `..`, so that deep trees exhaust neither the stack nor the
 /// descriptors. If a parent is not the expected one, it was moved, and the removal stops.
 fn remove_folder(stream: &Stream, parent: OwnedFd, name: Vec<u8>) -> Result<(), Errno> {
-    let mut levels = vec![Level { name: name.clone(), identity: identity(&parent)? }];
+    let mut levels = vec![Level { name: name.clone(), identity: file_id(&parent)? }];
     let mut folder = enter(&parent, &name)?;
     while let Some(level) = levels.last() {
         if stream.is_cancelled() {
             return Err(Errno::CANCELED);
         }
-        if let Some(below) = empty(&folder)? {
+        if let Some(below) = remove_entries(&folder)? {
             let inner = enter(&folder, &below)?;
-            levels.push(Level { name: below, identity: identity(&folder)? });
+            levels.push(Level { name: below, identity: file_id(&folder)? });
             folder = inner;
             continue;
         }
-        let above = openat(&folder, "..", FOLDER, Mode::empty())?;
-        if identity(&above)? != level.identity {
+        let above = openat(&folder, "..", FOLDER_FLAGS, Mode::empty())?;
+        if file_id(&above)? != level.identity {
             return Err(Errno::STALE);
         }
         match unlinkat(&above, &level.name[..], AtFlags::REMOVEDIR) {
@@ -78,23 +78,23 @@ fn remove_folder(stream: &Stream, parent: OwnedFd, name: Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
+fn file_id(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
     fstat(folder).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 fn enter(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    match openat(parent, name, FOLDER, Mode::empty()) {
+    match openat(parent, name, FOLDER_FLAGS, Mode::empty()) {
         // The owner removed their own permissions on the directory.
         Err(Errno::ACCESS) => {
             chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
-            openat(parent, name, FOLDER, Mode::empty())
+            openat(parent, name, FOLDER_FLAGS, Mode::empty())
         }
         other => other,
     }
 }
 
 /// Removes files and empty directories. Returns the name of the first other directory.
-fn empty(folder: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
+fn remove_entries(folder: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let name = entry.file_name();

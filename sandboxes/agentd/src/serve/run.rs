@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_wire::{Exited, RawPath, Refusal, RefusalKind, Reply, RunRequest, channel};
+use proctor_wire::{CommandExit, RawPath, Refusal, RefusalKind, Reply, RunRequest, channel};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{Access, AtFlags, Mode, OFlags, accessat},
@@ -23,7 +23,7 @@ use super::{
     reaper::ExitState,
     refusal::{describe, from_errno, refuse},
     spawn::{Launch, prepare},
-    stream::{Input, PIECE, Stream},
+    stream::{CHUNK_BYTES, Input, Stream},
     users::{self, Identity},
 };
 use crate::hardening;
@@ -36,7 +36,7 @@ const NOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
 /// An output pipe of the command.
-struct Outlet {
+struct OutputPipe {
     channel: u8,
     pipe: Option<OwnedFd>,
     /// After the exit: the number of bytes that were then left in the pipe. A daemon that still has
@@ -45,16 +45,16 @@ struct Outlet {
 }
 
 /// The command's input pipe.
-struct Inlet {
+struct InputPipe {
     pipe: Option<OwnedFd>,
     pending: Vec<u8>,
 }
 
-struct Running<'a> {
+struct RunningCommand<'a> {
     server: &'a Server,
     stream: &'a Stream,
-    outlets: Vec<Outlet>,
-    inlet: Inlet,
+    outlets: Vec<OutputPipe>,
+    inlet: InputPipe,
     buffer: Vec<u8>,
 }
 
@@ -62,7 +62,8 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let first = check(&request)?;
     let cwd = open_cwd(&request)?;
     let identity = request.user.as_deref().map(users::find).transpose()?;
-    let identity = identity.or_else(Identity::usual).filter(|i| !i.is_own());
+    let identity =
+        identity.or_else(Identity::default_for_commands).filter(|i| !i.is_current_user());
     let plumbing = |error: Errno| from_errno(error, "creating a pipe");
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(plumbing);
     let (stdin, stdin_writer) = pipe()?;
@@ -88,8 +89,8 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let mark = Mark::next();
     let started = Instant::now();
     let ended = Arc::new(Mutex::new(None));
-    let (argv, env, powers) = (&request.argv, &request.env, hardening::of_commands());
-    let program = program(first, &request, &cwd);
+    let (argv, env, powers) = (&request.argv, &request.env, hardening::command_capabilities());
+    let program = resolve_program(first, &request, &cwd);
     let command = prepare(Launch {
         program,
         argv,
@@ -106,11 +107,11 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let spawned = command.and_then(|command| start(server, stream, command, mark, &ended));
     let main = match spawned {
         Ok(main) => main,
-        Err(error) => return not_started(server, stream, program, &error, started),
+        Err(error) => return report_start_failure(server, stream, program, &error, started),
     };
 
-    let outlet = |channel, pipe| Outlet { channel, pipe, left: None };
-    let mut running = Running {
+    let outlet = |channel, pipe| OutputPipe { channel, pipe, left: None };
+    let mut running = RunningCommand {
         server,
         stream,
         outlets: vec![
@@ -119,16 +120,16 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
             outlet(channel::RESULTS, results_reader),
         ],
         // Without input the write end is closed immediately, so no /dev/null is needed.
-        inlet: Inlet { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
-        buffer: vec![0; PIECE],
+        inlet: InputPipe { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
+        buffer: vec![0; CHUNK_BYTES],
     };
     let limit = request.time_limit_ms.map(Duration::from_millis);
     let deadline = limit.and_then(|limit| started.checked_add(limit));
-    let mut exited = Exited::default();
+    let mut exited = CommandExit::default();
     let mut status: Option<ExitState> = None;
     let mut killed: Option<Instant> = None;
     loop {
-        stream.settle();
+        stream.clear_wakes();
         let now = Instant::now();
         if status.is_none() {
             status = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -139,7 +140,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
                     false => processes::kill_group(main),
                 };
                 running.close_input();
-                running.keep_what_is_there();
+                running.keep_buffered_output();
             } else if killed.is_none() {
                 exited.cancelled = stream.is_cancelled();
                 exited.timed_out = !exited.cancelled && deadline.is_some_and(|at| at <= now);
@@ -184,8 +185,8 @@ fn start(
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
             stream.wake();
         };
-        let spawn = || processes::enter(mark, || Ok(command.spawn()?.id() as i32));
-        match server.reaper.adopt(spawn, listener) {
+        let spawn = || processes::spawn_registered(mark, || Ok(command.spawn()?.id() as i32));
+        match server.reaper.spawn_with_listener(spawn, listener) {
             Err(error)
                 if Errno::from_io_error(&error) == Some(Errno::AGAIN) && eviction::evict() => {}
             other => return other,
@@ -212,7 +213,7 @@ fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
 
 /// Returns the program to execute. Searches `PATH` only if there is a fallback: otherwise `exec`
 /// does so.
-fn program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
+fn resolve_program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
     let Some(fallback) = &request.fallback else { return first };
     let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
     let name = first.as_bytes();
@@ -235,7 +236,7 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
 
 /// Ends a command that cannot run as a shell would. Rejects the request only if the sandbox cannot
 /// start any process.
-fn not_started(
+fn report_start_failure(
     server: &Server,
     stream: &Stream,
     program: &RawPath,
@@ -250,19 +251,19 @@ fn not_started(
     stream.send_all(&server.outbox, channel::STDERR, line.as_bytes())?;
     let code = if errno == Errno::NOENT { NOT_FOUND } else { NOT_RUN };
     let took_us = started.elapsed().as_micros() as u64;
-    Ok(Reply::Exited(Exited { code: Some(code), took_us, ..Exited::default() }))
+    Ok(Reply::Exited(CommandExit { code: Some(code), took_us, ..CommandExit::default() }))
 }
 
-impl Running<'_> {
+impl RunningCommand<'_> {
     fn is_drained(&self) -> bool {
         self.outlets.iter().all(|outlet| outlet.pipe.is_none())
     }
 
     fn close_input(&mut self) {
-        self.inlet = Inlet { pipe: None, pending: Vec::new() };
+        self.inlet = InputPipe { pipe: None, pending: Vec::new() };
     }
 
-    fn keep_what_is_there(&mut self) {
+    fn keep_buffered_output(&mut self) {
         for index in 0..self.outlets.len() {
             let Some(pipe) = &self.outlets[index].pipe else { continue };
             let waiting = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
@@ -317,7 +318,8 @@ impl Running<'_> {
     fn read(&mut self, index: usize) {
         let outlet = &mut self.outlets[index];
         let Some(pipe) = &outlet.pipe else { return };
-        let most = self.stream.credit().min(outlet.left.unwrap_or(u64::MAX)).min(PIECE as u64);
+        let most =
+            self.stream.credit().min(outlet.left.unwrap_or(u64::MAX)).min(CHUNK_BYTES as u64);
         if most == 0 {
             return;
         }

@@ -40,7 +40,7 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
         .line_number(true)
         .heap_limit(Some(HEAP_LIMIT))
         .build();
-    let mut found = Found { limit: request.limit as usize, ..Found::default() };
+    let mut found = MatchCollector { limit: request.limit as usize, ..MatchCollector::default() };
     let walk = WalkBuilder::new(root)
         .standard_filters(false)
         .parents(request.honour_ignore)
@@ -75,7 +75,7 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
             None => {}
             Some(pattern) => {
                 let Some(file) = open(entry.path()) else { continue };
-                let sink = Lines { found: &mut found, stream, path: shown };
+                let sink = LineSink { found: &mut found, stream, path: shown };
                 // An error in one file (such as a line above the limit) does not end the search.
                 let _ = searcher.search_file(pattern, &file, sink);
             }
@@ -123,14 +123,14 @@ fn open(path: &Path) -> Option<File> {
 }
 
 #[derive(Default)]
-struct Found {
+struct MatchCollector {
     matches: Vec<Match>,
     bytes: usize,
     limit: usize,
     more: bool,
 }
 
-impl Found {
+impl MatchCollector {
     /// Adds the match, or records that there are more than the limit.
     fn add(&mut self, path: RawPath, line: u64, text: String) {
         // Escaping a byte takes up to six bytes in JSON.
@@ -144,13 +144,13 @@ impl Found {
     }
 }
 
-struct Lines<'a> {
-    found: &'a mut Found,
+struct LineSink<'a> {
+    found: &'a mut MatchCollector,
     stream: &'a Stream,
     path: RawPath,
 }
 
-impl Sink for Lines<'_> {
+impl Sink for LineSink<'_> {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> Result<bool, Self::Error> {

@@ -19,13 +19,13 @@ use rustix::{
 };
 
 use super::{processes::Mark, users::Identity};
-use crate::hardening::Powers;
+use crate::hardening::ProcessCapabilities;
 
 /// The descriptor of the results pipe in a command.
-const RESULTS: i32 = 3;
+const RESULTS_FD: i32 = 3;
 
 /// Signals that the agent may have inherited as ignored. Commands get the default actions.
-const SIGNALS: [i32; 10] = [
+const RESET_SIGNALS: [i32; 10] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -52,7 +52,7 @@ pub struct Launch<'a> {
     pub results: Option<OwnedFd>,
     pub identity: Option<Identity>,
     /// Initial capabilities; `None` means the agent's.
-    pub powers: Option<Powers>,
+    pub powers: Option<ProcessCapabilities>,
     pub mark: Mark,
 }
 
@@ -64,9 +64,9 @@ pub fn guard_descriptors() {
     // Descriptor 3 is left open on purpose if the duplicate gets that number.
     unsafe {
         close_on_exec_from(3);
-        if libc::fcntl(RESULTS, libc::F_GETFD) < 0 {
-            let held = libc::fcntl(2, libc::F_DUPFD_CLOEXEC, RESULTS);
-            if held > RESULTS {
+        if libc::fcntl(RESULTS_FD, libc::F_GETFD) < 0 {
+            let held = libc::fcntl(2, libc::F_DUPFD_CLOEXEC, RESULTS_FD);
+            if held > RESULTS_FD {
                 libc::close(held);
             }
         }
@@ -82,7 +82,7 @@ unsafe fn close_on_exec_from(first: u32) {
 /// Makes the kernel kill a command before the agent and before anything on the host if memory is
 /// short. If the sandbox does not allow this setting, the kernel decides by size, and the agent is
 /// small.
-fn die_first() {
+fn prefer_oom_kill() {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
         let _ = rustix::io::write(&file, b"1000");
@@ -108,24 +108,24 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
         let first = match &results {
             Some(pipe) => {
                 // SAFETY: both descriptors belong to this child; 3 is only the agent's placeholder.
-                if unsafe { libc::dup2(pipe.as_raw_fd(), RESULTS) } < 0 {
+                if unsafe { libc::dup2(pipe.as_raw_fd(), RESULTS_FD) } < 0 {
                     return Err(io::Error::last_os_error());
                 }
-                RESULTS + 1
+                RESULTS_FD + 1
             }
-            None => RESULTS,
+            None => RESULTS_FD,
         };
         // SAFETY: a system call that accesses no memory; the default action is always valid.
         unsafe {
             close_on_exec_from(first as u32);
-            for signal in SIGNALS {
+            for signal in RESET_SIGNALS {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
         // If the sandbox denies this, only its ancestry shows which command a process belongs to.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
-        die_first();
+        prefer_oom_kill();
         if let Some(identity) = &identity {
             let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
             rustix::thread::set_thread_groups(&groups)?;
@@ -133,7 +133,7 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
             rustix::thread::set_thread_res_uid(user, user, user)?;
         }
         if let Some(powers) = powers {
-            powers.put_on()?;
+            powers.apply()?;
         }
         rustix::process::fchdir(&cwd)?;
         Ok(())

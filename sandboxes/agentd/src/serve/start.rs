@@ -12,27 +12,27 @@ use super::{dispatch::Server, eviction, outbox::Outbox, processes, reaper::Reape
 use crate::hardening;
 
 /// The stream ended, or the host requested a shutdown.
-const DONE: i32 = 0;
+const EXIT_OK: i32 = 0;
 /// The host violated the protocol.
-const PROTOCOL: i32 = 76;
+const EXIT_PROTOCOL_ERROR: i32 = 76;
 /// The agent could not start.
-const BROKEN: i32 = 70;
+const EXIT_START_FAILED: i32 = 70;
 
 /// Serves on standard input and output until the stream ends. Returns the exit status. `leaks`
 /// lists the defences to leave out (usually none). If it is `Some`, the hardening is applied first.
 ///
 /// Set-up lines, which are trusted, and tests use an unhardened agent over a pair of pipes.
-pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
+pub fn serve_stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     let without = leaks.map_or(&[][..], |without| without);
     let harden = || match leaks {
-        Some(without) => hardening::put_on(without).map(drop),
+        Some(without) => hardening::apply(without).map(drop),
         // Nothing in the sandbox may trace the agent or open its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ("hide the agent's memory", error.into())),
     };
     if let Err((step, error)) = harden() {
         eprintln!("agentd: cannot start: {step}: {error}");
-        return BROKEN;
+        return EXIT_START_FAILED;
     }
     let pair = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 4).and_then(|reader| {
         Ok((reader, rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 4)?))
@@ -41,7 +41,7 @@ pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
         Ok((reader, writer)) => serve(reader, writer, without),
         Err(error) => {
             eprintln!("agentd: no standard input and output: {error}");
-            BROKEN
+            EXIT_START_FAILED
         }
     }
 }
@@ -51,13 +51,13 @@ pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
 /// the host violated the protocol, 70 if the agent could not start.
 pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
     if without.contains(&Defence::Eviction) {
-        eviction::never_evict();
+        eviction::disable_eviction();
     }
-    let server = match begin(writer) {
+    let server = match start_server(writer) {
         Ok(server) => server,
         Err(error) => {
             eprintln!("agentd: cannot start: {error}");
-            return BROKEN;
+            return EXIT_START_FAILED;
         }
     };
     let ended = read_frames(&reader, &server);
@@ -65,16 +65,16 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
     match ended {
         Ok(()) => {
             server.outbox.flush();
-            DONE
+            EXIT_OK
         }
         Err(error) => {
             eprintln!("agentd: {error}");
-            PROTOCOL
+            EXIT_PROTOCOL_ERROR
         }
     }
 }
 
-fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
+fn start_server(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     // The agent adopts orphans, so that no process of the sandbox escapes it.
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
@@ -112,7 +112,7 @@ fn read_frames(reader: &OwnedFd, server: &Arc<Server>) -> Result<(), WireError> 
         }
         while let Some((frame, length)) = Frame::decode(&buffer[taken..])? {
             taken += length;
-            if server.take(&frame)?.is_break() {
+            if server.handle_frame(&frame)?.is_break() {
                 return Ok(());
             }
         }

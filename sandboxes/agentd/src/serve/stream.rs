@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use proctor_wire::{Frame, INITIAL_CREDIT, Kind, Refusal, WireError};
+use proctor_wire::{Frame, FrameKind, INITIAL_CREDIT, Refusal, WireError};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
     fd::AsFd,
@@ -15,7 +15,7 @@ use rustix::{
 use super::{outbox::Outbox, refusal::cancelled};
 
 /// The largest chunk that is read or sent at once, in bytes.
-pub const PIECE: usize = 128 << 10;
+pub const CHUNK_BYTES: usize = 128 << 10;
 
 /// The state of a stream, filled by the frame reader and consumed by the thread that serves the
 /// stream. Every change makes [`Stream::wake_fd`] readable, so the serving thread can wait for the
@@ -71,13 +71,13 @@ impl Stream {
     }
 
     /// Clears earlier wakes. Call it before checking the state, never after.
-    pub fn settle(&self) {
+    pub fn clear_wakes(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0; 8][..]);
     }
 
     fn wait(&self) {
         let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], None);
-        self.settle();
+        self.clear_wakes();
     }
 
     pub fn add_credit(&self, bytes: u32) {
@@ -131,7 +131,7 @@ impl Stream {
     }
 
     pub fn send_end(&self, outbox: &Outbox, channel: u8) {
-        outbox.send(&Frame::new(Kind::End, self.id, [channel]));
+        outbox.send(&Frame::new(FrameKind::End, self.id, [channel]));
     }
 
     /// Sends everything, waiting for credit as needed.
@@ -141,7 +141,7 @@ impl Stream {
             if self.is_cancelled() {
                 return Err(cancelled());
             }
-            let fits = usize::try_from(self.credit()).unwrap_or(PIECE).min(PIECE);
+            let fits = usize::try_from(self.credit()).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
             if fits == 0 {
                 self.wait();
                 continue;
@@ -164,7 +164,7 @@ impl Stream {
         drop(state);
         if !ended {
             let credit = (bytes.len() as u32).to_be_bytes();
-            outbox.send(&Frame::new(Kind::Credit, self.id, credit));
+            outbox.send(&Frame::new(FrameKind::Credit, self.id, credit));
         }
         Input::Bytes(bytes)
     }

@@ -21,29 +21,31 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the default user of a command: root, if the agent is another user.
-    pub fn usual() -> Option<Self> {
-        hardening::is_set_apart().then(|| Self { user: 0, group: 0, groups: Vec::new() })
+    pub fn default_for_commands() -> Option<Self> {
+        hardening::runs_as_agent_user().then(|| Self { user: 0, group: 0, groups: Vec::new() })
     }
 
     /// Returns whether the agent already is that user. A sandbox with one user then needs no
     /// privileges.
-    pub fn is_own(&self) -> bool {
+    pub fn is_current_user(&self) -> bool {
         self.user == geteuid().as_raw() && self.group == getegid().as_raw()
     }
 }
 
 /// Parses `uid`, `uid:gid` or a name in the sandbox's `/etc/passwd`.
 pub fn find(who: &str) -> Result<Identity, Refusal> {
-    let passwd = read("/etc/passwd");
-    let group = read("/etc/group");
+    let passwd = read_or_empty("/etc/passwd");
+    let group = read_or_empty("/etc/group");
     let identity = resolve(who, &passwd, &group)
-        .filter(|identity| !(hardening::is_set_apart() && identity.user == hardening::AGENT))
+        .filter(|identity| {
+            !(hardening::runs_as_agent_user() && identity.user == hardening::AGENT_UID)
+        })
         .ok_or_else(|| {
             refuse(RefusalKind::BadRequest, format!("no user {who:?} in the sandbox"))
         })?;
     let ids = [("uid_map", "user", identity.user), ("gid_map", "group", identity.group)];
     for (map, kind, number) in ids {
-        if !is_mapped(&read(&format!("/proc/self/{map}")), number) {
+        if !is_mapped(&read_or_empty(&format!("/proc/self/{map}")), number) {
             let what = format!(
                 "no user {who:?} in the sandbox; {kind} {number} needs an id range in /etc/subuid \
                  and /etc/subgid, or root"
@@ -69,7 +71,7 @@ fn is_mapped(map: &str, number: u32) -> bool {
     map.trim().is_empty() || map.lines().any(holds)
 }
 
-fn read(path: &str) -> String {
+fn read_or_empty(path: &str) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
@@ -95,14 +97,16 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
         (None, None) => return None,
     };
     let groups = match (given, login) {
-        (None, Some(login)) => group.lines().filter_map(|line| member(line, &login)).collect(),
+        (None, Some(login)) => {
+            group.lines().filter_map(|line| group_id_if_member(line, &login)).collect()
+        }
         _ => Vec::new(),
     };
     Some(Identity { user, group: given.unwrap_or(own), groups })
 }
 
 /// Returns the group's id if `login` is a member.
-fn member(line: &str, login: &str) -> Option<u32> {
+fn group_id_if_member(line: &str, login: &str) -> Option<u32> {
     let mut fields = line.split(':').skip(2);
     let number = fields.next()?.parse().ok()?;
     fields.next()?.split(',').any(|name| name == login).then_some(number)

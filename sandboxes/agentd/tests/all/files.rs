@@ -9,13 +9,13 @@ use std::{
 };
 
 use proctor_wire::{
-    EntryKind, FolderRequest, Frame, Kind, RawPath, RefusalKind, Reply, Request, SearchRequest,
-    WriteRequest, channel,
+    CreateDirRequest, EntryKind, Frame, FrameKind, RawPath, RefusalKind, Reply, Request,
+    SearchRequest, WriteRequest, channel,
 };
 
 use crate::support::{Agent, raw_path};
 
-fn write(path: impl AsRef<Path>) -> WriteRequest {
+fn write_request(path: impl AsRef<Path>) -> WriteRequest {
     WriteRequest {
         owner: None,
         path: raw_path(path),
@@ -27,11 +27,11 @@ fn write(path: impl AsRef<Path>) -> WriteRequest {
     }
 }
 
-fn read(path: impl AsRef<Path>, offset: u64, limit: u64) -> Request {
+fn read_request(path: impl AsRef<Path>, offset: u64, limit: u64) -> Request {
     Request::Read { path: raw_path(path), offset, limit }
 }
 
-fn refused(agent: &mut Agent, request: &Request, input: &[u8]) -> RefusalKind {
+fn refusal_kind(agent: &mut Agent, request: &Request, input: &[u8]) -> RefusalKind {
     match agent.ask_with(request, input).reply {
         Err(refusal) => refusal.why,
         Ok(reply) => panic!("not refused: {reply:?}"),
@@ -43,27 +43,36 @@ fn written_file_can_be_read_back() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let path = folder.path().join("a/b/c");
     let content: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
-    let request = Request::Write(WriteRequest { mode: Some(0o750), ..write(&path) });
+    let request = Request::Write(WriteRequest { mode: Some(0o750), ..write_request(&path) });
     assert_eq!(agent.ask_with(&request, &content).reply, Ok(Reply::Done));
-    let answer = agent.ask(&read(&path, 0, 3_000_000));
+    let answer = agent.ask(&read_request(&path, 0, 3_000_000));
     assert_eq!(answer.reply, Ok(Reply::File { size: 3_000_000, mode: 0o750 }));
     assert!(answer.stdout == content);
-    assert!(agent.ask(&read(&path, 2_999_990, 100)).stdout == content[2_999_990..]);
-    assert_eq!(refused(&mut agent, &read(&path, 0, 2_999_999), b""), RefusalKind::TooLarge);
+    assert!(agent.ask(&read_request(&path, 2_999_990, 100)).stdout == content[2_999_990..]);
+    assert_eq!(
+        refusal_kind(&mut agent, &read_request(&path, 0, 2_999_999), b""),
+        RefusalKind::TooLarge
+    );
     // The mode is kept, and no temporary file is left behind.
-    assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));
+    assert_eq!(
+        agent.ask_with(&Request::Write(write_request(&path)), b"new").reply,
+        Ok(Reply::Done)
+    );
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
-    let append = Request::Write(WriteRequest { append: true, ..write(&path) });
+    let append = Request::Write(WriteRequest { append: true, ..write_request(&path) });
     assert_eq!(agent.ask_with(&append, b"er").reply, Ok(Reply::Done));
     assert_eq!(fs::read(&path).unwrap(), b"newer");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     // A link stays a link, and its target is written.
     let link = folder.path().join("link");
     symlink("a/b/c", &link).unwrap();
-    assert_eq!(agent.ask_with(&Request::Write(write(&link)), b"by link").reply, Ok(Reply::Done));
+    assert_eq!(
+        agent.ask_with(&Request::Write(write_request(&link)), b"by link").reply,
+        Ok(Reply::Done)
+    );
     assert_eq!(fs::read(&path).unwrap(), b"by link");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    let answer = agent.ask(&read("/proc/self/status", 0, 1 << 20));
+    let answer = agent.ask(&read_request("/proc/self/status", 0, 1 << 20));
     assert!(answer.stdout.starts_with(b"Name:\tagentd"));
 }
 
@@ -73,24 +82,24 @@ fn requests_reject_paths_of_the_wrong_type() {
     let at = |name: &str| folder.path().join(name);
     agent.shell(&format!("mkfifo {}", at("pipe").display()));
     let cases = [
-        (read(at("none"), 0, 9), RefusalKind::NotFound),
-        (read(folder.path(), 0, 9), RefusalKind::IsADirectory),
-        (read(at("pipe"), 0, 9), RefusalKind::BadRequest),
-        (read("/dev/zero", 0, 9), RefusalKind::BadRequest),
-        (Request::Write(write(folder.path())), RefusalKind::IsADirectory),
-        (Request::Write(write(at("pipe"))), RefusalKind::BadRequest),
-        (Request::Write(write("/dev/null")), RefusalKind::BadRequest),
-        (Request::Write(write("/etc/passwd/x")), RefusalKind::NotADirectory),
-        (Request::Write(write("/proc/new")), RefusalKind::NotFound),
+        (read_request(at("none"), 0, 9), RefusalKind::NotFound),
+        (read_request(folder.path(), 0, 9), RefusalKind::IsADirectory),
+        (read_request(at("pipe"), 0, 9), RefusalKind::BadRequest),
+        (read_request("/dev/zero", 0, 9), RefusalKind::BadRequest),
+        (Request::Write(write_request(folder.path())), RefusalKind::IsADirectory),
+        (Request::Write(write_request(at("pipe"))), RefusalKind::BadRequest),
+        (Request::Write(write_request("/dev/null")), RefusalKind::BadRequest),
+        (Request::Write(write_request("/etc/passwd/x")), RefusalKind::NotADirectory),
+        (Request::Write(write_request("/proc/new")), RefusalKind::NotFound),
         (
-            Request::Write(WriteRequest { parents: false, ..write(at("x/y")) }),
+            Request::Write(WriteRequest { parents: false, ..write_request(at("x/y")) }),
             RefusalKind::NotFound,
         ),
         (Request::List { path: raw_path(at("none")) }, RefusalKind::NotFound),
         (Request::Remove { path: "/".into(), beneath: None }, RefusalKind::BadRequest),
     ];
     for (request, why) in cases {
-        assert_eq!(refused(&mut agent, &request, b"x"), why, "{request:?}");
+        assert_eq!(refusal_kind(&mut agent, &request, b"x"), why, "{request:?}");
     }
 }
 
@@ -105,14 +114,15 @@ fn paths_that_leave_the_folder_are_rejected() {
     symlink(&outside, inside.join("absolute")).unwrap();
     symlink("../out/new", inside.join("file")).unwrap();
     symlink("sub", inside.join("fine")).unwrap();
-    let beneath = |path: &Path| WriteRequest { beneath: Some(raw_path(&inside)), ..write(path) };
+    let beneath =
+        |path: &Path| WriteRequest { beneath: Some(raw_path(&inside)), ..write_request(path) };
     for path in ["escape/x", "absolute/x", "file", "../out/x", "sub/../../out/x"] {
         for path in [inside.join(path), path.into()] {
             let request = Request::Write(beneath(&path));
-            assert_eq!(refused(&mut agent, &request, b"x"), RefusalKind::Outside, "{path:?}");
+            assert_eq!(refusal_kind(&mut agent, &request, b"x"), RefusalKind::Outside, "{path:?}");
             let link = Request::Write(WriteRequest { symlink: true, ..beneath(&path) });
             if !path.ends_with("file") {
-                assert_eq!(refused(&mut agent, &link, b"x"), RefusalKind::Outside, "{path:?}");
+                assert_eq!(refusal_kind(&mut agent, &link, b"x"), RefusalKind::Outside, "{path:?}");
             }
         }
     }
@@ -120,7 +130,7 @@ fn paths_that_leave_the_folder_are_rejected() {
         path: raw_path(inside.join("escape/kept")),
         beneath: Some(raw_path(&inside)),
     };
-    assert_eq!(refused(&mut agent, &remove, b""), RefusalKind::Outside);
+    assert_eq!(refusal_kind(&mut agent, &remove, b""), RefusalKind::Outside);
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
     for path in ["fine/deep/er/x", "sub/y", "./sub//../z"] {
         let request = Request::Write(beneath(&inside.join(path)));
@@ -137,10 +147,10 @@ fn paths_that_leave_the_folder_are_rejected() {
 #[test]
 fn cancelled_write_leaves_no_file() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
-    let stream = agent.open(&Request::Write(write(folder.path().join("file"))));
+    let stream = agent.open(&Request::Write(write_request(folder.path().join("file"))));
     agent.send(&Frame::data(stream, channel::STDIN, b"half"));
-    agent.send(&Frame::new(Kind::Cancel, stream, []));
-    assert_eq!(agent.finish(stream).reply.unwrap_err().why, RefusalKind::Cancelled);
+    agent.send(&Frame::new(FrameKind::Cancel, stream, []));
+    assert_eq!(agent.read_to_reply(stream).reply.unwrap_err().why, RefusalKind::Cancelled);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -161,7 +171,7 @@ fn list_and_stat_report_entry_types() {
     else {
         panic!("no entries");
     };
-    let short: Vec<_> = entries.iter().map(|e| (e.name.escaped(), e.kind)).collect();
+    let short: Vec<_> = entries.iter().map(|e| (e.name.to_escaped(), e.kind)).collect();
     let kinds =
         [EntryKind::Other, EntryKind::File, EntryKind::Link, EntryKind::Dir, EntryKind::File];
     let names = ["a", "b", "c", "d", "%FF"];
@@ -253,18 +263,18 @@ fn accepted_connection_is_forwarded_as_a_stream() {
         panic!("not listening");
     };
     let mut inside = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let (stream, accepted) = agent.accepted();
+    let (stream, accepted) = agent.next_accepted();
     assert_eq!((stream % 2, accepted.port), (1, port));
     inside.write_all(b"question").unwrap();
     inside.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(agent.frame(stream).body, b"\x01question");
-    assert_eq!((agent.frame(stream).kind, Kind::End), (Kind::End, Kind::End));
+    assert_eq!(agent.next_frame(stream).body, b"\x01question");
+    assert_eq!((agent.next_frame(stream).kind, FrameKind::End), (FrameKind::End, FrameKind::End));
     agent.send(&Frame::data(stream, channel::STDIN, b"answer"));
-    agent.send(&Frame::new(Kind::End, stream, [channel::STDIN]));
+    agent.send(&Frame::new(FrameKind::End, stream, [channel::STDIN]));
     let mut heard = String::new();
     inside.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, "answer");
-    assert_eq!(agent.finish(stream).reply, Ok(Reply::Done));
+    assert_eq!(agent.read_to_reply(stream).reply, Ok(Reply::Done));
     let taken = agent.ask(&Request::Listen { port });
     assert_eq!(taken.reply.unwrap_err().why, RefusalKind::Io);
 }
@@ -277,7 +287,10 @@ fn write_keeps_the_owner_of_a_file() {
     // Without the privilege, the owner is this user anyway.
     let _ = std::os::unix::fs::chown(&path, Some(12345), Some(54321));
     let before = fs::metadata(&path).unwrap();
-    assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));
+    assert_eq!(
+        agent.ask_with(&Request::Write(write_request(&path)), b"new").reply,
+        Ok(Reply::Done)
+    );
     let after = fs::metadata(&path).unwrap();
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
 }
@@ -290,7 +303,7 @@ fn folder_creates_or_sets_mode_and_rejects_links() {
     let mut ask = |name: &str, mode| {
         let path = raw_path(folder.path().join(name));
         let beneath = Some(root.clone());
-        agent.ask(&Request::Folder(FolderRequest { path, mode, beneath, owner: None })).reply
+        agent.ask(&Request::Folder(CreateDirRequest { path, mode, beneath, owner: None })).reply
     };
     let mode =
         |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;

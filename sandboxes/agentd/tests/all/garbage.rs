@@ -5,30 +5,30 @@
 
 use std::process::{Command, Stdio};
 
-use proctor_wire::{BODY_LIMIT, Frame, Kind, Request, channel, hello};
+use proctor_wire::{BODY_LIMIT, Frame, FrameKind, Request, channel, hello};
 
-use crate::support::{Agent, eventually, is_running, shell};
+use crate::support::{Agent, eventually, is_running, shell_request};
 
 /// Sends the bytes, after a valid hello if `greet` is set, and returns the exit code and the error
 /// output.
-fn outcome(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
+fn run_agent_on(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut agent = Agent::spawn(command.arg("serve").stderr(Stdio::from(log.reopen().unwrap())));
     if greet {
-        agent.raw(&hello());
+        agent.send_raw(&hello());
     }
-    agent.raw(bytes);
+    agent.send_raw(bytes);
     agent.hang_up();
-    let code = agent.exit().code();
+    let code = agent.wait_for_exit().code();
     (code, std::fs::read_to_string(log.path()).unwrap())
 }
 
 #[test]
 fn protocol_violations_end_the_agent_with_a_specific_error() {
-    let ping = Frame::json(Kind::Open, 2, &Request::Ping).unwrap();
+    let ping = Frame::json(FrameKind::Open, 2, &Request::Ping).unwrap();
     let write = Frame::new(
-        Kind::Open,
+        FrameKind::Open,
         2,
         *br#"{"do":"run","argv":["/bin/cat"],"cwd":"/","env":{},"stdin":true,"results":false,
             "time_limit_ms":null,"user":null,"reap_all":false}"#,
@@ -41,34 +41,34 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
     let cases: [(&[Frame], &[u8], &str); 12] = [
         (&[], &unknown, "unknown frame kind 99"),
         (&[], &long, "exceeds the limit"),
-        (&[Frame::new(Kind::Open, 2, *b"{}")], b"", "invalid body of a Open frame"),
-        (&[Frame::new(Kind::Open, 2, *b"\xff")], b"", "invalid body of a Open frame"),
+        (&[Frame::new(FrameKind::Open, 2, *b"{}")], b"", "invalid body of a Open frame"),
+        (&[Frame::new(FrameKind::Open, 2, *b"\xff")], b"", "invalid body of a Open frame"),
         (&[Frame { stream: 3, ..ping.clone() }], b"", "open even streams"),
         (&[Frame { stream: 0, ..ping.clone() }], b"", "open even streams"),
-        (&[Frame::new(Kind::Reply, 2, *b"{}")], b"", "only an agent may send this"),
+        (&[Frame::new(FrameKind::Reply, 2, *b"{}")], b"", "only an agent may send this"),
         (&[Frame::data(2, channel::STDIN, b"x")], b"", "never opened"),
         (&[write.clone(), write.clone()], b"", "opened twice"),
         (&[write.clone(), Frame::data(2, channel::STDOUT, b"x")], b"", "not a channel"),
-        (&[write.clone(), Frame::new(Kind::Credit, 2, *b"123")], b"", "four bytes"),
-        (&[write.clone(), Frame::new(Kind::Data, 2, *b"")], b"", "no channel"),
+        (&[write.clone(), Frame::new(FrameKind::Credit, 2, *b"123")], b"", "four bytes"),
+        (&[write.clone(), Frame::new(FrameKind::Data, 2, *b"")], b"", "no channel"),
     ];
     for (frames, tail, words) in cases {
         let mut bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
         bytes.extend_from_slice(tail);
-        let (code, said) = outcome(&bytes, true);
+        let (code, said) = run_agent_on(&bytes, true);
         assert_eq!(code, Some(76), "{words}: {said}");
         assert!(said.contains(words), "{said:?} does not say {words:?}");
     }
     // More data than the credit, for a command that does not read it.
     let stop = Frame::new(
-        Kind::Open,
+        FrameKind::Open,
         2,
         *br#"{"do":"run","argv":["/bin/sleep","7060"],"cwd":"/","env":{},"stdin":true,
             "results":false,"time_limit_ms":null,"user":null,"reap_all":false}"#,
     );
     let bytes: Vec<u8> =
         [&stop, &flood, &flood, &flood].into_iter().flat_map(Frame::encode).collect();
-    let (code, said) = outcome(&bytes, true);
+    let (code, said) = run_agent_on(&bytes, true);
     assert_eq!(code, Some(76), "{said}");
     assert!(said.contains("more data than credited"), "{said}");
     assert!(!is_running("7060"));
@@ -76,19 +76,19 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
 
 #[test]
 fn wrong_hello_ends_the_agent_with_a_specific_error() {
-    let (code, said) = outcome(b"GET / HTTP/1.1\r\n\r\n", false);
+    let (code, said) = run_agent_on(b"GET / HTTP/1.1\r\n\r\n", false);
     assert_eq!(code, Some(76));
     assert!(said.contains("does not begin with a Proctor hello"), "{said}");
-    let (code, said) = outcome(b"PRCT\0\x63", false);
+    let (code, said) = run_agent_on(b"PRCT\0\x63", false);
     assert_eq!(code, Some(76));
     assert!(said.contains("version 99"), "{said}");
 }
 
 #[test]
 fn truncated_stream_counts_as_ended() {
-    let ping = Frame::json(Kind::Open, 2, &Request::Ping).unwrap().encode();
+    let ping = Frame::json(FrameKind::Open, 2, &Request::Ping).unwrap().encode();
     for cut in [0, 1, 8, 9, ping.len() - 1, ping.len()] {
-        assert_eq!(outcome(&ping[..cut], true).0, Some(0), "{cut}");
+        assert_eq!(run_agent_on(&ping[..cut], true).0, Some(0), "{cut}");
     }
 }
 
@@ -126,7 +126,7 @@ fn random_bytes_never_panic_or_hang_the_agent() {
                 bytes.extend(body);
             }
         }
-        let (code, said) = outcome(&bytes, round % 7 != 0 || bytes.is_empty());
+        let (code, said) = run_agent_on(&bytes, round % 7 != 0 || bytes.is_empty());
         assert!(matches!(code, Some(0 | 76)), "round {round}: {code:?} {said} {bytes:?}");
         assert!(!said.contains("panicked"), "round {round}: {said}");
     }
@@ -135,9 +135,9 @@ fn random_bytes_never_panic_or_hang_the_agent() {
 #[test]
 fn protocol_violation_kills_the_sandbox() {
     let mut agent = Agent::start();
-    agent.open(&Request::Run(shell("setsid sleep 7070 & sleep 7071")));
+    agent.open(&Request::Run(shell_request("setsid sleep 7070 & sleep 7071")));
     assert!(eventually(|| is_running("7070") && is_running("7071")));
-    agent.raw(&[0xff; 64]);
-    assert_eq!(agent.exit().code(), Some(76));
+    agent.send_raw(&[0xff; 64]);
+    assert_eq!(agent.wait_for_exit().code(), Some(76));
     assert!(!is_running("7070") && !is_running("7071"));
 }

@@ -13,11 +13,11 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{SandboxError, link::Link};
 use crate::wire::{
-    Frame, INITIAL_CREDIT, Kind, Refusal, RefusalKind, Reply, Request, WireError, channel,
+    Frame, FrameKind, INITIAL_CREDIT, Refusal, RefusalKind, Reply, Request, WireError, channel,
 };
 
 /// The largest chunk sent in one frame, in bytes.
-pub const PIECE: usize = 128 << 10;
+pub const CHUNK_BYTES: usize = 128 << 10;
 
 /// What the agent sent on a stream.
 pub enum Event {
@@ -102,7 +102,7 @@ impl Call {
     pub fn open(link: &Arc<Link>, request: &Request) -> Result<Self, SandboxError> {
         let (id, flow, events) = link.open()?;
         let call = Self::new(Arc::clone(link), id, flow, events);
-        match Frame::json(Kind::Open, id, request) {
+        match Frame::json(FrameKind::Open, id, request) {
             Ok(frame) => {
                 call.link.send(&frame);
                 Ok(call)
@@ -140,13 +140,13 @@ impl Call {
     /// Returns the next event. Sends `input` meanwhile, as the agent's credit allows.
     ///
     /// Cancel-safe: a chunk is sent completely or not at all.
-    pub async fn step(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
+    pub async fn next_event(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
         loop {
             if input.rest.is_empty() && !input.ended {
                 input.ended = true;
-                self.link.send(&Frame::new(Kind::End, self.id, [channel::STDIN]));
+                self.link.send(&Frame::new(FrameKind::End, self.id, [channel::STDIN]));
             }
-            let piece = input.rest.len().min(PIECE);
+            let piece = input.rest.len().min(CHUNK_BYTES);
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event,
@@ -170,9 +170,12 @@ impl Call {
 
     /// Like [`Call::step`], but the caller keeps the input between calls and may extend it. The end
     /// of the input is never sent.
-    pub async fn step_from(&mut self, unsent: &mut VecDeque<u8>) -> Result<Event, SandboxError> {
+    pub async fn next_event_sending(
+        &mut self,
+        unsent: &mut VecDeque<u8>,
+    ) -> Result<Event, SandboxError> {
         loop {
-            let piece = unsent.len().min(PIECE);
+            let piece = unsent.len().min(CHUNK_BYTES);
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event,
@@ -181,7 +184,7 @@ impl Call {
                         Ok(permits) => {
                             permits.forget();
                             let now: Vec<u8> = unsent.drain(..piece).collect();
-                            self.send_piece(&now);
+                            self.send_chunk(&now);
                         }
                         // Replied or broken: the inbox has the details.
                         Err(_) => unsent.clear(),
@@ -194,15 +197,15 @@ impl Call {
     }
 
     /// Sends until at most `most` bytes are left or the receiver is gone.
-    pub async fn send_from(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
+    pub async fn send_down_to(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
         while unsent.len() > most {
-            let piece = unsent.len().min(PIECE);
+            let piece = unsent.len().min(CHUNK_BYTES);
             match self.flow.credit.acquire_many(piece as u32).await {
                 Ok(permits) => permits.forget(),
                 Err(_) => return unsent.clear(),
             }
             let now: Vec<u8> = unsent.drain(..piece).collect();
-            self.send_piece(&now);
+            self.send_chunk(&now);
         }
     }
 
@@ -218,7 +221,7 @@ impl Call {
         match &event {
             Event::Data(_, bytes) => {
                 self.flow.refund(bytes.len());
-                self.link.credit(self.id, bytes.len());
+                self.link.send_credit(self.id, bytes.len());
             }
             Event::Reply(reply) => {
                 self.replied = true;
@@ -235,45 +238,45 @@ impl Call {
     }
 
     /// Sends a chunk whose credit was already taken.
-    pub fn send_piece(&self, piece: &[u8]) {
+    pub fn send_chunk(&self, piece: &[u8]) {
         self.link.send(&Frame::data(self.id, channel::STDIN, piece));
     }
 
     /// Sends bytes as credit allows.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), SandboxError> {
-        for piece in bytes.chunks(PIECE) {
+        for piece in bytes.chunks(CHUNK_BYTES) {
             match self.flow.credit.acquire_many(piece.len() as u32).await {
                 Ok(permits) => permits.forget(),
                 Err(_) => return Err(self.link.error()),
             }
-            self.send_piece(piece);
+            self.send_chunk(piece);
         }
         Ok(())
     }
 
     pub fn end_input(&self) {
-        self.link.send(&Frame::new(Kind::End, self.id, [channel::STDIN]));
+        self.link.send(&Frame::new(FrameKind::End, self.id, [channel::STDIN]));
     }
 
     /// Waits for the reply to a request without data.
-    pub async fn reply(mut self) -> Result<Reply, SandboxError> {
+    pub async fn wait_for_reply(mut self) -> Result<Reply, SandboxError> {
         loop {
-            match self.step(&mut Input::none()).await? {
+            match self.next_event(&mut Input::none()).await? {
                 Event::Reply(reply) => return reply.map_err(SandboxError::Refused),
                 Event::End => {}
-                Event::Data(..) => return Err(self.protocol_error("unrequested data")),
+                Event::Data(..) => return Err(self.close_with_protocol_error("unrequested data")),
             }
         }
     }
 
     /// Closes the channel because the agent violated the protocol.
-    pub fn protocol_error(&self, why: &str) -> SandboxError {
+    pub fn close_with_protocol_error(&self, why: &str) -> SandboxError {
         self.link.end(&format!("protocol error of the sandbox agent: {why}"));
         self.link.error()
     }
 
     /// Closes the channel for another reason.
-    pub fn give_up(&self, why: &str) -> SandboxError {
+    pub fn close_with_error(&self, why: &str) -> SandboxError {
         self.link.end(why);
         self.link.error()
     }
@@ -282,7 +285,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.replied {
-            self.link.send(&Frame::new(Kind::Cancel, self.id, []));
+            self.link.send(&Frame::new(FrameKind::Cancel, self.id, []));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{fs::File, io::AsyncWriteExt};
 
-use crate::Captured;
+use crate::CapturedOutput;
 
 pub struct Capture {
     cap: usize,
@@ -50,7 +50,7 @@ impl Capture {
         }
     }
 
-    pub async fn take(&mut self, bytes: &[u8]) {
+    pub async fn append(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let handle = self.cap.saturating_sub(self.head.len());
         let (head, rest) = bytes.split_at(handle.min(bytes.len()));
@@ -84,7 +84,7 @@ impl Capture {
         Ok(())
     }
 
-    pub async fn finish(mut self) -> Captured {
+    pub async fn finish(mut self) -> CapturedOutput {
         let mut spill = None;
         if let Spill::Open(path, mut file) = std::mem::replace(&mut self.spill, Spill::Never) {
             match file.flush().await {
@@ -92,7 +92,7 @@ impl Capture {
                 Err(error) => tracing::warn!(%error, "command output cannot be stored completely"),
             }
         }
-        Captured { head: self.head, total: self.total, tail: self.tail.into(), spill }
+        CapturedOutput { head: self.head, total: self.total, tail: self.tail.into(), spill }
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let mut capture = Capture::new((10, TAIL), Some(&path), ".stdout", 1 << 20);
         let all: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
         for piece in all.chunks(7777) {
-            capture.take(piece).await;
+            capture.append(piece).await;
         }
         let captured = capture.finish().await;
         assert_eq!(captured.head, all[..10]);
@@ -121,9 +121,9 @@ mod tests {
     #[tokio::test]
     async fn capture_tail_never_repeats_the_head() {
         let mut capture = Capture::new((4, TAIL), None, "", 0);
-        capture.take(b"abcdef").await;
+        capture.append(b"abcdef").await;
         let captured = capture.finish().await;
         assert_eq!((&captured.head[..], &captured.tail[..]), (&b"abcd"[..], &b"ef"[..]));
-        assert!(!captured.is_whole());
+        assert!(!captured.is_complete());
     }
 }

@@ -30,7 +30,7 @@ impl SandboxError {
     }
 
     fn cause(&self) -> Cause {
-        match self.refusal() {
+        match self.refusal_kind() {
             None => Cause::Gone,
             Some(RefusalKind::NoSpace) => Cause::NoSpace,
             // A temporary kernel error.
@@ -55,7 +55,7 @@ impl SandboxError {
     }
 
     /// Returns the kind of refusal, if the error is one.
-    pub fn refusal(&self) -> Option<RefusalKind> {
+    pub fn refusal_kind(&self) -> Option<RefusalKind> {
         match self {
             Self::Refused(refusal) => Some(refusal.why),
             Self::Broken { .. } => None,

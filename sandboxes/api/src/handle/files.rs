@@ -4,16 +4,16 @@ use super::{
     SandboxError, SandboxHandle,
     call::{Call, Event, Input},
 };
-use crate::wire::{FolderRequest, RawPath, Reply, Request, WriteRequest, channel};
+use crate::wire::{CreateDirRequest, RawPath, Reply, Request, WriteRequest, channel};
 
 impl SandboxHandle {
     /// Reads a whole file. Rejects files larger than `limit` bytes.
     pub async fn read(&self, path: &RawPath, limit: u64) -> Result<Vec<u8>, SandboxError> {
-        self.read_part(path, 0, limit).await
+        self.read_from_offset(path, 0, limit).await
     }
 
     /// Reads a file from `offset` on. Rejects the request if more than `limit` bytes remain.
-    pub async fn read_part(
+    pub async fn read_from_offset(
         &self,
         path: &RawPath,
         offset: u64,
@@ -23,18 +23,20 @@ impl SandboxHandle {
             Call::open(&self.link, &Request::Read { path: path.clone(), offset, limit })?;
         let mut content = Vec::new();
         loop {
-            match call.step(&mut Input::none()).await? {
+            match call.next_event(&mut Input::none()).await? {
                 Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
-                Event::Data(..) => return Err(call.protocol_error("a file on the wrong channel")),
+                Event::Data(..) => {
+                    return Err(call.close_with_protocol_error("a file on the wrong channel"));
+                }
                 Event::End => {}
                 Event::Reply(Ok(Reply::File { .. })) => return Ok(content),
                 Event::Reply(Ok(_)) => {
-                    return Err(call.protocol_error("expected the reply to a read"));
+                    return Err(call.close_with_protocol_error("expected the reply to a read"));
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
             if content.len() as u64 > limit {
-                return Err(call.protocol_error("more of a file than requested"));
+                return Err(call.close_with_protocol_error("more of a file than requested"));
             }
         }
     }
@@ -93,7 +95,7 @@ impl SandboxHandle {
 
     /// Combines [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] and sets
     /// the owner of a new entry. `mode` is the file's mode, or `None` for a link.
-    pub async fn put_beneath(
+    pub async fn write_entry_beneath(
         &self,
         root: &RawPath,
         path: &RawPath,
@@ -107,7 +109,7 @@ impl SandboxHandle {
     }
 
     /// Creates a directory if it does not exist. Sets its permission bits in either case.
-    pub async fn folder_beneath(
+    pub async fn create_folder_beneath(
         &self,
         root: &RawPath,
         path: &RawPath,
@@ -116,19 +118,19 @@ impl SandboxHandle {
     ) -> Result<(), SandboxError> {
         let (path, beneath) = (path.clone(), Some(root.clone()));
         let owner = owner.map(str::to_owned);
-        self.done(Request::Folder(FolderRequest { path, mode, beneath, owner })).await
+        self.expect_done(Request::Folder(CreateDirRequest { path, mode, beneath, owner })).await
     }
 
     async fn put(&self, request: WriteRequest, bytes: &[u8]) -> Result<(), SandboxError> {
         let mut call = Call::open(&self.link, &Request::Write(request))?;
         let mut input = Input::all(bytes);
         loop {
-            match call.step(&mut input).await? {
+            match call.next_event(&mut input).await? {
                 Event::Reply(Ok(Reply::Done)) => return Ok(()),
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.protocol_error("expected the reply to a write"));
+                    return Err(call.close_with_protocol_error("expected the reply to a write"));
                 }
             }
         }
@@ -136,15 +138,15 @@ impl SandboxHandle {
 
     /// Removes a file, a link or a tree. A missing path is not an error.
     pub async fn remove(&self, path: &RawPath) -> Result<(), SandboxError> {
-        self.done(Request::Remove { path: path.clone(), beneath: None }).await
+        self.expect_done(Request::Remove { path: path.clone(), beneath: None }).await
     }
 
     /// Like [`SandboxHandle::remove`], but rejects the request unless the path stays below `root`.
     pub async fn remove_beneath(&self, root: &RawPath, path: &RawPath) -> Result<(), SandboxError> {
-        self.done(Request::Remove { path: path.clone(), beneath: Some(root.clone()) }).await
+        self.expect_done(Request::Remove { path: path.clone(), beneath: Some(root.clone()) }).await
     }
 
-    async fn done(&self, request: Request) -> Result<(), SandboxError> {
+    async fn expect_done(&self, request: Request) -> Result<(), SandboxError> {
         match self.ask(request).await? {
             Reply::Done => Ok(()),
             _ => Err(self.wrong_reply()),

@@ -13,10 +13,10 @@ use super::{
 use crate::wire::{Reply, Request};
 
 /// Maximum number of connections waiting to be accepted; further ones are closed.
-pub(super) const WAITING: usize = 64;
+pub(super) const MAX_PENDING_CONNECTIONS: usize = 64;
 
 /// One connection. Dropping it closes it.
-pub struct Incoming {
+pub struct IncomingConnection {
     /// The listener's port.
     pub port: u16,
     call: Call,
@@ -35,9 +35,9 @@ impl SandboxHandle {
 
     /// Listens on any free port of 127.0.0.1 in the sandbox, for one server on the host. Only
     /// connections to that port are delivered to the returned listener.
-    pub async fn listener(&self) -> Result<Listener, SandboxError> {
+    pub async fn bind_listener(&self) -> Result<Listener, SandboxError> {
         let port = self.listen(0).await?;
-        let (connections, incoming) = mpsc::channel(WAITING);
+        let (connections, incoming) = mpsc::channel(MAX_PENDING_CONNECTIONS);
         match self.link.add_listener(port, connections) {
             true => Ok(Listener { port, incoming, link: Arc::clone(&self.link) }),
             false => Err(self.link.error()),
@@ -46,7 +46,7 @@ impl SandboxHandle {
 
     /// Waits for the next connection to a port without a [`Listener`]. Each connection is delivered
     /// to one caller.
-    pub async fn accept(&self) -> Result<Incoming, SandboxError> {
+    pub async fn accept(&self) -> Result<IncomingConnection, SandboxError> {
         let next = self.accepted.lock().await.recv().await;
         next.ok_or_else(|| self.link.error())
     }
@@ -55,7 +55,7 @@ impl SandboxHandle {
 /// A listening port in the sandbox and the connections to it.
 pub struct Listener {
     port: u16,
-    incoming: mpsc::Receiver<Incoming>,
+    incoming: mpsc::Receiver<IncomingConnection>,
     link: Arc<Link>,
 }
 
@@ -71,7 +71,7 @@ impl Listener {
     ///
     /// # Errors
     /// The sandbox is gone.
-    pub async fn accept(&mut self) -> Result<Incoming, SandboxError> {
+    pub async fn accept(&mut self) -> Result<IncomingConnection, SandboxError> {
         self.incoming.recv().await.ok_or_else(|| self.link.error())
     }
 }
@@ -82,7 +82,7 @@ impl Drop for Listener {
     }
 }
 
-impl Incoming {
+impl IncomingConnection {
     pub(super) fn new(
         port: u16,
         link: Arc<Link>,
@@ -101,7 +101,7 @@ impl Incoming {
     /// Receives the next bytes from the sandbox; `None` when the other side has finished sending.
     pub async fn receive(&mut self) -> Result<Option<Vec<u8>>, SandboxError> {
         while !self.ended {
-            match self.call.step(&mut Input::none()).await? {
+            match self.call.next_event(&mut Input::none()).await? {
                 Event::Data(_, bytes) => return Ok(Some(bytes)),
                 Event::End | Event::Reply(Ok(_)) => self.ended = true,
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),

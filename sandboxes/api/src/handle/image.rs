@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::SandboxHandle;
 use crate::Command;
 
-static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+static EMPTY_ENV: BTreeMap<String, String> = BTreeMap::new();
 
 impl SandboxHandle {
     /// Sets variables for every command that does not set them itself. Only the first call has an
@@ -16,7 +16,7 @@ impl SandboxHandle {
 
     /// Adds those defaults to the command.
     pub(super) fn with_defaults(&self, mut command: Command) -> Command {
-        for (name, value) in self.default_env.get().unwrap_or(&NOTHING) {
+        for (name, value) in self.default_env.get().unwrap_or(&EMPTY_ENV) {
             if !command.env.contains_key(name) {
                 command.env.insert(name.clone(), value.as_str().into());
             }
@@ -34,6 +34,6 @@ impl SandboxHandle {
     /// Returns the image's variables. Commands do not inherit them: their environment is exactly
     /// what they set. Empty without an image or if the back end does not know the variables.
     pub fn image_env(&self) -> &BTreeMap<String, String> {
-        self.image_env.get().unwrap_or(&NOTHING)
+        self.image_env.get().unwrap_or(&EMPTY_ENV)
     }
 }

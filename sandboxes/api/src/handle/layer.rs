@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use super::{
     BlobSink, SandboxError, SandboxHandle, SnapshotError,
     call::{Call, Event, Input},
-    snapshot::Contents,
+    snapshot::BlobParser,
 };
-use crate::wire::{Layer, LayerRequest, Refusal, RefusalKind, Reply, Request, Written, channel};
+use crate::wire::{
+    ContainerDiff, LayerDiff, LayerRequest, Refusal, RefusalKind, Reply, Request, channel,
+};
 
 /// Maximum size of a layer, in bytes of JSON.
 const LAYER_LIMIT: usize = 256 << 20;
@@ -21,14 +23,14 @@ pub trait WrittenPaths: Send + Sync {
     ///
     /// # Errors
     /// A human-readable reason why the list is unavailable.
-    async fn written(&self) -> Result<Written, String>;
+    async fn list_written(&self) -> Result<ContainerDiff, String>;
 
     /// Like [`WrittenPaths::written`], without a time limit.
     ///
     /// # Errors
     /// A human-readable reason why the list is unavailable.
-    async fn written_in_any_case(&self) -> Result<Written, String> {
-        self.written().await
+    async fn list_written_without_limit(&self) -> Result<ContainerDiff, String> {
+        self.list_written().await
     }
 }
 
@@ -38,7 +40,7 @@ pub enum LayerState {
     /// Unchanged since the previous reply.
     Same,
     /// The differences since the agent's start.
-    Changed(Layer),
+    Changed(LayerDiff),
     /// Why this state cannot be restored in another sandbox.
     Unkept(String),
 }
@@ -54,16 +56,16 @@ impl SandboxHandle {
     ///
     /// # Errors
     /// If the sink fails, the request is cancelled and the sink's error is returned.
-    pub async fn layer_to<S: BlobSink>(
+    pub async fn capture_layer<S: BlobSink>(
         &self,
         request: LayerRequest,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
         let written = match self.written_paths.get() {
             None => None,
-            Some(lister) => Some(lister.written().await),
+            Some(lister) => Some(lister.list_written().await),
         };
-        self.layer_of(request, written, sink).await
+        self.request_layer(request, written, sink).await
     }
 
     /// Like [`SandboxHandle::layer_to`], but waits for the list of written paths without a time
@@ -71,22 +73,22 @@ impl SandboxHandle {
     ///
     /// # Errors
     /// See [`SandboxHandle::layer_to`].
-    pub async fn whole_layer_to<S: BlobSink>(
+    pub async fn capture_layer_without_limit<S: BlobSink>(
         &self,
         request: LayerRequest,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
         let written = match self.written_paths.get() {
             None => None,
-            Some(lister) => Some(lister.written_in_any_case().await),
+            Some(lister) => Some(lister.list_written_without_limit().await),
         };
-        self.layer_of(request, written, sink).await
+        self.request_layer(request, written, sink).await
     }
 
-    async fn layer_of<S: BlobSink>(
+    async fn request_layer<S: BlobSink>(
         &self,
         request: LayerRequest,
-        written: Option<Result<Written, String>>,
+        written: Option<Result<ContainerDiff, String>>,
         sink: &mut S,
     ) -> Result<LayerState, SnapshotError<S::Error>> {
         let file_limit = request.file_limit;
@@ -106,31 +108,35 @@ impl SandboxHandle {
             Some(list) => Input::all(list),
             None => Input::none(),
         };
-        let (mut contents, mut json) = (Contents::default(), Vec::new());
+        let (mut contents, mut json) = (BlobParser::default(), Vec::new());
         loop {
-            match call.step(&mut input).await? {
+            match call.next_event(&mut input).await? {
                 Event::Data(channel::STDOUT, more) => {
-                    let taken = contents.take(&more, file_limit, sink);
+                    let taken = contents.feed(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
                         return Err(call
-                            .protocol_error("a layer's blob exceeds the limit for files")
+                            .close_with_protocol_error("a layer's blob exceeds the limit for files")
                             .into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
                     if json.len() + more.len() > LAYER_LIMIT {
-                        return Err(call.protocol_error("a layer is too long").into());
+                        return Err(call.close_with_protocol_error("a layer is too long").into());
                     }
                     json.extend_from_slice(&more);
                 }
                 Event::Data(..) => {
-                    return Err(call.protocol_error("a layer on the wrong channel").into());
+                    return Err(call
+                        .close_with_protocol_error("a layer on the wrong channel")
+                        .into());
                 }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Layer(reply))) => {
                     if !contents.is_done() {
-                        return Err(call.protocol_error("truncated blob of a layer").into());
+                        return Err(call
+                            .close_with_protocol_error("truncated blob of a layer")
+                            .into());
                     }
                     if let Some(why) = reply.unkept {
                         return Ok(LayerState::Unkept(why));
@@ -139,15 +145,18 @@ impl SandboxHandle {
                         return Ok(LayerState::Same);
                     }
                     if json.is_empty() {
-                        return Ok(LayerState::Changed(Layer::default()));
+                        return Ok(LayerState::Changed(LayerDiff::default()));
                     }
                     let layer = serde_json::from_slice(&json);
-                    let layer = layer
-                        .map_err(|error| call.protocol_error(&format!("invalid layer: {error}")))?;
+                    let layer = layer.map_err(|error| {
+                        call.close_with_protocol_error(&format!("invalid layer: {error}"))
+                    })?;
                     return Ok(LayerState::Changed(layer));
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.protocol_error("expected the reply to a layer").into());
+                    return Err(call
+                        .close_with_protocol_error("expected the reply to a layer")
+                        .into());
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }

@@ -19,16 +19,17 @@ use tokio::{
 };
 
 use super::{
-    SandboxError, Witness, WrittenPaths,
+    FailureDiagnostics, SandboxError, WrittenPaths,
     call::{Event, Flow, Inbox},
-    forward::{Incoming, WAITING},
+    forward::{IncomingConnection, MAX_PENDING_CONNECTIONS},
 };
 use crate::wire::{
-    Accepted, Frame, HELLO_BYTES, Kind, Refusal, RefusalKind, Reply, WireError, check_hello, hello,
+    AcceptedConnection, Frame, FrameKind, HELLO_BYTES, Refusal, RefusalKind, Reply, WireError,
+    check_hello, hello,
 };
 
 /// How long the agent may take to send its hello.
-const GREETING: Duration = Duration::from_secs(30);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes per read and per write.
 const BURST: usize = 256 << 10;
@@ -78,8 +79,8 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// ```
 pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
-    pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
-    pub(super) witness: OnceLock<Arc<dyn Witness>>,
+    pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<IncomingConnection>>,
+    pub(super) witness: OnceLock<Arc<dyn FailureDiagnostics>>,
     pub(super) written_paths: OnceLock<Arc<dyn WrittenPaths>>,
     pub(super) image_env: OnceLock<BTreeMap<String, String>>,
     pub(super) default_env: OnceLock<BTreeMap<String, String>>,
@@ -100,9 +101,9 @@ struct LinkState {
     streams: HashMap<u32, Inbox>,
     next: u32,
     broken: Option<String>,
-    accepting: Option<mpsc::Sender<Incoming>>,
+    accepting: Option<mpsc::Sender<IncomingConnection>>,
     /// Connections to these ports go to dedicated listeners.
-    listeners: HashMap<u16, mpsc::Sender<Incoming>>,
+    listeners: HashMap<u16, mpsc::Sender<IncomingConnection>>,
 }
 
 impl SandboxHandle {
@@ -121,7 +122,7 @@ impl SandboxHandle {
             writer.flush().await?;
             reader.read_exact(&mut theirs).await
         };
-        match timeout(GREETING, greeting).await {
+        match timeout(HELLO_TIMEOUT, greeting).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 return Err(SandboxError::broken(format!(
@@ -135,7 +136,7 @@ impl SandboxHandle {
         check_hello(&theirs).map_err(|error| SandboxError::broken(error.to_string()))?;
 
         let (out, queue) = mpsc::unbounded_channel();
-        let (accepting, accepted) = mpsc::channel(WAITING);
+        let (accepting, accepted) = mpsc::channel(MAX_PENDING_CONNECTIONS);
         let state = LinkState {
             streams: HashMap::new(),
             next: 2,
@@ -164,7 +165,7 @@ impl SandboxHandle {
     }
 
     /// Returns why the sandbox is gone, or `None` if it is alive.
-    pub fn broken(&self) -> Option<String> {
+    pub fn broken_reason(&self) -> Option<String> {
         self.link.state().broken.clone()
     }
 
@@ -237,9 +238,9 @@ impl Link {
         let _ = self.out.send(frame.encode());
     }
 
-    pub fn credit(&self, stream: u32, bytes: usize) {
+    pub fn send_credit(&self, stream: u32, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.send(&Frame::new(Kind::Credit, stream, bytes.to_be_bytes()));
+        self.send(&Frame::new(FrameKind::Credit, stream, bytes.to_be_bytes()));
     }
 
     /// The first reason wins. Dropping the inboxes wakes all waiting callers.
@@ -259,7 +260,7 @@ impl Link {
     }
 
     /// Routes connections to the port to this listener. Returns `false` if the sandbox is gone.
-    pub fn add_listener(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
+    pub fn add_listener(&self, port: u16, connections: mpsc::Sender<IncomingConnection>) -> bool {
         let mut state = self.state();
         let open = state.accepting.is_some();
         if open {
@@ -274,7 +275,7 @@ impl Link {
     }
 
     /// Closes every stream except one and opens no new ones.
-    pub fn retire(&self, kept: u32, why: &str) {
+    pub fn close_except(&self, kept: u32, why: &str) {
         let retired: Vec<_> = {
             let mut state = self.state();
             state.broken.get_or_insert_with(|| why.to_owned());
@@ -287,14 +288,14 @@ impl Link {
         }
     }
 
-    fn take(self: &Arc<Self>, frame: Frame) -> Result<(), WireError> {
+    fn handle_frame(self: &Arc<Self>, frame: Frame) -> Result<(), WireError> {
         let Frame { kind, stream, .. } = frame;
         let wrong = |why| Err(WireError::Stream { stream, why });
         let body = |why: &str| WireError::Body { kind, why: why.to_owned() };
         match kind {
-            Kind::Open | Kind::Cancel => return Err(body("only a host may send this")),
-            Kind::Accepted => return self.accept(&frame),
-            Kind::Data | Kind::Credit | Kind::End | Kind::Reply => {}
+            FrameKind::Open | FrameKind::Cancel => return Err(body("only a host may send this")),
+            FrameKind::Accepted => return self.accept(&frame),
+            FrameKind::Data | FrameKind::Credit | FrameKind::End | FrameKind::Reply => {}
         }
         let inbox = {
             let state = self.state();
@@ -306,7 +307,7 @@ impl Link {
             }
         };
         match kind {
-            Kind::Data => {
+            FrameKind::Data => {
                 let mut bytes = frame.body;
                 let Some(&channel) = bytes.first() else { return Err(body("no channel")) };
                 if !(1..=3).contains(&channel) {
@@ -320,10 +321,10 @@ impl Link {
                 if !inbox.put(Event::Data(channel, bytes)) {
                     // The receiver is gone, but the agent must still be able to finish sending.
                     inbox.flow.refund(length);
-                    self.credit(stream, length);
+                    self.send_credit(stream, length);
                 }
             }
-            Kind::Credit => {
+            FrameKind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
                     .map_err(|_| body("credit must have four bytes"))?;
                 let bytes = u32::from_be_bytes(bytes) as usize;
@@ -332,7 +333,7 @@ impl Link {
                 }
                 inbox.flow.credit.add_permits(bytes);
             }
-            Kind::End => {
+            FrameKind::End => {
                 let [1..=3] = frame.body[..] else {
                     return Err(body("not a channel of the agent"));
                 };
@@ -350,7 +351,7 @@ impl Link {
 
     fn accept(self: &Arc<Self>, frame: &Frame) -> Result<(), WireError> {
         let stream = frame.stream;
-        let accepted: Accepted = frame.parse()?;
+        let accepted: AcceptedConnection = frame.parse()?;
         let (inbox, events) = Inbox::new();
         let flow = inbox.flow.clone();
         let accepting = {
@@ -361,7 +362,8 @@ impl Link {
             state.streams.insert(stream, inbox);
             state.listeners.get(&accepted.port).or(state.accepting.as_ref()).cloned()
         };
-        let incoming = Incoming::new(accepted.port, Arc::clone(self), stream, flow, events);
+        let incoming =
+            IncomingConnection::new(accepted.port, Arc::clone(self), stream, flow, events);
         // A dropped connection is cancelled: the caller inside sees a closed connection.
         if let Some(accepting) = accepting {
             let _ = accepting.try_send(incoming);
@@ -384,7 +386,7 @@ async fn read_frames(link: Arc<Link>, mut reader: impl AsyncRead + Unpin) {
             match Frame::decode(&buffer[taken..]) {
                 Ok(Some((frame, length))) => {
                     taken += length;
-                    if let Err(error) = link.take(frame) {
+                    if let Err(error) = link.handle_frame(frame) {
                         break Err(error);
                     }
                 }

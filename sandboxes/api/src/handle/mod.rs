@@ -2,6 +2,7 @@
 
 mod call;
 mod capture;
+mod diagnostics;
 mod error;
 mod files;
 mod forward;
@@ -16,13 +17,12 @@ mod snapshot;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod witness;
 
+pub use diagnostics::{Exhaustion, FailureDiagnostics};
 pub use error::SandboxError;
-pub use forward::{Incoming, Listener};
+pub use forward::{IncomingConnection, Listener};
 pub use layer::{LayerState, WrittenPaths};
 pub use link::SandboxHandle;
-pub use running::{Running, Said};
+pub use running::{CommandEvent, RunningCommand};
 pub use snapshot::{BlobSink, SnapshotError};
 pub use stream::SandboxStream;
-pub use witness::{Exhausted, Witness};

@@ -45,8 +45,8 @@ impl SandboxHandle {
             Err(SandboxError::Broken { .. }) => return Ok(()),
             Err(refused) => return Err(refused),
         };
-        self.link.retire(call.id(), "shut down");
-        match call.reply().await {
+        self.link.close_except(call.id(), "shut down");
+        match call.wait_for_reply().await {
             Ok(_) | Err(SandboxError::Broken { .. }) => {
                 self.link.end("shut down");
                 Ok(())
@@ -56,7 +56,7 @@ impl SandboxHandle {
     }
 
     pub(super) async fn ask(&self, request: Request) -> Result<Reply, SandboxError> {
-        Call::open(&self.link, &request)?.reply().await
+        Call::open(&self.link, &request)?.wait_for_reply().await
     }
 
     pub(super) fn wrong_reply(&self) -> SandboxError {

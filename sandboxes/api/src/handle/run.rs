@@ -11,7 +11,7 @@ use super::{
     error::OVERDUE,
 };
 use crate::{
-    Command, Completed,
+    Command, CommandOutput,
     wire::{Reply, Request, RunRequest, channel},
 };
 
@@ -25,7 +25,7 @@ const RESULTS_LIMIT: usize = 64 << 20;
 impl SandboxHandle {
     /// Runs a command to completion. A command that fails or is not found (exit 127) is a result,
     /// not an error. Dropping the future cancels the command.
-    pub async fn run(&self, command: Command) -> Result<Completed, SandboxError> {
+    pub async fn run(&self, command: Command) -> Result<CommandOutput, SandboxError> {
         let command = self.with_defaults(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
@@ -55,29 +55,31 @@ impl SandboxHandle {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
         loop {
             let event = match deadline {
-                None => call.step(&mut input).await?,
-                Some(at) => match timeout_at(at, call.step(&mut input)).await {
+                None => call.next_event(&mut input).await?,
+                Some(at) => match timeout_at(at, call.next_event(&mut input)).await {
                     Ok(event) => event?,
                     Err(_) => {
-                        return Err(call.give_up(OVERDUE));
+                        return Err(call.close_with_error(OVERDUE));
                     }
                 },
             };
             match event {
-                Event::Data(channel::STDOUT, bytes) => stdout.take(&bytes).await,
-                Event::Data(channel::STDERR, bytes) => stderr.take(&bytes).await,
+                Event::Data(channel::STDOUT, bytes) => stdout.append(&bytes).await,
+                Event::Data(channel::STDERR, bytes) => stderr.append(&bytes).await,
                 Event::Data(_, bytes) if command.results => {
                     let kept = bytes.len().min(RESULTS_LIMIT - results.len());
                     results.extend_from_slice(&bytes[..kept]);
                 }
-                Event::Data(..) => return Err(call.protocol_error("unrequested results")),
+                Event::Data(..) => {
+                    return Err(call.close_with_protocol_error("unrequested results"));
+                }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Exited(exited))) => {
                     let (stdout, stderr) = (stdout.finish().await, stderr.finish().await);
-                    return Ok(Completed { exited, stdout, stderr, results });
+                    return Ok(CommandOutput { exited, stdout, stderr, results });
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.protocol_error("expected the reply to a command"));
+                    return Err(call.close_with_protocol_error("expected the reply to a command"));
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }

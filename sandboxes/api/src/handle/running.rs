@@ -8,25 +8,25 @@ use super::{
 };
 use crate::{
     Command,
-    wire::{Exited, Reply, Request, RunRequest, channel},
+    wire::{CommandExit, Reply, Request, RunRequest, channel},
 };
 
 /// A command with interactive input and output. Dropping it kills the command and everything it
 /// started.
-pub struct Running {
+pub struct RunningCommand {
     call: Call,
     unsent: VecDeque<u8>,
 }
 
 /// An event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum CommandEvent {
     /// Bytes of standard output.
     Output(Vec<u8>),
     /// Bytes of standard error.
     Error(Vec<u8>),
     /// The command ended; no more events follow.
-    Exited(Exited),
+    Exited(CommandExit),
 }
 
 impl SandboxHandle {
@@ -36,7 +36,7 @@ impl SandboxHandle {
     /// # Errors
     /// The channel is broken, or the request is too large. A missing program is reported as exit
     /// status 127.
-    pub fn start(&self, command: Command) -> Result<Running, SandboxError> {
+    pub fn start(&self, command: Command) -> Result<RunningCommand, SandboxError> {
         let command = self.with_defaults(command);
         let limit = command.time_limit;
         let request = Request::Run(RunRequest {
@@ -53,13 +53,13 @@ impl SandboxHandle {
             merged: false,
         });
         let call = Call::open(&self.link, &request)?;
-        Ok(Running { call, unsent: command.stdin.into() })
+        Ok(RunningCommand { call, unsent: command.stdin.into() })
     }
 }
 
-impl Running {
+impl RunningCommand {
     /// Queues bytes for standard input. They are sent while [`Running::next`] waits.
-    pub fn say(&mut self, bytes: &[u8]) {
+    pub fn queue_input(&mut self, bytes: &[u8]) {
         self.unsent.extend(bytes);
     }
 
@@ -73,7 +73,7 @@ impl Running {
     ///
     /// Cancel-safe.
     pub async fn drain(&mut self, most: usize) {
-        self.call.send_from(&mut self.unsent, most).await;
+        self.call.send_down_to(&mut self.unsent, most).await;
     }
 
     /// Waits for the next event. Meanwhile, sends queued input as fast as the command reads it.
@@ -82,16 +82,16 @@ impl Running {
     ///
     /// # Errors
     /// The sandbox is gone or rejected the start.
-    pub async fn next(&mut self) -> Result<Said, SandboxError> {
+    pub async fn next_event(&mut self) -> Result<CommandEvent, SandboxError> {
         loop {
-            return match self.call.step_from(&mut self.unsent).await? {
-                Event::Data(channel::STDOUT, bytes) => Ok(Said::Output(bytes)),
-                Event::Data(channel::STDERR, bytes) => Ok(Said::Error(bytes)),
-                Event::Data(..) => Err(self.call.protocol_error("unrequested results")),
+            return match self.call.next_event_sending(&mut self.unsent).await? {
+                Event::Data(channel::STDOUT, bytes) => Ok(CommandEvent::Output(bytes)),
+                Event::Data(channel::STDERR, bytes) => Ok(CommandEvent::Error(bytes)),
+                Event::Data(..) => Err(self.call.close_with_protocol_error("unrequested results")),
                 Event::End => continue,
-                Event::Reply(Ok(Reply::Exited(exited))) => Ok(Said::Exited(exited)),
+                Event::Reply(Ok(Reply::Exited(exited))) => Ok(CommandEvent::Exited(exited)),
                 Event::Reply(Ok(_)) => {
-                    Err(self.call.protocol_error("expected the reply to a command"))
+                    Err(self.call.close_with_protocol_error("expected the reply to a command"))
                 }
                 Event::Reply(Err(refusal)) => Err(SandboxError::Refused(refusal)),
             };

@@ -29,12 +29,12 @@ impl SandboxHandle {
         let mut call = Call::open(&self.link, &Request::Scan(request))?;
         let mut input = Input::all(&text);
         loop {
-            match call.step(&mut input).await? {
+            match call.next_event(&mut input).await? {
                 Event::Reply(Ok(Reply::Scan(reply))) => return Ok(reply),
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.protocol_error("expected the reply to a scan"));
+                    return Err(call.close_with_protocol_error("expected the reply to a scan"));
                 }
             }
         }

@@ -22,7 +22,7 @@ pub trait BlobSink: Send {
     fn begin(&mut self, length: u64) -> Result<(), Self::Error>;
 
     /// Receives the next bytes of the content.
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+    fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Ends the content.
     fn end(&mut self) -> Result<(), Self::Error>;
@@ -68,59 +68,68 @@ impl SandboxHandle {
         sink: &mut S,
     ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
         let file_limit = request.file_limit;
-        self.manifest(&Request::Snapshot(request), file_limit, sink).await
+        self.request_manifest(&Request::Snapshot(request), file_limit, sink).await
     }
 
     /// Returns what changed after a given time, without content; see [`ChangesRequest`].
     pub async fn changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
         let mut nothing = InMemory::default();
-        match self.manifest(&Request::Changes(request), 0, &mut nothing).await {
+        match self.request_manifest(&Request::Changes(request), 0, &mut nothing).await {
             Ok(reply) => Ok(reply),
             Err(SnapshotError::Sandbox(error)) => Err(error),
             Err(SnapshotError::Sink(never)) => match never {},
         }
     }
 
-    async fn manifest<S: BlobSink>(
+    async fn request_manifest<S: BlobSink>(
         &self,
         request: &Request,
         file_limit: u64,
         sink: &mut S,
     ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
         let mut call = Call::open(&self.link, request)?;
-        let mut contents = Contents::default();
+        let mut contents = BlobParser::default();
         let mut pages = Pages::default();
         loop {
-            match call.step(&mut Input::none()).await? {
+            match call.next_event(&mut Input::none()).await? {
                 Event::Data(channel::STDOUT, more) => {
-                    let taken = contents.take(&more, file_limit, sink);
+                    let taken = contents.feed(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
                         let why = "a snapshot's blob exceeds the limit for files";
-                        return Err(call.protocol_error(why).into());
+                        return Err(call.close_with_protocol_error(why).into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
-                    let wrong = |why| call.protocol_error(&format!("a snapshot's page: {why}"));
-                    pages.take(&more).map_err(wrong)?;
+                    let wrong =
+                        |why| call.close_with_protocol_error(&format!("a snapshot's page: {why}"));
+                    pages.feed(&more).map_err(wrong)?;
                 }
                 Event::Data(..) => {
-                    return Err(call.protocol_error("a snapshot on the wrong channel").into());
+                    return Err(call
+                        .close_with_protocol_error("a snapshot on the wrong channel")
+                        .into());
                 }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Snapshot(mut reply))) => {
                     if !contents.is_done() {
-                        return Err(call.protocol_error("truncated blob of a snapshot").into());
+                        return Err(call
+                            .close_with_protocol_error("truncated blob of a snapshot")
+                            .into());
                     }
                     if !pages.rest.is_empty() {
-                        return Err(call.protocol_error("truncated page of a snapshot").into());
+                        return Err(call
+                            .close_with_protocol_error("truncated page of a snapshot")
+                            .into());
                     }
                     reply.changed.append(&mut pages.reply.changed);
                     reply.removed.append(&mut pages.reply.removed);
                     return Ok(reply);
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.protocol_error("expected the reply to a snapshot").into());
+                    return Err(call
+                        .close_with_protocol_error("expected the reply to a snapshot")
+                        .into());
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }
@@ -140,7 +149,7 @@ impl BlobSink for InMemory {
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+    fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
         if let Some((_, content)) = self.0.last_mut() {
             content.extend_from_slice(bytes);
         }
@@ -157,16 +166,16 @@ impl BlobSink for InMemory {
 
 /// The position in the stream of contents.
 #[derive(Default)]
-pub(super) struct Contents {
+pub(super) struct BlobParser {
     header: Vec<u8>,
     /// Remaining bytes of the current content.
     left: Option<u64>,
     pub(super) too_long: bool,
 }
 
-impl Contents {
+impl BlobParser {
     /// Rejects a length above the file limit before its bytes arrive.
-    pub(super) fn take<S: BlobSink>(
+    pub(super) fn feed<S: BlobSink>(
         &mut self,
         mut bytes: &[u8],
         file_limit: u64,
@@ -195,7 +204,7 @@ impl Contents {
             let here = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let (piece, rest) = bytes.split_at(here);
             if !piece.is_empty() {
-                sink.take(piece)?;
+                sink.write_chunk(piece)?;
             }
             bytes = rest;
             self.left = Some(left - here as u64).filter(|left| *left > 0);
@@ -220,7 +229,7 @@ struct Pages {
 
 impl Pages {
     /// A line with an object is a changed entry; a line with a string is a removed path.
-    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.rest.extend_from_slice(line);
             if self.rest.len() > LINE_LIMIT {

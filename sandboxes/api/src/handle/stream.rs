@@ -18,12 +18,12 @@ use tokio::{
 
 use super::{
     SandboxError,
-    call::{Call, Event, Input, PIECE},
+    call::{CHUNK_BYTES, Call, Event, Input},
 };
 /// How long a connection stays open after shutdown so that the other side can read what was sent.
 const LINGER: Duration = Duration::from_secs(30);
 
-type Acquiring = dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send;
+type AcquireFuture = dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send;
 
 /// Reads and writes concurrently, like a socket. If it is shut down and then dropped, it stays open
 /// until the other side has read everything. Otherwise, dropping it closes it immediately.
@@ -33,7 +33,7 @@ pub struct SandboxStream {
     taken: usize,
     read_ended: bool,
     shut: bool,
-    acquiring: Option<Pin<Box<Acquiring>>>,
+    acquiring: Option<Pin<Box<AcquireFuture>>>,
 }
 
 impl SandboxStream {
@@ -50,23 +50,23 @@ impl SandboxStream {
 
     /// Waits until at least one byte may be sent, then takes credit for up to `wanted`.
     fn poll_credit(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
-        let Some(call) = &self.call else { return Poll::Ready(Err(closed())) };
+        let Some(call) = &self.call else { return Poll::Ready(Err(closed_error())) };
         let credit = Arc::clone(call.credit());
-        let mut got = take_now(&credit, wanted);
+        let mut got = take_available(&credit, wanted);
         if got == 0 {
             let acquiring =
                 self.acquiring.get_or_insert_with(|| Box::pin(Arc::clone(&credit).acquire_owned()));
             let permit = ready!(acquiring.as_mut().poll(cx));
             self.acquiring = None;
-            permit.map_err(|_| closed())?.forget();
-            got = 1 + take_now(&credit, wanted - 1);
+            permit.map_err(|_| closed_error())?.forget();
+            got = 1 + take_available(&credit, wanted - 1);
         }
         Poll::Ready(Ok(got))
     }
 }
 
 /// Takes the available credit, up to `wanted`.
-fn take_now(credit: &Semaphore, wanted: usize) -> usize {
+fn take_available(credit: &Semaphore, wanted: usize) -> usize {
     let now = credit.available_permits().min(wanted);
     match credit.try_acquire_many(now as u32) {
         Ok(permits) if now > 0 => {
@@ -93,12 +93,12 @@ impl AsyncRead for SandboxStream {
             if self.read_ended {
                 return Poll::Ready(Ok(()));
             }
-            let Some(call) = &mut self.call else { return Poll::Ready(Err(closed())) };
-            match ready!(call.poll_event(cx)).map_err(broken)? {
+            let Some(call) = &mut self.call else { return Poll::Ready(Err(closed_error())) };
+            match ready!(call.poll_event(cx)).map_err(to_io_error)? {
                 Event::Data(_, bytes) => (self.unread, self.taken) = (bytes, 0),
                 Event::End | Event::Reply(Ok(_)) => self.read_ended = true,
                 Event::Reply(Err(refusal)) => {
-                    return Poll::Ready(Err(broken(SandboxError::Refused(refusal))));
+                    return Poll::Ready(Err(to_io_error(SandboxError::Refused(refusal))));
                 }
             }
         }
@@ -115,11 +115,11 @@ impl AsyncWrite for SandboxStream {
             return Poll::Ready(Ok(0));
         }
         if self.shut {
-            return Poll::Ready(Err(closed()));
+            return Poll::Ready(Err(closed_error()));
         }
-        let length = ready!(self.poll_credit(cx, bytes.len().min(PIECE)))?;
+        let length = ready!(self.poll_credit(cx, bytes.len().min(CHUNK_BYTES)))?;
         if let Some(call) = &self.call {
-            call.send_piece(&bytes[..length]);
+            call.send_chunk(&bytes[..length]);
         }
         Poll::Ready(Ok(length))
     }
@@ -146,15 +146,17 @@ impl Drop for SandboxStream {
         // Cancelling now would make the agent close the connection before it has forwarded
         // everything.
         runtime.spawn(timeout(LINGER, async move {
-            while !matches!(call.step(&mut Input::none()).await, Ok(Event::Reply(_)) | Err(_)) {}
+            while !matches!(call.next_event(&mut Input::none()).await, Ok(Event::Reply(_)) | Err(_))
+            {
+            }
         }));
     }
 }
 
-fn closed() -> io::Error {
+fn closed_error() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
-fn broken(error: SandboxError) -> io::Error {
+fn to_io_error(error: SandboxError) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, error.to_string())
 }

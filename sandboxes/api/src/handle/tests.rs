@@ -8,8 +8,8 @@ use super::{SandboxError, SandboxHandle};
 use crate::{
     Command,
     wire::{
-        BODY_LIMIT, Exited, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, RawPath, Refusal, Reply,
-        channel, hello,
+        BODY_LIMIT, CommandExit, Frame, FrameKind, HELLO_BYTES, INITIAL_CREDIT, RawPath, Refusal,
+        Reply, channel, hello,
     },
 };
 
@@ -39,7 +39,7 @@ impl Agent {
 
     async fn reply(&mut self, stream: u32, reply: Reply) {
         let answer: Result<Reply, Refusal> = Ok(reply);
-        self.send(Frame::json(Kind::Reply, stream, &answer).unwrap()).await;
+        self.send(Frame::json(FrameKind::Reply, stream, &answer).unwrap()).await;
     }
 }
 
@@ -54,14 +54,14 @@ async fn pair() -> (Arc<SandboxHandle>, Agent) {
     (handle, Agent { stream: agent, buffer: Vec::new() })
 }
 
-fn run(
+fn spawn_run(
     handle: &Arc<SandboxHandle>,
-) -> tokio::task::JoinHandle<Result<crate::Completed, SandboxError>> {
+) -> tokio::task::JoinHandle<Result<crate::CommandOutput, SandboxError>> {
     let handle = Arc::clone(handle);
     tokio::spawn(async move { handle.run(Command::shell("true")).await })
 }
 
-fn why<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
+fn broken_reason<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
     match outcome {
         Err(SandboxError::Broken { why }) => why,
         other => panic!("not broken: {other:?}"),
@@ -90,7 +90,7 @@ async fn connect_rejects_other_protocols() {
         agent.write_all(bytes).await.unwrap();
         agent.shutdown().await.unwrap();
         let (reader, writer) = tokio::io::split(host);
-        let why = why(SandboxHandle::connect(reader, writer).await.map(drop));
+        let why = broken_reason(SandboxHandle::connect(reader, writer).await.map(drop));
         assert!(why.contains(sign), "{why}");
     }
 }
@@ -98,13 +98,13 @@ async fn connect_rejects_other_protocols() {
 #[tokio::test]
 async fn requests_fail_with_the_same_error_after_the_end() {
     let (handle, mut agent) = pair().await;
-    let pending = run(&handle);
+    let pending = spawn_run(&handle);
     agent.next().await;
     drop(agent);
-    let first = why(pending.await.unwrap());
+    let first = broken_reason(pending.await.unwrap());
     assert_eq!(first, "the stream ended");
-    assert_eq!(why(handle.ping().await), first);
-    assert_eq!(handle.broken(), Some(first));
+    assert_eq!(broken_reason(handle.ping().await), first);
+    assert_eq!(handle.broken_reason(), Some(first));
 }
 
 #[tokio::test]
@@ -119,21 +119,24 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
         (vec![0, 0, 0, 0, 77, 0, 0, 0, 2], "unknown frame kind 77"),
         (data(4, channel::STDOUT), "not open"),
         (data(2, 9), "not a channel"),
-        (Frame::new(Kind::Data, 2, []).encode(), "no channel"),
-        (Frame::new(Kind::Open, 2, *b"{}").encode(), "only a host may send this"),
-        (Frame::new(Kind::Credit, 2, [1]).encode(), "four bytes"),
-        (Frame::new(Kind::Reply, 2, *b"{nonsense").encode(), "invalid body"),
-        (Frame::new(Kind::Reply, 2, exited).encode(), "expected the reply to a command"),
-        (Frame::new(Kind::Accepted, 4, *b"{\"port\":1}").encode(), "expected a new odd stream"),
+        (Frame::new(FrameKind::Data, 2, []).encode(), "no channel"),
+        (Frame::new(FrameKind::Open, 2, *b"{}").encode(), "only a host may send this"),
+        (Frame::new(FrameKind::Credit, 2, [1]).encode(), "four bytes"),
+        (Frame::new(FrameKind::Reply, 2, *b"{nonsense").encode(), "invalid body"),
+        (Frame::new(FrameKind::Reply, 2, exited).encode(), "expected the reply to a command"),
+        (
+            Frame::new(FrameKind::Accepted, 4, *b"{\"port\":1}").encode(),
+            "expected a new odd stream",
+        ),
         (data(2, channel::RESULTS), "unrequested results"),
     ];
     for (bytes, sign) in cases {
         let (handle, mut agent) = pair().await;
-        let pending = run(&handle);
+        let pending = spawn_run(&handle);
         assert_eq!(agent.next().await.stream, 2);
         agent.stream.write_all(&bytes).await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
-        let first = why(ended.expect("no hang").unwrap());
+        let first = broken_reason(ended.expect("no hang").unwrap());
         assert!(first.contains(sign), "{first:?} does not say {sign:?}");
     }
 }
@@ -142,7 +145,7 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
 async fn random_bytes_neither_panic_nor_hang() {
     for seed in 0..200u64 {
         let (handle, mut agent) = pair().await;
-        let pending = run(&handle);
+        let pending = spawn_run(&handle);
         agent.next().await;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
         let bytes: Vec<u8> = (0..400)
@@ -157,7 +160,7 @@ async fn random_bytes_neither_panic_nor_hang() {
         agent.stream.write_all(&bytes).await.unwrap();
         drop(agent);
         let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
-        why(ended.expect("no hang").unwrap());
+        broken_reason(ended.expect("no hang").unwrap());
     }
 }
 
@@ -176,12 +179,12 @@ async fn data_without_credit_ends_the_channel() {
         agent.send(Frame::data(stream, channel::STDOUT, &piece)).await;
     }
     for _ in 0..100 {
-        if handle.broken().is_some() {
+        if handle.broken_reason().is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(handle.broken().unwrap_or_default().contains("more data than credited"));
+    assert!(handle.broken_reason().unwrap_or_default().contains("more data than credited"));
 }
 
 #[tokio::test]
@@ -197,17 +200,17 @@ async fn credit_is_enforced_in_both_directions() {
     let mut received = 0;
     while received < INITIAL_CREDIT as usize {
         let frame = agent.next().await;
-        assert_eq!(frame.kind, Kind::Data);
+        assert_eq!(frame.kind, FrameKind::Data);
         received += frame.body.len() - 1;
     }
     assert_eq!(received, INITIAL_CREDIT as usize, "no byte beyond the credit");
     let more = tokio::time::timeout(Duration::from_millis(100), agent.next()).await;
     assert!(more.is_err(), "sent without credit: {:?}", more.unwrap().kind);
-    agent.send(Frame::new(Kind::Credit, stream, (2u32 << 20).to_be_bytes())).await;
+    agent.send(Frame::new(FrameKind::Credit, stream, (2u32 << 20).to_be_bytes())).await;
     while received < 3 << 20 {
         received += agent.next().await.body.len() - 1;
     }
-    assert_eq!(agent.next().await.kind, Kind::End);
+    assert_eq!(agent.next().await.kind, FrameKind::End);
     agent.reply(stream, Reply::Done).await;
     writing.await.unwrap().unwrap();
 }
@@ -215,18 +218,20 @@ async fn credit_is_enforced_in_both_directions() {
 #[tokio::test]
 async fn dropped_request_is_cancelled_and_late_data_is_ignored() {
     let (handle, mut agent) = pair().await;
-    let pending = run(&handle);
+    let pending = spawn_run(&handle);
     let stream = agent.next().await.stream;
     pending.abort();
     let frame = agent.next().await;
-    assert_eq!((frame.kind, frame.stream), (Kind::Cancel, stream));
+    assert_eq!((frame.kind, frame.stream), (FrameKind::Cancel, stream));
     agent.send(Frame::data(stream, channel::STDOUT, b"late")).await;
-    agent.reply(stream, Reply::Exited(Exited::default())).await;
+    agent.reply(stream, Reply::Exited(CommandExit::default())).await;
     // Credit for unread data, so that the agent never blocks.
-    assert_eq!(agent.next().await.kind, Kind::Credit);
-    let later = run(&handle);
+    assert_eq!(agent.next().await.kind, FrameKind::Credit);
+    let later = spawn_run(&handle);
     let stream = agent.next().await.stream;
-    agent.reply(stream, Reply::Exited(Exited { code: Some(0), ..Exited::default() })).await;
+    agent
+        .reply(stream, Reply::Exited(CommandExit { code: Some(0), ..CommandExit::default() }))
+        .await;
     assert!(later.await.unwrap().unwrap().success());
 }
 
@@ -236,9 +241,9 @@ async fn oversized_request_is_rejected_and_sandbox_survives() {
     let long = "x".repeat(BODY_LIMIT);
     let refused = handle.run(Command::new(["echo", &long])).await;
     assert!(matches!(refused, Err(SandboxError::Refused(_))));
-    let later = run(&handle);
+    let later = spawn_run(&handle);
     let frame = agent.next().await;
-    assert_eq!(frame.kind, Kind::Open, "nothing was sent for the rejected request");
-    agent.reply(frame.stream, Reply::Exited(Exited::default())).await;
+    assert_eq!(frame.kind, FrameKind::Open, "nothing was sent for the rejected request");
+    agent.reply(frame.stream, Reply::Exited(CommandExit::default())).await;
     later.await.unwrap().unwrap();
 }

@@ -2,7 +2,7 @@
 
 use proctor_sandbox_api::{Command, wire::Defence};
 
-use super::list::{Attack, is_up, list, still_answers, withstands};
+use super::list::{Attack, assert_no_breach, assert_responsive, is_defence_active, list};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, path},
@@ -21,44 +21,45 @@ pub fn attacks() -> Vec<Attack> {
 }
 
 async fn agent_memory_is_read(fixture: &Fixture<'_>) -> Outcome {
-    withstands(&fixture.handle, include_str!("programs/agent_memory.py"), &[]).await?;
-    still_answers(&fixture.handle).await
+    assert_no_breach(&fixture.handle, include_str!("programs/agent_memory.py"), &[]).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 async fn agent_descriptors_are_opened(fixture: &Fixture<'_>) -> Outcome {
-    withstands(&fixture.handle, include_str!("programs/agent_descriptors.py"), &[]).await?;
-    still_answers(&fixture.handle).await
+    assert_no_breach(&fixture.handle, include_str!("programs/agent_descriptors.py"), &[]).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 async fn agent_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
-    withstands(&fixture.handle, include_str!("programs/agent_channel.py"), &[]).await?;
-    still_answers(&fixture.handle).await
+    assert_no_breach(&fixture.handle, include_str!("programs/agent_channel.py"), &[]).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
     // In a sandbox with only one user, the kernel still protects process 1.
-    let apart = if is_up(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
-    withstands(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
-    still_answers(&fixture.handle).await
+    let apart =
+        if is_defence_active(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
+    assert_no_breach(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("agent_identity").or_else(|skipped| match is_left_out(fixture) {
+    fixture.needs("agent_identity").or_else(|skipped| match is_defence_disabled(fixture) {
         true => Ok(()),
         false => Err(skipped),
     })?;
-    withstands(&fixture.handle, include_str!("programs/agent_settings.py"), &[]).await?;
-    still_answers(&fixture.handle).await
+    assert_no_breach(&fixture.handle, include_str!("programs/agent_settings.py"), &[]).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 /// Returns whether a test disabled the defence to show that the attack then succeeds.
-fn is_left_out(fixture: &Fixture<'_>) -> bool {
+fn is_defence_disabled(fixture: &Fixture<'_>) -> bool {
     fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
 }
 
 async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("agent_identity")?;
-    withstands(&fixture.handle, include_str!("programs/agent_user.py"), &[]).await?;
+    assert_no_breach(&fixture.handle, include_str!("programs/agent_user.py"), &[]).await?;
     let mut command = Command::shell("id -u");
     command.user = Some("65432".to_owned());
     let done = fixture.handle.run(command).await;
@@ -68,7 +69,7 @@ async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
     let line = "cp /usr/bin/id /tmp/id && chown 65432 /tmp/id && chmod 4755 /tmp/id && /tmp/id -u";
     let said = fixture.sh(line).await?.stdout.text();
     ensure!(said.trim() != "65432", "a set-uid program became the agent's user");
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
 /// The agent is started from a file. No sandbox may replace it for the next one.
@@ -76,9 +77,9 @@ async fn agent_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";
     fixture.sh(line).await?;
-    still_answers(&fixture.handle).await?;
-    let mut fresh = fixture.open(super::list::small()).await?;
-    let answers = still_answers(fresh.handle()).await;
+    assert_responsive(&fixture.handle).await?;
+    let mut fresh = fixture.open(super::list::small_limits()).await?;
+    let answers = assert_responsive(fresh.handle()).await;
     let evil = fresh.handle().stat(&path("/tmp/id")).await;
     fresh.close().await?;
     ensure!(evil?.is_none(), "a new sandbox contains another sandbox's file");

@@ -10,8 +10,8 @@ use proctor_types::SandboxSpec;
 
 use super::{agent, kernel, memory, neighbours, paths, processes, storage};
 use crate::{
-    Failed,
-    fixture::{ensure, must, path},
+    CheckError,
+    fixture::{ensure, expect_success, path},
     kit::Body,
 };
 
@@ -31,7 +31,7 @@ macro_rules! list {
         vec![$($crate::attacks::list::Attack {
             name: stringify!($name),
             undone_by: &[$(proctor_sandbox_api::wire::Defence::$defence),*],
-            limits: $crate::attacks::list::small,
+            limits: $crate::attacks::list::small_limits,
             body: |fixture| Box::pin($name(fixture)),
         }),*]
     };
@@ -39,7 +39,7 @@ macro_rules! list {
 pub(super) use list;
 
 /// Returns limits of a sandbox whose resources can be exhausted in a second.
-pub(super) fn small() -> SandboxSpec {
+pub(super) fn small_limits() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
@@ -63,7 +63,7 @@ pub fn attacks() -> Vec<Attack> {
 const PRELUDE: &str = include_str!("programs/prelude.py");
 
 /// Returns the command for an attack's Python program, which runs as the sandbox's root.
-pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
+pub(super) fn attack_command(text: &str, arguments: &[&str]) -> Command {
     let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
     argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
@@ -72,13 +72,13 @@ pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
 
 /// Runs a program that makes several attempts. Asserts that it finished and that no attempt
 /// succeeded.
-pub(super) async fn withstands(
+pub(super) async fn assert_no_breach(
     handle: &SandboxHandle,
     text: &str,
     arguments: &[&str],
-) -> Result<(), Failed> {
-    let done = handle.run(program(text, arguments)).await?;
-    let said = must(&done)?;
+) -> Result<(), CheckError> {
+    let done = handle.run(attack_command(text, arguments)).await?;
+    let said = expect_success(&done)?;
     let worked: Vec<_> = said.lines().filter(|line| line.starts_with("BREACH")).take(5).collect();
     ensure!(worked.is_empty(), "{}", worked.join("; "));
     ensure!(said.ends_with("done\n"), "the program did not finish: {said:?}");
@@ -86,7 +86,7 @@ pub(super) async fn withstands(
 }
 
 /// Returns a first snapshot request for a directory, with up to a thousand entries.
-pub(super) fn whole(root: &str) -> SnapshotRequest {
+pub(super) fn snapshot_request(root: &str) -> SnapshotRequest {
     SnapshotRequest {
         root: path(root),
         fresh: true,
@@ -98,18 +98,19 @@ pub(super) fn whole(root: &str) -> SnapshotRequest {
 }
 
 /// Asserts that the agent still responds and commands still run.
-pub(super) async fn still_answers(handle: &SandboxHandle) -> Result<(), Failed> {
+pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), CheckError> {
     let answer = async {
         handle.ping().await?;
-        must(&handle.run(Command::shell("echo well")).await?)
+        expect_success(&handle.run(Command::shell("echo well")).await?)
     };
     let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
-    let said = said.map_err(|_| Failed::Wrong("the sandbox does not respond anymore".into()))??;
+    let said =
+        said.map_err(|_| CheckError::Wrong("the sandbox does not respond anymore".into()))??;
     ensure!(said == "well\n", "{said:?}");
     Ok(())
 }
 
 /// Returns whether the defence is active in the sandbox.
-pub(super) fn is_up(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
+pub(super) fn is_defence_active(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
     fixture.needs(defence.name()).is_ok()
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, list, program, still_answers, withstands};
+use super::list::{Attack, assert_no_breach, assert_responsive, attack_command, list};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, must},
+    fixture::{Outcome, ensure, expect_success},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -26,7 +26,7 @@ async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
         let hog = "x = bytearray(1 << 30); print(len(x))";
         let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
         ensure!(!done.success(), "1 GiB was allocated with a limit of 256 MiB");
-        still_answers(&fixture.handle).await?;
+        assert_responsive(&fixture.handle).await?;
     }
     Ok(())
 }
@@ -34,14 +34,15 @@ async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
 async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     // The program may be killed; only what remains afterwards counts.
-    let done = fixture.handle.run(program(include_str!("programs/shared_memory.py"), &[])).await?;
+    let done =
+        fixture.handle.run(attack_command(include_str!("programs/shared_memory.py"), &[])).await?;
     let said = done.stdout.text();
     ensure!(!said.contains("BREACH"), "{said}");
-    still_answers(&fixture.handle).await?;
-    let left = must(&fixture.sh("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
+    assert_responsive(&fixture.handle).await?;
+    let left = expect_success(&fixture.sh("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
     ensure!(left.trim() == "0", "{} segments outlived their process", left.trim());
     let work = "x = bytearray(150 << 20); print(len(x))";
-    must(&fixture.handle.run(Command::new(["python3", "-c", work])).await?)?;
+    expect_success(&fixture.handle.run(Command::new(["python3", "-c", work])).await?)?;
     Ok(())
 }
 
@@ -57,15 +58,15 @@ async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome
         ensure!(!done.success(), "300 MiB were allocated with a limit of 256 MiB");
     }
     fixture.sh("rm -f /var/tmp/fill /dev/shm/fill").await?;
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
 async fn machine_wide_limits_are_exhausted(fixture: &Fixture<'_>) -> Outcome {
     if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("rations: watches")) {
         fixture.needs("rations")?;
     }
-    withstands(&fixture.handle, include_str!("programs/rations.py"), &[]).await?;
-    still_answers(&fixture.handle).await
+    assert_no_breach(&fixture.handle, include_str!("programs/rations.py"), &[]).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
@@ -78,7 +79,7 @@ async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     ensure!(done.stdout.total > 2 << 20, "{} bytes are too few for a flood", done.stdout.total);
     let grown = resident_kb().saturating_sub(before);
     ensure!(grown < 128 << 10, "the runtime grew by {grown} KiB");
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
 /// Returns the memory of this process, which is also the runtime, in KiB.

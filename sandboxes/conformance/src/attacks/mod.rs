@@ -20,4 +20,4 @@ mod run;
 mod storage;
 
 pub use list::{Attack, attacks};
-pub use run::{Census, run_attacks, succeeds};
+pub use run::{ResourceLister, run_attacks, run_expecting_success};

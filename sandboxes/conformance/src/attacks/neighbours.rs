@@ -2,10 +2,10 @@
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, list, small, still_answers, withstands};
+use super::list::{Attack, assert_no_breach, assert_responsive, list, small_limits};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, must},
+    fixture::{Outcome, ensure, expect_success},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -14,7 +14,7 @@ pub fn attacks() -> Vec<Attack> {
 
 /// A sandbox's proxy (its gateway, with its token) listens only inside that sandbox.
 async fn another_sandboxes_proxy_is_reached(fixture: &Fixture<'_>) -> Outcome {
-    let mut other = fixture.open(small()).await?;
+    let mut other = fixture.open(small_limits()).await?;
     let port = match other.handle().listen(0).await {
         Ok(port) => port,
         Err(error) => {
@@ -27,13 +27,13 @@ async fn another_sandboxes_proxy_is_reached(fixture: &Fixture<'_>) -> Outcome {
         \x20   tried(f'connect to {address}', lambda: socket.create_connection((address, port), 2))\n\
         for line in open('/proc/net/tcp').read().splitlines()[1:]:\n\
         \x20   if line.split()[3] == '0A': breach('a listener', line)\n";
-    let outcome = withstands(&fixture.handle, text, &[&port.to_string()]).await;
+    let outcome = assert_no_breach(&fixture.handle, text, &[&port.to_string()]).await;
     other.close().await?;
     outcome
 }
 
 async fn another_sandboxes_resources_are_reached(fixture: &Fixture<'_>) -> Outcome {
-    let mut other = fixture.open(small()).await?;
+    let mut other = fixture.open(small_limits()).await?;
     // Exists as long as the other sandbox's command runs.
     let plant = "import socket, ctypes, time, os\n\
         s = socket.socket(socket.AF_UNIX); s.bind('\\0proctor-neighbour'); s.listen()\n\
@@ -53,11 +53,11 @@ async fn another_sandboxes_resources_are_reached(fixture: &Fixture<'_>) -> Outco
         for pid in filter(str.isdigit, os.listdir('/proc')):\n\
         \x20   if pid != str(os.getpid()) and b'proctor-neighbour' in open(f'/proc/{pid}/cmdline', 'rb').read():\n\
         \x20       breach('its process', pid)\n";
-    let outcome = withstands(&fixture.handle, text, &[]).await;
+    let outcome = assert_no_breach(&fixture.handle, text, &[]).await;
     other.close().await?;
     let ended = planted.await;
-    must(&ready?)?;
+    expect_success(&ready?)?;
     ensure!(matches!(ended, Ok(Err(_))), "the other sandbox's command ended early: {ended:?}");
     outcome?;
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use proctor_sandbox_api::wire::EntryKind;
 
-use super::list::{Attack, list, program, still_answers, whole};
+use super::list::{Attack, assert_responsive, attack_command, list, snapshot_request};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, must, path, wrong},
+    fixture::{Outcome, check_failed, ensure, expect_success, path},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -22,7 +22,7 @@ pub fn attacks() -> Vec<Attack> {
 async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) -> Outcome {
     let handle = Arc::clone(&fixture.handle);
     let swapping = tokio::spawn(async move {
-        handle.run(program(include_str!("programs/exchange.py"), &[])).await
+        handle.run(attack_command(include_str!("programs/exchange.py"), &[])).await
     });
     let bound = path("/testbed");
     let mut written = 0;
@@ -34,9 +34,9 @@ async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) ->
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    let outside = must(&fixture.sh("ls -A /outside 2>/dev/null | wc -l").await?)?;
+    let outside = expect_success(&fixture.sh("ls -A /outside 2>/dev/null | wc -l").await?)?;
     fixture.handle.write(&path("/testbed/stop"), b"", None).await?;
-    let swapped = swapping.await.map_err(|error| wrong(error.to_string()))??;
+    let swapped = swapping.await.map_err(|error| check_failed(error.to_string()))??;
     ensure!(
         swapped.stdout.text().contains("swapping"),
         "the swapping program did not run: {swapped:?}"
@@ -50,26 +50,26 @@ async fn work_folder_becomes_a_link(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed/inner && ln -s /outside /testbed/out && \
                 ln -s ../outside /testbed/up && ln -s /proc/self/root /testbed/root && \
                 ln -s /proc/1/root /testbed/other && ln -s /dev/zero /testbed/zero";
-    must(&fixture.sh(line).await?)?;
+    expect_success(&fixture.sh(line).await?)?;
     let bound = path("/testbed");
     for name in ["out/x", "up/x", "root/outside/x", "other/outside/x", "inner/../../outside/x"] {
         let name = path(&format!("/testbed/{name}"));
         let wrote = fixture.handle.write_beneath(&bound, &name, b"x", None).await;
         ensure!(wrote.is_err(), "{name} was written");
     }
-    let seen = must(&fixture.sh("ls -A /outside").await?)?;
+    let seen = expect_success(&fixture.sh("ls -A /outside").await?)?;
     ensure!(seen.is_empty(), "{seen:?}");
     let wrote = fixture.handle.write_beneath(&bound, &path("/testbed/zero"), b"x", None).await;
     ensure!(wrote.is_err(), "a device was written to");
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
 async fn write_follows_a_hard_link_outside(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed && echo kept > /outside/file && \
                 ln /outside/file /testbed/file";
-    must(&fixture.sh(line).await?)?;
+    expect_success(&fixture.sh(line).await?)?;
     fixture.handle.write_beneath(&path("/testbed"), &path("/testbed/file"), b"new\n", None).await?;
-    let said = must(&fixture.sh("cat /outside/file /testbed/file").await?)?;
+    let said = expect_success(&fixture.sh("cat /outside/file /testbed/file").await?)?;
     ensure!(said == "kept\nnew\n", "{said:?}");
     Ok(())
 }
@@ -79,10 +79,10 @@ async fn special_files_block_readers(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /testbed && cd /testbed && mkfifo pipe && ln -s /dev/zero zero && \
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"";
-    must(&fixture.sh(line).await?)?;
-    let reply = fixture.handle.snapshot(whole("/testbed"));
+    expect_success(&fixture.sh(line).await?)?;
+    let reply = fixture.handle.snapshot(snapshot_request("/testbed"));
     let reply = tokio::time::timeout(Duration::from_secs(20), reply).await;
-    let (reply, _) = reply.map_err(|_| wrong("the snapshot hangs"))??;
+    let (reply, _) = reply.map_err(|_| check_failed("the snapshot hangs"))??;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
     ensure!(files == 0, "a special file is listed as a regular file");
     for name in ["pipe", "socket", "zero", "mem", "self"] {
@@ -91,5 +91,5 @@ async fn special_files_block_readers(fixture: &Fixture<'_>) -> Outcome {
         let read = tokio::time::timeout(Duration::from_secs(20), read).await;
         ensure!(matches!(read, Ok(Err(_))), "{name}: {read:?}");
     }
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, list, program, still_answers, whole};
+use super::list::{Attack, assert_responsive, attack_command, list, snapshot_request};
 use crate::{
     Fixture,
-    fixture::{Outcome, ensure, must, path, until_empty},
+    fixture::{Outcome, ensure, expect_success, path, wait_until_empty},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -27,21 +27,21 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     // On a slow machine the memory limit may kill the bomb before its time is up.
     let was_killed = done.exited.timed_out || done.exited.signal == Some(9);
     ensure!(was_killed, "the bomb ended by itself: {:?}", done.exited);
-    until_empty(&fixture.handle).await?;
-    still_answers(&fixture.handle).await
+    wait_until_empty(&fixture.handle).await?;
+    assert_responsive(&fixture.handle).await
 }
 
 /// The agent's own threads count as processes too. A full sandbox must not stop the agent, or a
 /// model could turn any trial into a sandbox fault.
 async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
-    let done = fixture.handle.run(program(include_str!("programs/swarm.py"), &[])).await?;
-    let said = must(&done)?;
+    let done = fixture.handle.run(attack_command(include_str!("programs/swarm.py"), &[])).await?;
+    let said = expect_success(&done)?;
     let alive: u32 = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     ensure!(alive >= 50, "the swarm is too small: {said:?}");
-    still_answers(&fixture.handle).await?;
+    assert_responsive(&fixture.handle).await?;
     fixture.handle.write(&path("/testbed/after"), b"x", None).await?;
-    fixture.handle.snapshot(whole("/testbed")).await?;
+    fixture.handle.snapshot(snapshot_request("/testbed")).await?;
     Ok(())
 }
 
@@ -52,10 +52,11 @@ async fn threads_fill_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
         \x20       threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1\n\
         except RuntimeError: pass\n\
         if n >= 100: breach('started', n, 'threads')\n";
-    let done = fixture.handle.run(program(&format!("{text}sys.stdout.flush()"), &[])).await?;
+    let done =
+        fixture.handle.run(attack_command(&format!("{text}sys.stdout.flush()"), &[])).await?;
     let said = done.stdout.text();
     ensure!(said == "done\n", "{said:?} {}", done.stderr.text());
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
 async fn processor_is_hogged(fixture: &Fixture<'_>) -> Outcome {
@@ -64,5 +65,5 @@ async fn processor_is_hogged(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.handle.run(Command::shell(hogs).time_limit(Duration::from_secs(2))).await?;
     ensure!(done.exited.timed_out, "{:?}", done.exited);
     ensure!(!done.stdout.text().contains("raised"), "a process took precedence over the machine's");
-    until_empty(&fixture.handle).await
+    wait_until_empty(&fixture.handle).await
 }

@@ -9,13 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_sandbox_api::{Backend, Command, Prepared, Sandbox, SandboxHandle, SandboxRequest};
+use proctor_sandbox_api::{
+    Backend, Command, PreparedEnvironment, Sandbox, SandboxHandle, SandboxRequest,
+};
 use proctor_types::SandboxSpec;
 
 use super::list::{Attack, attacks};
 use crate::{
-    CheckResult, Failed, Fixture,
-    fixture::{Outcome, ensure, wrong},
+    CheckError, CheckResult, Fixture,
+    fixture::{Outcome, check_failed, ensure},
 };
 
 /// How long one attack may take before the sandbox counts as hung.
@@ -23,28 +25,30 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a command of the other sandbox may take meanwhile. It takes a millisecond on an idle
 /// machine. In a starved sandbox it would not finish at all.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the release of a sandbox's resources may take.
-const RETURN: Duration = Duration::from_secs(15);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Lists what the back end's sandboxes currently use on the machine: processes, control groups,
 /// mounts, containers.
-pub type Census<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
+pub type ResourceLister<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 
 /// Runs all attacks, each in its own sandbox, while another sandbox keeps working.
 pub async fn run_attacks(
     backend: &dyn Backend,
-    prepared: &Prepared,
-    census: Census<'_>,
+    prepared: &PreparedEnvironment,
+    census: ResourceLister<'_>,
 ) -> Vec<CheckResult> {
     let mut results = Vec::new();
     let bystander = Bystander::open(backend, prepared).await;
     for attack in attacks() {
         let started = Instant::now();
         let outcome = match &bystander {
-            Ok(bystander) => one(backend, prepared, &attack, census, bystander).await,
-            Err(failed) => Err(wrong(format!("cannot open the other sandbox: {failed}"))),
+            Ok(bystander) => {
+                run_beside_bystander(backend, prepared, &attack, census, bystander).await
+            }
+            Err(failed) => Err(check_failed(format!("cannot open the other sandbox: {failed}"))),
         };
         results.push(result(&attack, outcome, started.elapsed()));
     }
@@ -62,49 +66,54 @@ pub async fn run_attacks(
 ///
 /// # Errors
 /// The attack was stopped after all.
-pub async fn succeeds(
+pub async fn run_expecting_success(
     backend: &dyn Backend,
-    prepared: &Prepared,
+    prepared: &PreparedEnvironment,
     attack: &Attack,
 ) -> Result<String, String> {
-    match strike(backend, prepared, attack).await {
-        Err(Failed::Wrong(why)) => Ok(why),
-        Err(Failed::Skipped(why)) => Err(format!("{} was skipped: {why}", attack.name)),
+    match run_in_own_sandbox(backend, prepared, attack).await {
+        Err(CheckError::Wrong(why)) => Ok(why),
+        Err(CheckError::Skipped(why)) => Err(format!("{} was skipped: {why}", attack.name)),
         Ok(()) => Err(format!("{} is withstood without {:?}", attack.name, attack.undone_by)),
     }
 }
 
-async fn one(
+async fn run_beside_bystander(
     backend: &dyn Backend,
-    prepared: &Prepared,
+    prepared: &PreparedEnvironment,
     attack: &Attack,
-    census: Census<'_>,
+    census: ResourceLister<'_>,
     bystander: &Bystander,
 ) -> Outcome {
     let before: BTreeSet<String> = census().into_iter().collect();
     let watch = bystander.watch();
-    let outcome = strike(backend, prepared, attack).await;
+    let outcome = run_in_own_sandbox(backend, prepared, attack).await;
     let disturbed = watch.end().await;
-    let returned = returned(&before, census).await;
+    let returned = wait_for_release(&before, census).await;
     outcome?;
     disturbed?;
     returned
 }
 
 /// Runs an attack in its own sandbox and closes the sandbox.
-async fn strike(backend: &dyn Backend, prepared: &Prepared, attack: &Attack) -> Outcome {
+async fn run_in_own_sandbox(
+    backend: &dyn Backend,
+    prepared: &PreparedEnvironment,
+    attack: &Attack,
+) -> Outcome {
     let mut sandbox = backend.open(&spec(prepared, (attack.limits)(), attack.name)).await?;
     let (handle, enforcement) = (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
     let fixture = Fixture { backend, prepared, handle, enforcement };
     let outcome = tokio::time::timeout(LIMIT, (attack.body)(&fixture)).await;
-    let outcome = outcome
-        .unwrap_or_else(|_| Err(wrong(format!("the sandbox hung for {} s", LIMIT.as_secs()))));
+    let outcome = outcome.unwrap_or_else(|_| {
+        Err(check_failed(format!("the sandbox hung for {} s", LIMIT.as_secs())))
+    });
     let closed = sandbox.close().await;
     outcome?;
     Ok(closed?)
 }
 
-fn spec(prepared: &Prepared, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
+fn spec(prepared: &PreparedEnvironment, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
     SandboxRequest {
         environment: prepared.clone(),
         limits,
@@ -113,14 +122,14 @@ fn spec(prepared: &Prepared, limits: SandboxSpec, purpose: &str) -> SandboxReque
     }
 }
 
-async fn returned(before: &BTreeSet<String>, census: Census<'_>) -> Outcome {
+async fn wait_for_release(before: &BTreeSet<String>, census: ResourceLister<'_>) -> Outcome {
     let begun = Instant::now();
     loop {
         let left: Vec<_> = census().into_iter().filter(|name| !before.contains(name)).collect();
         if left.is_empty() {
             return Ok(());
         }
-        ensure!(begun.elapsed() < RETURN, "left behind: {}", left.join(", "));
+        ensure!(begun.elapsed() < RELEASE_TIMEOUT, "left behind: {}", left.join(", "));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -128,8 +137,8 @@ async fn returned(before: &BTreeSet<String>, census: Census<'_>) -> Outcome {
 fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
     let (passed, skipped_reason, why) = match outcome {
         Ok(()) => (true, None, None),
-        Err(Failed::Skipped(reason)) => (false, Some(reason), None),
-        Err(Failed::Wrong(why)) => (false, None, Some(why)),
+        Err(CheckError::Skipped(reason)) => (false, Some(reason), None),
+        Err(CheckError::Wrong(why)) => (false, None, Some(why)),
     };
     CheckResult { name: attack.name, passed, skipped_reason, took, why }
 }
@@ -141,7 +150,10 @@ struct Bystander {
 }
 
 impl Bystander {
-    async fn open(backend: &dyn Backend, prepared: &Prepared) -> Result<Self, Failed> {
+    async fn open(
+        backend: &dyn Backend,
+        prepared: &PreparedEnvironment,
+    ) -> Result<Self, CheckError> {
         let spec = spec(prepared, SandboxSpec::default(), "another sandbox");
         let sandbox = backend.open(&spec).await?;
         let handle = Arc::clone(sandbox.handle());
@@ -158,11 +170,15 @@ impl Bystander {
             loop {
                 let begun = Instant::now();
                 let command = Command::shell("echo $$ > /tmp/own && echo well");
-                let done = tokio::time::timeout(PATIENCE, handle.run(command)).await;
+                let done = tokio::time::timeout(COMMAND_TIMEOUT, handle.run(command)).await;
                 slowest = slowest.max(begun.elapsed());
                 match done {
                     Ok(Ok(done)) if done.success() && done.stdout.head == b"well\n" => {}
-                    other => return Err(wrong(format!("another sandbox is disturbed: {other:?}"))),
+                    other => {
+                        return Err(check_failed(format!(
+                            "another sandbox is disturbed: {other:?}"
+                        )));
+                    }
                 }
                 if until.load(Ordering::Relaxed) {
                     return Ok(slowest);
@@ -176,7 +192,7 @@ impl Bystander {
 
 struct Watch {
     over: Arc<AtomicBool>,
-    work: tokio::task::JoinHandle<Result<Duration, Failed>>,
+    work: tokio::task::JoinHandle<Result<Duration, CheckError>>,
 }
 
 impl Watch {
@@ -184,7 +200,7 @@ impl Watch {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.work.await;
         let slowest =
-            ended.map_err(|error| wrong(format!("the other sandbox's work: {error}")))??;
+            ended.map_err(|error| check_failed(format!("the other sandbox's work: {error}")))??;
         tracing::debug!(?slowest, "the other sandbox");
         Ok(())
     }

@@ -8,10 +8,12 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-use super::list::{Attack, list, program, small, still_answers, whole};
+use super::list::{
+    Attack, assert_responsive, attack_command, list, small_limits, snapshot_request,
+};
 use crate::{
-    Failed, Fixture,
-    fixture::{Outcome, ensure, must, path, sh, wrong},
+    CheckError, Fixture,
+    fixture::{Outcome, check_failed, ensure, expect_success, path, sh},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -25,7 +27,7 @@ pub fn attacks() -> Vec<Attack> {
     ];
     for attack in &mut all {
         if attack.name.starts_with("hundred_thousand") {
-            attack.limits = ample;
+            attack.limits = ample_limits;
         }
     }
     all
@@ -33,16 +35,16 @@ pub fn attacks() -> Vec<Attack> {
 
 /// Returns limits as large as those of usual trials. A legitimate build may create that many files
 /// too.
-fn ample() -> SandboxSpec {
+fn ample_limits() -> SandboxSpec {
     SandboxSpec::default()
 }
 
-fn tree(root: &str) -> SnapshotRequest {
-    SnapshotRequest { file_limit: 8 << 20, entry_limit: 400_000, ..whole(root) }
+fn large_snapshot_request(root: &str) -> SnapshotRequest {
+    SnapshotRequest { file_limit: 8 << 20, entry_limit: 400_000, ..snapshot_request(root) }
 }
 
-async fn snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, Failed> {
-    Ok(fixture.handle.snapshot(tree(root)).await?.0)
+async fn snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, CheckError> {
+    Ok(fixture.handle.snapshot(large_snapshot_request(root)).await?.0)
 }
 
 async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
@@ -52,11 +54,11 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
     ensure!(!sh(handle, fill).await?.success(), "200 MiB under a limit of 64");
     match handle.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
-        other => return Err(wrong(format!("not rejected for lack of space: {other:?}"))),
+        other => return Err(check_failed(format!("not rejected for lack of space: {other:?}"))),
     }
-    must(&sh(handle, "rm /var/tmp/fill-*").await?)?;
+    expect_success(&sh(handle, "rm /var/tmp/fill-*").await?)?;
     handle.write(&path("/testbed/more"), b"x", None).await?;
-    still_answers(handle).await
+    assert_responsive(handle).await
 }
 
 async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
@@ -65,9 +67,9 @@ async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
     ensure!(!done.exited.timed_out, "it grew for 30 seconds");
     let said = done.stdout.text();
-    let size: u64 = said.trim().parse().map_err(|_| wrong(format!("{said:?}")))?;
-    ensure!(size <= small().disk_mb << 20, "a file of {size} bytes");
-    still_answers(&fixture.handle).await
+    let size: u64 = said.trim().parse().map_err(|_| check_failed(format!("{said:?}")))?;
+    ensure!(size <= small_limits().disk_mb << 20, "a file of {size} bytes");
+    assert_responsive(&fixture.handle).await
 }
 
 async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
@@ -84,14 +86,17 @@ async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     match fixture.handle.read(&path("/testbed/large"), 1 << 20).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         other => {
-            return Err(wrong(format!("not refused as too large: {:?}", other.map(|b| b.len()))));
+            return Err(check_failed(format!(
+                "not refused as too large: {:?}",
+                other.map(|b| b.len())
+            )));
         }
     }
     ensure!(begun.elapsed() < Duration::from_secs(30), "took {:?}", begun.elapsed());
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
-const MAKE: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/testbed/many')\n\
+const CREATE_FILES_PROGRAM: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/testbed/many')\n\
     made, most, content = 0, int(sys.argv[1]), sys.argv[2]\n\
     try:\n    while made < most:\n\
     \x20       with open(str(made), 'w') as f: f.write(content if made % 100 == 0 else '')\n\
@@ -103,22 +108,26 @@ async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
     if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("inodes: an engine")) {
         fixture.needs("inodes")?;
     }
-    let said = must(&fixture.handle.run(program(MAKE, &["30000", ""])).await?)?;
+    let said = expect_success(
+        &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["30000", ""])).await?,
+    )?;
     ensure!(said.contains("No space left"), "30,000 files in a sandbox of 8,192: {said:?}");
-    must(&fixture.sh("rm -r /testbed/many").await?)?;
-    still_answers(&fixture.handle).await
+    expect_success(&fixture.sh("rm -r /testbed/many").await?)?;
+    assert_responsive(&fixture.handle).await
 }
 
 /// One file in a hundred has content. On disks that are told about every freed block, removing
 /// content takes milliseconds per file, and that is not tested here. Within a normal sandbox's
 /// limits, the agent and the runtime must cope.
 async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outcome {
-    let said = must(&fixture.handle.run(program(MAKE, &["100000", "x"])).await?)?;
+    let said = expect_success(
+        &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["100000", "x"])).await?,
+    )?;
     ensure!(said.contains("made 100000"), "{said:?}");
     let begun = Instant::now();
     let reply = snapshot(fixture, "/testbed").await?;
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
-    let mut tight = tree("/testbed");
+    let mut tight = large_snapshot_request("/testbed");
     tight.entry_limit = 1_000;
     // Rejecting the snapshot would cost the trial its work.
     let (cut, _) = fixture.handle.snapshot(tight).await?;
@@ -130,20 +139,20 @@ async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outco
     );
     match fixture.handle.list(&path("/testbed/many")).await {
         Ok(list) if list.len() == 100_000 => {}
-        Ok(list) => return Err(wrong(format!("{} entries are listed", list.len()))),
+        Ok(list) => return Err(check_failed(format!("{} entries are listed", list.len()))),
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         Err(error) => return Err(error.into()),
     }
     fixture.handle.remove(&path("/testbed/many")).await?;
     ensure!(begun.elapsed() < Duration::from_secs(120), "took {:?}", begun.elapsed());
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }
 
 async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
     let text = "os.makedirs('/testbed/deep'); os.chdir('/testbed/deep')\n\
         for n in range(3000):\n    os.mkdir('d' * 20); os.chdir('d' * 20)\n\
         open('bottom', 'w').write('x')\n";
-    let said = must(&fixture.handle.run(program(text, &[])).await?)?;
+    let said = expect_success(&fixture.handle.run(attack_command(text, &[])).await?)?;
     ensure!(said == "done\n", "{said:?}");
     let reply = snapshot(fixture, "/testbed").await?;
     // Paths that are too long for any program are left out.
@@ -151,5 +160,5 @@ async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
     fixture.handle.remove(&path("/testbed/deep")).await?;
     let left = fixture.handle.stat(&path("/testbed/deep")).await?;
     ensure!(left.is_none(), "it cannot be removed");
-    still_answers(&fixture.handle).await
+    assert_responsive(&fixture.handle).await
 }

@@ -10,20 +10,24 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Returns the decompressed stream. The stream is unchanged if its first bytes match no known
 /// compression format.
-pub(super) fn plain<'a>(mut stream: impl Read + 'a) -> io::Result<Plain<'a>> {
+pub(super) fn decompress<'a>(mut stream: impl Read + 'a) -> io::Result<DecompressedStream<'a>> {
     let mut magic = Vec::new();
     stream.by_ref().take(4).read_to_end(&mut magic)?;
     let gzip = magic.starts_with(&GZIP);
     let zstd = magic == ZSTD;
     let whole = BufReader::new(Cursor::new(magic).chain(stream));
     Ok(match (gzip, zstd) {
-        (true, _) => Plain { stream: Box::new(MultiGzDecoder::new(whole)), compressed: true },
-        (_, true) => Plain { stream: Box::new(Frames::Between(whole)), compressed: true },
-        _ => Plain { stream: Box::new(whole), compressed: false },
+        (true, _) => {
+            DecompressedStream { stream: Box::new(MultiGzDecoder::new(whole)), compressed: true }
+        }
+        (_, true) => {
+            DecompressedStream { stream: Box::new(Frames::Between(whole)), compressed: true }
+        }
+        _ => DecompressedStream { stream: Box::new(whole), compressed: false },
     })
 }
 
-pub(super) struct Plain<'a> {
+pub(super) struct DecompressedStream<'a> {
     pub(super) stream: Box<dyn Read + 'a>,
     pub(super) compressed: bool,
 }
@@ -68,9 +72,9 @@ mod tests {
     const FRAMES: &[u8] = include_bytes!("hello-world.zst");
 
     #[test]
-    fn plain_reads_consecutive_zstd_frames() {
+    fn decompress_reads_consecutive_zstd_frames() {
         let mut text = String::new();
-        plain(FRAMES).unwrap().stream.read_to_string(&mut text).unwrap();
+        decompress(FRAMES).unwrap().stream.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello world\n");
     }
 
@@ -78,14 +82,14 @@ mod tests {
     fn truncated_zstd_frame_is_an_error() {
         let cut = &FRAMES[..FRAMES.len() - 6];
         let mut text = String::new();
-        plain(cut).unwrap().stream.read_to_string(&mut text).unwrap_err();
+        decompress(cut).unwrap().stream.read_to_string(&mut text).unwrap_err();
     }
 
     #[test]
-    fn plain_keeps_short_and_uncompressed_streams() {
+    fn decompress_keeps_short_and_uncompressed_streams() {
         for text in ["", "x", "plain text"] {
             let mut read = String::new();
-            let mut seen = plain(text.as_bytes()).unwrap();
+            let mut seen = decompress(text.as_bytes()).unwrap();
             seen.stream.read_to_string(&mut read).unwrap();
             assert_eq!((&*read, seen.compressed), (text, false));
         }

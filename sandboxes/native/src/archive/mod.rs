@@ -1,10 +1,12 @@
 //! Images from archives: OCI layouts and the output of `docker save`.
 
+mod cache;
 mod compressed;
-mod outer;
-mod room;
+mod image_archive;
 mod root;
 mod unpack;
 
-pub(crate) use room::{Hold, Room};
-pub(crate) use unpack::{is_unpacked, known, lock, name, name_of, settings, sweep, unpack};
+pub(crate) use cache::{ArchiveCache, ArchivePin};
+pub(crate) use unpack::{
+    cached_name, image_settings, is_unpacked, lock, name, name_from_folder, sweep, unpack,
+};

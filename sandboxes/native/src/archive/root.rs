@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, linkat, openat2};
 use tar::{Entry, EntryType};
 
-use super::outer::invalid;
+use super::image_archive::invalid;
 use crate::{ids, tree};
 
 /// Writes only below one directory. The kernel resolves every parent as if that directory were the
@@ -38,7 +38,7 @@ impl Root {
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        let owners = ids::gives_files();
+        let owners = ids::can_change_owners();
         Ok(Self {
             folder: folder.to_owned(),
             root,
@@ -76,20 +76,20 @@ impl Root {
         let mut tar = tar::Archive::new(layer);
         for entry in tar.entries()? {
             let mut entry = entry?;
-            let path = inside(&entry.path()?)?;
-            self.entry(&mut entry, &path).map_err(|error| {
+            let path = path_in_root(&entry.path()?)?;
+            self.apply_entry(&mut entry, &path).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, entry: &mut Entry<'_, impl io::Read>, path: &Path) -> io::Result<()> {
+    fn apply_entry(&mut self, entry: &mut Entry<'_, impl io::Read>, path: &Path) -> io::Result<()> {
         let Some(name) = path.file_name() else { return Ok(()) };
         let parent = path.parent().unwrap_or(Path::new(""));
-        let (_held, real) = self.parent(parent)?;
+        let (_held, real) = self.open_parent(parent)?;
         if name == ".wh..wh..opq" {
-            return self.hide_older(parent, &real);
+            return self.remove_older_entries(parent, &real);
         }
         let text = name.to_string_lossy();
         if let Some(hidden) = text.strip_prefix(".wh.") {
@@ -122,9 +122,9 @@ impl Root {
             }
             EntryType::Link => {
                 let to = entry.link_name()?.ok_or_else(|| invalid("a link without a target"))?;
-                let to = inside(&to)?;
+                let to = path_in_root(&to)?;
                 let name = to.file_name().ok_or_else(|| invalid("a hard link to the root"))?;
-                let (_held, folder) = self.parent(to.parent().unwrap_or(Path::new("")))?;
+                let (_held, folder) = self.open_parent(to.parent().unwrap_or(Path::new("")))?;
                 let from = folder.join(name);
                 if from != target {
                     clear(&target)?;
@@ -171,10 +171,10 @@ impl Root {
 
     /// Opens a directory of the root and creates it if missing. The returned path goes through the
     /// descriptor, so a directory cannot be replaced between check and write.
-    fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+    fn open_parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let (_above, real) = self.parent(path.parent().unwrap_or(Path::new("")))?;
+                let (_above, real) = self.open_parent(path.parent().unwrap_or(Path::new("")))?;
                 let name = path.file_name().ok_or_else(|| invalid("a layer removes the root"))?;
                 fs::create_dir(real.join(name))?;
                 self.find(path, OFlags::empty())?
@@ -198,7 +198,7 @@ impl Root {
         Ok(folder)
     }
 
-    fn hide_older(&self, path: &Path, real: &Path) -> io::Result<()> {
+    fn remove_older_entries(&self, path: &Path, real: &Path) -> io::Result<()> {
         for entry in fs::read_dir(real)? {
             let entry = entry?;
             let kept = path.join(entry.file_name());
@@ -215,7 +215,7 @@ impl Root {
 }
 
 /// Converts an archive path to a path below the root.
-fn inside(path: &Path) -> io::Result<PathBuf> {
+fn path_in_root(path: &Path) -> io::Result<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

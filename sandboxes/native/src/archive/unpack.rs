@@ -12,11 +12,11 @@ use std::{
 use proctor_types::{ImageSettings, hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
-use super::{outer::Outer, root::Root};
+use super::{image_archive::ImageArchive, root::Root};
 use crate::{ids, tree};
 
 /// Name prefix of unpacked archives.
-pub(super) const ARCHIVE: &str = "archive-";
+pub(super) const ARCHIVE_PREFIX: &str = "archive-";
 
 /// Unpacks an archive once. Returns its digest and the directory of its root. Blocking.
 ///
@@ -27,24 +27,25 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
     let digest = digest(&bases, archive)?;
-    let name = ids::name_of(&digest);
-    let folder = bases.join(format!("{ARCHIVE}{name}"));
+    let name = ids::cache_name(&digest);
+    let folder = bases.join(format!("{ARCHIVE_PREFIX}{name}"));
     let kept = bases.join(format!("settings-{name}"));
     if folder.is_dir() && kept.is_file() {
         return Ok((digest, folder));
     }
-    let outer = Outer::open(archive)?;
+    let outer = ImageArchive::open(archive)?;
     let mut file = tempfile::NamedTempFile::new_in(&bases)?;
     serde_json::to_writer(&mut file, &outer.settings()?)?;
     file.persist(&kept).map_err(|error| error.error)?;
     if folder.is_dir() {
         return Ok((digest, folder));
     }
-    let temporary = tempfile::Builder::new().prefix(&unfinished(archive)).tempdir_in(&bases)?;
+    let temporary =
+        tempfile::Builder::new().prefix(&unfinished_prefix(archive)).tempdir_in(&bases)?;
     fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755))?;
     let mut root = Root::open(temporary.path())?;
     for layer in outer.layers()? {
-        root.apply(outer.layer(&layer)?)
+        root.apply(outer.open_layer(&layer)?)
             .map_err(|error| io::Error::new(error.kind(), format!("layer {layer}: {error}")))?;
     }
     root.finish()?;
@@ -66,7 +67,7 @@ pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
 /// Removes leftovers of processes that were killed while they unpacked this archive. The caller has
 /// the lock.
 pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
-    let prefix = unfinished(archive);
+    let prefix = unfinished_prefix(archive);
     for entry in fs::read_dir(cache.join("bases"))? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
@@ -77,7 +78,7 @@ pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
 }
 
 /// Returns the name prefix of folders into which the archive is being unpacked.
-fn unfinished(archive: &Path) -> String {
+fn unfinished_prefix(archive: &Path) -> String {
     format!(".archive-{}-", key(archive))
 }
 
@@ -89,16 +90,16 @@ fn key(archive: &Path) -> String {
 /// archive.
 pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
     let bases = cache.join("bases");
-    let Some(name) = known(cache, archive) else { return false };
-    bases.join(format!("{ARCHIVE}{name}")).is_dir()
+    let Some(name) = cached_name(cache, archive) else { return false };
+    bases.join(format!("{ARCHIVE_PREFIX}{name}")).is_dir()
         && bases.join(format!("settings-{name}")).is_file()
 }
 
 /// Returns the name of an unpacked archive if it was read before and has not changed since. Does
 /// not read the archive.
-pub(crate) fn known(cache: &Path, archive: &Path) -> Option<String> {
-    let memory = memory(&cache.join("bases"), archive).ok()?;
-    remembered(&memory).map(|digest| ids::name_of(&digest))
+pub(crate) fn cached_name(cache: &Path, archive: &Path) -> Option<String> {
+    let memory = digest_cache_path(&cache.join("bases"), archive).ok()?;
+    read_cached_digest(&memory).map(|digest| ids::cache_name(&digest))
 }
 
 /// Returns the name that an archive has once unpacked. Blocking: reads the whole archive the first
@@ -106,26 +107,27 @@ pub(crate) fn known(cache: &Path, archive: &Path) -> Option<String> {
 pub(crate) fn name(cache: &Path, archive: &Path) -> io::Result<String> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
-    digest(&bases, archive).map(|digest| ids::name_of(&digest))
+    digest(&bases, archive).map(|digest| ids::cache_name(&digest))
 }
 
 /// Returns the name of the unpacked archive in `folder`; `None` for another kind of base.
-pub(crate) fn name_of(folder: &Path) -> Option<&str> {
-    folder.file_name()?.to_str()?.strip_prefix(ARCHIVE)
+pub(crate) fn name_from_folder(folder: &Path) -> Option<&str> {
+    folder.file_name()?.to_str()?.strip_prefix(ARCHIVE_PREFIX)
 }
 
 /// Returns the container settings of an unpacked archive's image. A folder that came from no
 /// archive has default settings.
-pub(crate) fn settings(folder: &Path) -> ImageSettings {
-    let kept = name_of(folder).map(|digest| folder.with_file_name(format!("settings-{digest}")));
+pub(crate) fn image_settings(folder: &Path) -> ImageSettings {
+    let kept =
+        name_from_folder(folder).map(|digest| folder.with_file_name(format!("settings-{digest}")));
     let text = kept.and_then(|kept| fs::read(kept).ok());
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
 /// Returns the archive's SHA-256, cached as long as its path, size and times are unchanged.
 fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
-    let memory = memory(bases, archive)?;
-    if let Some(known) = remembered(&memory) {
+    let memory = digest_cache_path(bases, archive)?;
+    if let Some(known) = read_cached_digest(&memory) {
         return Ok(known);
     }
     let mut hasher = Sha256::new();
@@ -135,12 +137,12 @@ fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
     Ok(digest)
 }
 
-fn remembered(memory: &Path) -> Option<String> {
+fn read_cached_digest(memory: &Path) -> Option<String> {
     fs::read_to_string(memory).ok().filter(|known| known.len() == 64)
 }
 
 /// Returns the path of the file that caches an archive's digest.
-fn memory(bases: &Path, archive: &Path) -> io::Result<PathBuf> {
+fn digest_cache_path(bases: &Path, archive: &Path) -> io::Result<PathBuf> {
     let found = fs::metadata(archive)?;
     let state = format!(
         "{} {} {} {}.{}",
@@ -229,7 +231,7 @@ mod tests {
         assert!(!root.join("old/below").exists());
         assert_eq!(fs::read_to_string(root.join("old/new")).unwrap(), "y");
         assert_eq!(fs::read_to_string(root.join("usr/lib/y")).unwrap(), "2");
-        let found = settings(&root);
+        let found = image_settings(&root);
         let expected = [("A", "b=c"), ("PATH", "/opt/bin:/bin")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(found.env, BTreeMap::from(expected));

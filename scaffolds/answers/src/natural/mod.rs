@@ -14,27 +14,27 @@
 //! that the file is missing or empty. As in a diff, the optional last line of a snippet means that
 //! the file ends without a line feed. If neither snippet has it, the file's ending does not change.
 //!
-//! The format cannot express a symlink, a binary file, or a line that equals a marker. [`write()`]
+//! The format cannot express a symlink, a binary file, or a line that equals a marker. [`format_answer()`]
 //! rejects those.
 
 mod read;
 mod write;
 
-pub use read::{Edit, Natural, Problem, Snippet, read};
-pub use write::{Unwritable, write};
+pub use read::{Edit, NaturalAnswer, Problem, Snippet, parse_answer};
+pub use write::{UnsupportedChange, format_answer};
 
 /// The same marker that diffs use.
 pub(crate) const NO_NEWLINE: &str = "\\ No newline at end of file";
 
 /// Selects the old or the new snippet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Time {
+pub(crate) enum SnippetSide {
     Before,
     After,
 }
 
-impl Time {
-    pub(crate) fn word(self) -> &'static str {
+impl SnippetSide {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
             Self::After => "after",

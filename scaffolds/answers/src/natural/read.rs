@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::{NO_NEWLINE, Time};
+use super::{NO_NEWLINE, SnippetSide};
 use crate::thinking;
 
 /// A snippet of a file in an answer.
@@ -61,7 +61,7 @@ pub enum Problem {
 
 /// A parsed natural answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Natural {
+pub struct NaturalAnswer {
     /// The edits in answer order.
     pub edits: Vec<Edit>,
     /// The parts that could not be parsed. The parsed edits are still used.
@@ -70,33 +70,33 @@ pub struct Natural {
 
 /// Parses as much of an answer as possible. An incomplete edit at the end does not invalidate
 /// earlier edits.
-pub fn read(answer: &str) -> Natural {
-    let mut natural = Natural::default();
-    let mut lines = thinking::without(answer).split('\n');
+pub fn parse_answer(answer: &str) -> NaturalAnswer {
+    let mut natural = NaturalAnswer::default();
+    let mut lines = thinking::strip_thinking(answer).split('\n');
     let mut before: Option<(String, Snippet)> = None;
     while let Some(line) = lines.next() {
         let line = line.trim();
-        if let Some(edit) = single(line) {
+        if let Some(edit) = parse_single_line_edit(line) {
             natural.edits.push(edit);
             continue;
         }
-        let Some((time, file)) = start(line) else { continue };
-        let Some(snippet) = snippet(&mut lines, time, file) else {
+        let Some((time, file)) = parse_start_marker(line) else { continue };
+        let Some(snippet) = parse_snippet(&mut lines, time, file) else {
             before = None;
-            natural.problems.push(Problem::Cut(clean(file)));
+            natural.problems.push(Problem::Cut(normalize_path(file)));
             break;
         };
-        let file = clean(file);
+        let file = normalize_path(file);
         match (time, before.take()) {
-            (Time::Before, earlier) => {
+            (SnippetSide::Before, earlier) => {
                 natural.problems.extend(earlier.map(|(file, _)| Problem::Cut(file)));
                 before = Some((file, snippet));
             }
-            (Time::After, None) => natural.problems.push(Problem::NoBefore(file)),
-            (Time::After, Some((of, _))) if of != file => {
+            (SnippetSide::After, None) => natural.problems.push(Problem::NoBefore(file)),
+            (SnippetSide::After, Some((of, _))) if of != file => {
                 natural.problems.push(Problem::NamesDiffer(of));
             }
-            (Time::After, Some((file, before))) => {
+            (SnippetSide::After, Some((file, before))) => {
                 natural.edits.push(Edit::Replace { file, before, after: snippet });
             }
         }
@@ -105,21 +105,21 @@ pub fn read(answer: &str) -> Natural {
     natural
 }
 
-fn start(line: &str) -> Option<(Time, &str)> {
-    [Time::Before, Time::After].into_iter().find_map(|time| {
-        let head = format!("[start of the snippet {} editing in ", time.word());
+fn parse_start_marker(line: &str) -> Option<(SnippetSide, &str)> {
+    [SnippetSide::Before, SnippetSide::After].into_iter().find_map(|time| {
+        let head = format!("[start of the snippet {} editing in ", time.name());
         let file = line.strip_prefix(head.as_str())?.strip_suffix(']')?;
         (!file.trim().is_empty()).then_some((time, file))
     })
 }
 
 /// Returns the lines up to the matching end marker, or `None` if there is no such marker.
-fn snippet<'a>(
+fn parse_snippet<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
-    time: Time,
+    time: SnippetSide,
     file: &str,
 ) -> Option<Snippet> {
-    let end = format!("[end of the snippet {} editing in {file}]", time.word());
+    let end = format!("[end of the snippet {} editing in {file}]", time.name());
     let mut snippet = Snippet::default();
     for line in lines {
         if line.trim() == end {
@@ -134,10 +134,10 @@ fn snippet<'a>(
     None
 }
 
-fn single(line: &str) -> Option<Edit> {
+fn parse_single_line_edit(line: &str) -> Option<Edit> {
     let inner = |head: &str| line.strip_prefix(head)?.strip_suffix(']');
     if let Some(file) = inner("[delete ") {
-        return Some(Edit::Delete { file: clean(file) });
+        return Some(Edit::Delete { file: normalize_path(file) });
     }
     let (file, mode) = inner("[mode ")?.rsplit_once(' ')?;
     let mode = match mode {
@@ -145,11 +145,11 @@ fn single(line: &str) -> Option<Edit> {
         "100755" => proctor_patch::MODE_EXECUTABLE,
         _ => return None,
     };
-    Some(Edit::Mode { file: clean(file), mode })
+    Some(Edit::Mode { file: normalize_path(file), mode })
 }
 
 /// Normalizes a path relative to the repository root.
-fn clean(file: &str) -> String {
+fn normalize_path(file: &str) -> String {
     let file = file.trim();
     file.strip_prefix("./").unwrap_or(file).to_owned()
 }
@@ -158,7 +158,7 @@ fn clean(file: &str) -> String {
 mod tests {
     use super::*;
 
-    fn pair(file: &str, before: &str, after: &str) -> String {
+    fn edit_block(file: &str, before: &str, after: &str) -> String {
         format!(
             "[start of the snippet before editing in {file}]\n{before}[end of the snippet before editing in {file}]\n\n\
              [start of the snippet after editing in {file}]\n{after}[end of the snippet after editing in {file}]\n"
@@ -166,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn natural_snippets_match_exact_lines() {
+    fn snippet_lines_are_parsed_verbatim() {
         let answer =
-            format!("Here:\n```\n<edit>\n{}</edit>\n```\nDone.", pair("a.py", "", "\nx \n"));
-        let natural = read(&answer);
+            format!("Here:\n```\n<edit>\n{}</edit>\n```\nDone.", edit_block("a.py", "", "\nx \n"));
+        let natural = parse_answer(&answer);
         assert!(natural.problems.is_empty());
         let Edit::Replace { file, before, after } = &natural.edits[0] else { panic!() };
         assert_eq!((file.as_str(), before.lines.len()), ("a.py", 0));
@@ -178,26 +178,28 @@ mod tests {
 
     #[test]
     fn natural_incomplete_edit_keeps_earlier_edits() {
-        let whole = pair("a.py", "a\n", "b\n");
-        let cut = &pair("b.py", "a\n", "b\n");
+        let whole = edit_block("a.py", "a\n", "b\n");
+        let cut = &edit_block("b.py", "a\n", "b\n");
         for end in [60, 100, 180] {
-            let natural = read(&format!("{whole}{}", &cut[..end]));
+            let natural = parse_answer(&format!("{whole}{}", &cut[..end]));
             assert_eq!(natural.edits.len(), 1, "{end}");
             assert_eq!(natural.problems, [Problem::Cut("b.py".into())], "{end}");
         }
-        let natural =
-            read(&format!("{}{whole}", pair("b.py", "a\n", "b\n").replacen("b.py", "c.py", 2)));
+        let natural = parse_answer(&format!(
+            "{}{whole}",
+            edit_block("b.py", "a\n", "b\n").replacen("b.py", "c.py", 2)
+        ));
         assert_eq!(natural.edits.len(), 1);
         assert_eq!(natural.problems, [Problem::NamesDiffer("c.py".into())]);
         let after = &whole[whole.find("[start of the snippet after").unwrap()..];
-        assert_eq!(read(after).problems, [Problem::NoBefore("a.py".into())]);
+        assert_eq!(parse_answer(after).problems, [Problem::NoBefore("a.py".into())]);
     }
 
     #[test]
     fn natural_ignores_reasoning() {
-        let draft = pair("a.py", "a\n", "draft\n");
-        let answer = format!("<think>\n{draft}</think>\n{}", pair("a.py", "a\n", "b\n"));
-        assert_eq!(read(&answer).edits.len(), 1);
-        assert!(read(&format!("<think>\n{draft}")).edits.is_empty());
+        let draft = edit_block("a.py", "a\n", "draft\n");
+        let answer = format!("<think>\n{draft}</think>\n{}", edit_block("a.py", "a\n", "b\n"));
+        assert_eq!(parse_answer(&answer).edits.len(), 1);
+        assert!(parse_answer(&format!("<think>\n{draft}")).edits.is_empty());
     }
 }

@@ -2,22 +2,22 @@ use std::{collections::BTreeMap, fmt};
 
 use proctor_patch::{Body, FilePatch, Side};
 
-use super::{NO_NEWLINE, Time, read};
+use super::{NO_NEWLINE, SnippetSide, read};
 use crate::{
-    apply::{Held, Matching, apply},
+    apply::{FileState, MatchMode, apply},
     lines::Lines,
 };
 
 /// A change that the format cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwritable {
+pub struct UnsupportedChange {
     /// The file's path.
     pub file: String,
     /// The construct that cannot be expressed.
     pub why: &'static str,
 }
 
-impl fmt::Display for Unwritable {
+impl fmt::Display for UnsupportedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: natural answers cannot express {}", self.file, self.why)
     }
@@ -30,15 +30,17 @@ impl fmt::Display for Unwritable {
 ///
 /// # Errors
 /// Returns an error if the format cannot express a change.
-pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritable> {
+pub fn format_answer(
+    files: &BTreeMap<String, (FileState, FileState)>,
+) -> Result<String, UnsupportedChange> {
     let mut out = String::new();
     for (file, (before, after)) in files {
         if before == after {
             continue;
         }
-        let unwritable = |why| Unwritable { file: file.clone(), why };
+        let unwritable = |why| UnsupportedChange { file: file.clone(), why };
         let kind =
-            |side: &Held| side.as_ref().is_some_and(|(mode, _)| mode & 0o170_000 != 0o100_000);
+            |side: &FileState| side.as_ref().is_some_and(|(mode, _)| mode & 0o170_000 != 0o100_000);
         if kind(before) || kind(after) {
             return Err(unwritable("a link"));
         }
@@ -57,14 +59,14 @@ pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritabl
             };
             let (old, new) = (utf8(old)?, utf8(new)?);
             let right = |text: &str| {
-                let natural = read(text);
-                let applied = apply(&natural.edits, Matching::Exact, &|path| {
+                let natural = parse_answer(text);
+                let applied = apply(&natural.edits, MatchMode::Exact, &|path| {
                     (path == file).then(|| before.clone()).flatten()
                 });
                 natural.problems.is_empty() && applied.files.get(file) == Some(after)
             };
-            let short = format!("{text}{}", edits(file, old, new));
-            let whole = || format!("{text}{}", whole(file, old, new));
+            let short = format!("{text}{}", format_hunk_edits(file, old, new));
+            let whole = || format!("{text}{}", format_whole_file_edit(file, old, new));
             text = match right(&short) {
                 true => short,
                 false => Some(whole()).filter(|text| right(text)).ok_or_else(|| {
@@ -78,27 +80,27 @@ pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritabl
 }
 
 /// Splits both sides into lines. Carriage returns are removed if every line on both sides has one.
-fn sides(old: &str, new: &str) -> (Lines, Lines) {
-    let (before, after) = (Lines::of(old), Lines::of(new));
+fn split_sides(old: &str, new: &str) -> (Lines, Lines) {
+    let (before, after) = (Lines::from_text(old), Lines::from_text(new));
     match before.crlf && after.crlf {
         true => (before, after),
-        false => (before.literal(), after.literal()),
+        false => (before.with_carriage_returns(), after.with_carriage_returns()),
     }
 }
 
-fn whole(file: &str, old: &str, new: &str) -> String {
-    let (before, after) = sides(old, new);
-    edit(file, (&before.lines, !before.ended), (&after.lines, !after.ended))
+fn format_whole_file_edit(file: &str, old: &str, new: &str) -> String {
+    let (before, after) = split_sides(old, new);
+    format_edit(file, (&before.lines, !before.ended), (&after.lines, !after.ended))
 }
 
-fn edits(file: &str, old: &str, new: &str) -> String {
-    let (before, after) = sides(old, new);
+fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
+    let (before, after) = split_sides(old, new);
     if before.lines.is_empty() || after.lines.is_empty() {
-        return whole(file, old, new);
+        return format_whole_file_edit(file, old, new);
     }
     let side = |text: &str| Some((proctor_patch::MODE_FILE, text.as_bytes().to_vec()));
     let Body::Text(hunks) = FilePatch::between(&file.into(), side(old), side(new)).body else {
-        return whole(file, old, new);
+        return format_whole_file_edit(file, old, new);
     };
     let mut out = String::new();
     for hunk in hunks {
@@ -110,17 +112,17 @@ fn edits(file: &str, old: &str, new: &str) -> String {
             (hunk.old_start.saturating_sub(1), hunk.new_start.saturating_sub(1));
         let (end, new_end) = (start + old_len, new_start + new_len);
         if end > before.lines.len() || new_end > after.lines.len() {
-            return whole(file, old, new);
+            return format_whole_file_edit(file, old, new);
         }
         let (mut from, mut to) = (start, end);
-        while !once(&before.lines, from, to) && (from > 0 || to < before.lines.len()) {
+        while !occurs_once(&before.lines, from, to) && (from > 0 || to < before.lines.len()) {
             from = from.saturating_sub(1);
             to = (to + 1).min(before.lines.len());
         }
         let lines =
             [&before.lines[from..start], &after.lines[new_start..new_end], &before.lines[end..to]];
         let at_end = to == before.lines.len();
-        out.push_str(&edit(
+        out.push_str(&format_edit(
             file,
             (&before.lines[from..to], at_end && !before.ended),
             (&lines.concat(), at_end && !after.ended),
@@ -130,15 +132,15 @@ fn edits(file: &str, old: &str, new: &str) -> String {
 }
 
 /// Returns whether these lines occur in a file exactly once.
-fn once(lines: &[String], from: usize, to: usize) -> bool {
+fn occurs_once(lines: &[String], from: usize, to: usize) -> bool {
     to > from
         && lines.windows(to - from).filter(|window| *window == &lines[from..to]).nth(1).is_none()
 }
 
-fn edit(file: &str, before: (&[String], bool), after: (&[String], bool)) -> String {
-    let [before, after] =
-        [(Time::Before, before), (Time::After, after)].map(|(time, (lines, unended))| {
-            let word = time.word();
+fn format_edit(file: &str, before: (&[String], bool), after: (&[String], bool)) -> String {
+    let [before, after] = [(SnippetSide::Before, before), (SnippetSide::After, after)].map(
+        |(time, (lines, unended))| {
+            let word = time.name();
             let mut text = format!("[start of the snippet {word} editing in {file}]\n");
             for line in lines {
                 text.push_str(line);
@@ -149,6 +151,7 @@ fn edit(file: &str, before: (&[String], bool), after: (&[String], bool)) -> Stri
                 text.push('\n');
             }
             text + &format!("[end of the snippet {word} editing in {file}]\n")
-        });
+        },
+    );
     format!("<edit>\n{before}\n{after}</edit>\n\n")
 }

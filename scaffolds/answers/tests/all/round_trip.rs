@@ -3,15 +3,15 @@
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command};
 
-use proctor_answers::{Held, Matching, Status, apply, natural};
+use proctor_answers::{FileState, MatchMode, Status, apply, natural};
 use proptest::prelude::*;
 
 use crate::{not_run::not_run, tier::is_full};
 
 type Tree = BTreeMap<String, (u32, Vec<u8>)>;
-type Sides = BTreeMap<String, (Held, Held)>;
+type Changes = BTreeMap<String, (FileState, FileState)>;
 
-fn sides(before: &Tree, after: &Tree) -> Sides {
+fn changes_between(before: &Tree, after: &Tree) -> Changes {
     let names = before.keys().chain(after.keys());
     names
         .map(|name| (name.clone(), (before.get(name).cloned(), after.get(name).cloned())))
@@ -19,12 +19,12 @@ fn sides(before: &Tree, after: &Tree) -> Sides {
 }
 
 /// Writes the change, then parses and applies it. `Err` if the format cannot express it.
-fn there_and_back(sides: &Sides) -> Result<(), String> {
-    let answer = natural::write(sides).map_err(|error| error.to_string())?;
-    let read = natural::read(&answer);
+fn check_round_trip(sides: &Changes) -> Result<(), String> {
+    let answer = natural::format_answer(sides).map_err(|error| error.to_string())?;
+    let read = natural::parse_answer(&answer);
     assert!(read.problems.is_empty(), "{:?}\n{answer}", read.problems);
     let current = |path: &str| sides.get(path).and_then(|(before, _)| before.clone());
-    let applied = apply(&read.edits, Matching::Exact, &current);
+    let applied = apply(&read.edits, MatchMode::Exact, &current);
     let failed = applied.edits.iter().find(|edit| edit.status != Status::Applied);
     assert!(failed.is_none(), "{failed:?}\n{answer}");
     for (path, (before, after)) in sides {
@@ -61,28 +61,28 @@ proptest! {
 
     #[test]
     fn natural_round_trips_any_change(before in tree(), after in tree()) {
-        there_and_back(&sides(&before, &after)).unwrap_or_else(|why| panic!("{why}"));
+        check_round_trip(&changes_between(&before, &after)).unwrap_or_else(|why| panic!("{why}"));
     }
 }
 
 /// This repository, or the clone named by `PROCTOR_CLONE`.
-fn clone() -> PathBuf {
+fn repository_path() -> PathBuf {
     std::env::var_os("PROCTOR_CLONE")
         .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
 
 fn git(args: &[&str]) -> Vec<u8> {
-    let output = Command::new("git").args(args).current_dir(clone()).output().unwrap();
+    let output = Command::new("git").args(args).current_dir(repository_path()).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
 
 /// Returns a commit's changes to each file, omitting those the format cannot express.
-fn of_commit(commit: &str) -> Sides {
+fn commit_changes(commit: &str) -> Changes {
     let raw = git(&["diff-tree", "-r", "-z", "--root", "--no-commit-id", "--no-renames", commit]);
     let raw = String::from_utf8(raw).unwrap();
     let mut fields = raw.split('\0');
-    let mut sides = Sides::new();
+    let mut sides = Changes::new();
     while let (Some(header), Some(path)) = (fields.next(), fields.next()) {
         let words: Vec<&str> = header.trim_start_matches(':').split(' ').collect();
         let side = |mode: &str, id: &str| {
@@ -100,7 +100,10 @@ fn of_commit(commit: &str) -> Sides {
 fn natural_round_trips_real_commits() {
     let default = if is_full() { "500" } else { "25" };
     let wanted = std::env::var("PROCTOR_COMMITS").unwrap_or_else(|_| default.to_owned());
-    let inside = Command::new("git").args(["rev-parse", "--git-dir"]).current_dir(clone()).output();
+    let inside = Command::new("git")
+        .args(["rev-parse", "--git-dir"])
+        .current_dir(repository_path())
+        .output();
     if !inside.is_ok_and(|output| output.status.success()) {
         not_run("natural_round_trips_real_commits", "CLONE", "not a Git clone");
         return;
@@ -111,8 +114,8 @@ fn natural_round_trips_real_commits() {
     let mut count = 0;
     for commit in commits.lines() {
         count += 1;
-        for (path, sides) in of_commit(commit) {
-            match there_and_back(&BTreeMap::from([(path, sides)])) {
+        for (path, sides) in commit_changes(commit) {
+            match check_round_trip(&BTreeMap::from([(path, sides)])) {
                 Ok(()) => files += 1,
                 Err(why) => unsaid.push(why),
             }

@@ -12,11 +12,11 @@ pub(super) fn parse(answer: &str) -> Result<Action, String> {
     let mut blocks = Vec::new();
     let mut lines = answer.lines();
     while let Some(line) = lines.next() {
-        let Some((ticks, info)) = opening(line) else { continue };
+        let Some((ticks, info)) = parse_opening_fence(line) else { continue };
         let mut body = Vec::new();
         let closed = loop {
             match lines.next() {
-                Some(line) if closes(line, ticks) => break true,
+                Some(line) if is_closing_fence(line, ticks) => break true,
                 Some(line) => body.push(line),
                 None => break false,
             }
@@ -48,14 +48,14 @@ fn action(body: &[&str]) -> Result<Action, String> {
 }
 
 /// Returns the number of backticks and the info string if the line opens a fenced block.
-fn opening(line: &str) -> Option<(usize, &str)> {
+fn parse_opening_fence(line: &str) -> Option<(usize, &str)> {
     let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
     let info = line.get(ticks..)?.trim();
     // More backticks after the first run mean an inline code span, not a fence.
     (ticks >= 3 && !info.contains('`')).then_some((ticks, info))
 }
 
-fn closes(line: &str, ticks: usize) -> bool {
+fn is_closing_fence(line: &str, ticks: usize) -> bool {
     let line = line.trim_end();
     line.len() >= ticks && line.bytes().all(|byte| byte == b'`')
 }

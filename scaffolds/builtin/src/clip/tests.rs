@@ -1,7 +1,7 @@
 use super::*;
 
-fn cut(raw: &Raw, cap: usize) -> (String, Cut, String) {
-    match clip_now(raw, cap) {
+fn cut(raw: &RawOutput, cap: usize) -> (String, Omission, String) {
+    match clip_blocking(raw, cap) {
         Clipped::Cut { head, cut, tail } => (head, cut, tail),
         Clipped::Whole(text) => panic!("{} bytes were not cut", text.len()),
     }
@@ -10,31 +10,31 @@ fn cut(raw: &Raw, cap: usize) -> (String, Cut, String) {
 #[test]
 fn clip_leaves_text_that_fits_unchanged() {
     let text = "word ".repeat(90);
-    assert_eq!(clip_now(&Raw::whole(text.as_str()), 100), Clipped::Whole(text));
-    assert_eq!(clip_now(&Raw::default(), 1), Clipped::Whole(String::new()));
+    assert_eq!(clip_blocking(&RawOutput::whole(text.as_str()), 100), Clipped::Whole(text));
+    assert_eq!(clip_blocking(&RawOutput::default(), 1), Clipped::Whole(String::new()));
 }
 
 #[test]
 fn clip_keeps_head_and_tail_at_whole_lines_and_counts_the_rest() {
     let text: String = (0..5000).map(|n| format!("line number {n}\n")).collect();
-    let (head, cut, tail) = cut(&Raw::whole(text.as_str()), 400);
+    let (head, cut, tail) = cut(&RawOutput::whole(text.as_str()), 400);
     assert!(head.starts_with("line number 0\n") && head.ends_with('\n'));
     assert!(tail.starts_with("line number ") && tail.ends_with("line number 4999\n"));
-    let kept = tokens(&head) + tokens(&tail);
+    let kept = count_tokens(&head) + count_tokens(&tail);
     assert!(kept <= 400 && kept > 350, "{kept}");
-    assert_eq!(cut.lines as usize + lines(&head) + lines(&tail), 5000);
+    assert_eq!(cut.lines as usize + count_lines(&head) + count_lines(&tail), 5000);
     assert_eq!(cut.bytes as usize + head.len() + tail.len(), text.len());
     assert!(!cut.about);
-    assert_eq!(cut.tokens as usize, tokens(&text) - kept);
+    assert_eq!(cut.tokens as usize, count_tokens(&text) - kept);
 }
 
 #[test]
-fn clip_cuts_inside_an_endless_line() {
+fn clip_splits_a_line_longer_than_the_cap() {
     let text = "abcdefg ".repeat(50_000);
-    let (head, cut, tail) = cut(&Raw::whole(text.as_str()), 100);
-    assert!(tokens(&head) <= 50 && tokens(&tail) <= 51);
+    let (head, cut, tail) = cut(&RawOutput::whole(text.as_str()), 100);
+    assert!(count_tokens(&head) <= 50 && count_tokens(&tail) <= 51);
     assert!(cut.about, "400 kB are estimated");
-    let truth = tokens(&text) as f64;
+    let truth = count_tokens(&text) as f64;
     assert!((cut.tokens as f64 - truth).abs() < truth * 0.05, "{} of {truth}", cut.tokens);
 }
 
@@ -42,11 +42,11 @@ fn clip_cuts_inside_an_endless_line() {
 fn clip_never_splits_characters_and_marks_invalid_utf8() {
     let text = "漢字かな🎉".repeat(2000);
     for cap in [1, 2, 3, 7, 100] {
-        let (head, _, tail) = cut(&Raw::whole(text.as_str()), cap);
+        let (head, _, tail) = cut(&RawOutput::whole(text.as_str()), cap);
         assert!(text.starts_with(&head) && text.ends_with(&tail));
     }
     assert_eq!(
-        clip_now(&Raw::whole(&b"a\xffb\0c"[..]), 10),
+        clip_blocking(&RawOutput::whole(&b"a\xffb\0c"[..]), 10),
         Clipped::Whole("a\u{FFFD}b\u{FFFD}c".into())
     );
 }
@@ -54,7 +54,7 @@ fn clip_never_splits_characters_and_marks_invalid_utf8() {
 #[test]
 fn clip_is_fast_on_long_runs_of_one_character() {
     let start = std::time::Instant::now();
-    let raw = Raw::whole("x".repeat(1 << 20));
+    let raw = RawOutput::whole("x".repeat(1 << 20));
     let (_, cut, _) = cut(&raw, 8000);
     assert!(cut.bytes > 0);
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
@@ -62,17 +62,17 @@ fn clip_is_fast_on_long_runs_of_one_character() {
 
 #[test]
 fn capture_with_missing_bytes_shows_both_ends() {
-    let captured = |total, tail: &[u8]| Captured {
+    let captured = |total, tail: &[u8]| CapturedOutput {
         head: b"0123456789".to_vec(),
         total,
         tail: tail.to_vec(),
-        ..Captured::default()
+        ..CapturedOutput::default()
     };
     // The tail overlaps the head, meets it, and leaves a gap.
-    assert_eq!(Raw::from(captured(12, b"456789ab")), Raw::whole("0123456789ab"));
-    assert_eq!(Raw::from(captured(12, b"ab")), Raw::whole("0123456789ab"));
-    assert_eq!(Raw::from(captured(10, b"")), Raw::whole("0123456789"));
-    let gap = Raw::from(captured(1000, b"yz"));
+    assert_eq!(RawOutput::from(captured(12, b"456789ab")), RawOutput::whole("0123456789ab"));
+    assert_eq!(RawOutput::from(captured(12, b"ab")), RawOutput::whole("0123456789ab"));
+    assert_eq!(RawOutput::from(captured(10, b"")), RawOutput::whole("0123456789"));
+    let gap = RawOutput::from(captured(1000, b"yz"));
     assert_eq!((gap.missing, gap.tail.as_slice()), (988, &b"yz"[..]));
     let (head, cut, tail) = cut(&gap, 100);
     assert_eq!((head.as_str(), tail.as_str()), ("0123456789", "yz"));

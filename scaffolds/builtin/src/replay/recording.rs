@@ -1,13 +1,13 @@
 use std::path::Path;
 
 use proctor_scaffold_api::Stop;
-use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, standing};
+use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, remove_discarded_events};
 use serde_json::Value;
 
 /// The parts of a trajectory to re-run, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recording {
-    pub(super) acts: Vec<Act>,
+    pub(super) acts: Vec<RecordedAction>,
     /// The name of the recorded ending, if the trial ended.
     pub(super) ending: Option<String>,
     /// Number of lines that are not events. An incomplete last line is not counted.
@@ -15,15 +15,15 @@ pub(super) struct Recording {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Act {
+pub(super) enum RecordedAction {
     /// A response. It starts a new step.
     Answered,
-    Called(Recorded),
+    Called(RecordedCall),
 }
 
 /// A recorded call, and its result if one was recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Recorded {
+pub(super) struct RecordedCall {
     pub(super) call_id: String,
     pub(super) name: String,
     pub(super) arguments: Value,
@@ -32,10 +32,10 @@ pub(super) struct Recorded {
     pub(super) malformed: bool,
 }
 
-impl Recorded {
+impl RecordedCall {
     /// Returns the call as the model wrote it. Arguments that were not JSON are recorded as a
     /// string.
-    pub(super) fn call(&self) -> ToolCall {
+    pub(super) fn to_tool_call(&self) -> ToolCall {
         let arguments = match &self.arguments {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -79,7 +79,7 @@ impl Recording {
         }
         let last = events.iter().map(|envelope| envelope.try_number).max()?;
         events.retain(|envelope| envelope.try_number == last);
-        for envelope in standing(events) {
+        for envelope in remove_discarded_events(events) {
             recording.add(envelope.event);
         }
         Some(recording)
@@ -87,9 +87,9 @@ impl Recording {
 
     fn add(&mut self, event: Event) {
         match event {
-            Event::ModelAnswered { .. } => self.acts.push(Act::Answered),
+            Event::ModelAnswered { .. } => self.acts.push(RecordedAction::Answered),
             Event::ToolCalled { call_id, name, arguments } => {
-                self.acts.push(Act::Called(Recorded {
+                self.acts.push(RecordedAction::Called(RecordedCall {
                     call_id,
                     name,
                     arguments,
@@ -100,7 +100,7 @@ impl Recording {
             }
             Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
                 // Only the last call is compared: models assign the ids, and some repeat them.
-                if let Some(Act::Called(called)) = self.acts.last_mut()
+                if let Some(RecordedAction::Called(called)) = self.acts.last_mut()
                     && called.call_id == call_id
                 {
                     called.shown = Some(shown);
@@ -146,11 +146,12 @@ mod tests {
         let recording = Recording::parse(text.as_bytes()).unwrap();
         assert_eq!(recording.unreadable, 1);
         assert_eq!(recording.ending, None);
-        let [Act::Answered, Act::Called(called)] = recording.acts.as_slice() else {
+        let [RecordedAction::Answered, RecordedAction::Called(called)] = recording.acts.as_slice()
+        else {
             panic!("{recording:?}");
         };
         assert_eq!((called.call_id.as_str(), called.shown.as_deref()), ("b", Some("x")));
-        assert_eq!(called.call().arguments, r#"{"command":"ls"}"#);
+        assert_eq!(called.to_tool_call().arguments, r#"{"command":"ls"}"#);
         assert_eq!(Recording::parse(b""), None);
     }
 }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use proctor_retrieval::{Index, is_test};
-use proctor_scaffold_api::{Material, StartTree, Stop};
+use proctor_scaffold_api::{InitialTree, Material, Stop};
 
 use super::{
     evidence::{ContextRecord, Quality, Retrieved},
@@ -25,11 +25,11 @@ use super::{
 use crate::prompts::Prompts;
 
 /// Number of indexes kept in memory, one per tree. Trials of one task run close together.
-const KEPT: usize = 4;
+const MAX_CACHED_INDEXES: usize = 4;
 
 /// Indexes by the digest of the indexed tree.
 #[derive(Debug, Default)]
-pub(super) struct Indexes(Mutex<VecDeque<(String, Arc<Index>)>>);
+pub(super) struct IndexCache(Mutex<VecDeque<(String, Arc<Index>)>>);
 
 /// Files with their content, or `None` for a file that the patch creates.
 pub(super) type Files = BTreeMap<String, Option<String>>;
@@ -43,19 +43,19 @@ pub(super) struct Context {
 }
 
 /// The inputs of the selection.
-pub(super) struct Choice<'a> {
+pub(super) struct FileSelector<'a> {
     pub(super) settings: &'a Settings,
     pub(super) material: &'a Material,
-    pub(super) tree: &'a dyn StartTree,
+    pub(super) tree: &'a dyn InitialTree,
     pub(super) prompts: &'a Prompts,
     pub(super) count: &'a (dyn Fn(&str) -> u64 + Sync),
     pub(super) hits: usize,
     pub(super) file_bytes: u64,
 }
 
-impl Choice<'_> {
+impl FileSelector<'_> {
     /// Adds the files that are always shown. The caller counts the prompt's tokens with them next.
-    pub(super) fn always(&self) -> Result<Context, Stop> {
+    pub(super) fn select_required(&self) -> Result<Context, Stop> {
         let mut context = Context::default();
         for (path, _) in self.tree.files() {
             if !path.contains('/') && path.to_lowercase().starts_with("readme") {
@@ -80,10 +80,10 @@ impl Choice<'_> {
     }
 
     /// Adds retrieved files while they fit.
-    pub(super) fn fill(
+    pub(super) fn add_retrieved(
         &self,
         context: &mut Context,
-        indexes: &Indexes,
+        indexes: &IndexCache,
         base: u64,
     ) -> Result<(), Stop> {
         let wanted: Vec<(String, Option<f64>)> = match self.settings.retrieval {
@@ -93,7 +93,7 @@ impl Choice<'_> {
                 files.map(|file| (file.path.clone(), None)).collect()
             }
             Retrieval::Bm25 => {
-                let index = indexes.of(self)?;
+                let index = indexes.get_or_build(self)?;
                 let request = self.material.request.trim_start_matches("<request>");
                 let request = request.trim_end_matches("</request>");
                 let hits = index.search(request, self.hits);
@@ -156,8 +156,8 @@ impl Choice<'_> {
     }
 }
 
-impl Indexes {
-    fn of(&self, choice: &Choice<'_>) -> Result<Arc<Index>, Stop> {
+impl IndexCache {
+    fn get_or_build(&self, choice: &FileSelector<'_>) -> Result<Arc<Index>, Stop> {
         let digest = choice.tree.digest();
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, index)) = kept().iter().find(|(known, _)| known == digest) {
@@ -178,7 +178,7 @@ impl Indexes {
         }
         let index = Arc::new(index);
         let mut kept = kept();
-        kept.truncate(KEPT - 1);
+        kept.truncate(MAX_CACHED_INDEXES - 1);
         kept.push_front((digest.to_owned(), Arc::clone(&index)));
         Ok(index)
     }
@@ -186,16 +186,16 @@ impl Indexes {
 
 #[cfg(test)]
 mod tests {
-    use proctor_answers::Matching;
+    use proctor_answers::MatchMode;
     use proctor_scaffold_api::{Gold, GoldFile};
     use proctor_types::{Fault, NewComponent};
 
     use super::*;
     use crate::single_shot::settings::{Format, Hints};
 
-    struct Made(BTreeMap<&'static str, &'static str>);
+    struct FakeTree(BTreeMap<&'static str, &'static str>);
 
-    impl StartTree for Made {
+    impl InitialTree for FakeTree {
         fn digest(&self) -> &str {
             "made"
         }
@@ -224,13 +224,13 @@ mod tests {
     ];
 
     /// Counts characters instead of tokens. `room` is the space on top of the base prompt.
-    fn chosen(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
+    fn select_files(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
         let settings = Settings {
             hints: Hints::Detailed,
             retrieval,
             context_tokens: room,
             format: Format::Natural,
-            matching: Matching::Exact,
+            matching: MatchMode::Exact,
         };
         let component = |file: &str| NewComponent {
             file: file.into(),
@@ -255,38 +255,38 @@ mod tests {
             ..Material::default()
         };
         let prompts = Prompts::load("single-shot", None).unwrap();
-        let choice = Choice {
+        let choice = FileSelector {
             settings: &settings,
             material: &material,
-            tree: &Made(BTreeMap::from(TREE)),
+            tree: &FakeTree(BTreeMap::from(TREE)),
             prompts: &prompts,
             count: &|text| text.len() as u64,
             hits: 20,
             file_bytes: 1 << 20,
         };
-        let mut context = choice.always().unwrap();
-        let indexes = Indexes::default();
-        choice.fill(&mut context, &indexes, 100).unwrap();
+        let mut context = choice.select_required().unwrap();
+        let indexes = IndexCache::default();
+        choice.add_retrieved(&mut context, &indexes, 100).unwrap();
         assert_eq!(indexes.0.lock().unwrap().len(), usize::from(retrieval == Retrieval::Bm25));
         context.record
     }
 
     #[test]
     fn required_files_are_shown_and_too_large_files_are_skipped() {
-        let none = chosen(Retrieval::None, None);
+        let none = select_files(Retrieval::None, None);
         assert_eq!(none.readmes, ["README.rst"]);
         assert_eq!(none.files, ["p/a.py", "p/new.py"]);
-        let oracle = chosen(Retrieval::Oracle, None);
+        let oracle = select_files(Retrieval::Oracle, None);
         assert_eq!(oracle.files, ["p/a.py", "p/checkpointing.py", "p/new.py"]);
         assert_eq!(
             oracle.quality.unwrap(),
             Quality { precision: 1.0, recall: 1.0, recall_all: true }
         );
-        let small = chosen(Retrieval::Bm25, Some(180));
+        let small = select_files(Retrieval::Bm25, Some(180));
         let shown: Vec<_> =
             small.retrieved.iter().map(|one| (one.path.as_str(), one.shown)).collect();
         assert_eq!(shown, [("p/big.py", false), ("p/checkpointing.py", true)]);
-        let large = chosen(Retrieval::Bm25, Some(1000));
+        let large = select_files(Retrieval::Bm25, Some(1000));
         assert_eq!(large.files.len(), 4);
         assert_eq!(
             large.quality.unwrap(),

@@ -8,9 +8,9 @@
 //! names for `oracle` and for scores. The prompt contains no content of the gold patch except what
 //! the benchmark itself reveals.
 
+mod apply;
 mod context;
 mod evidence;
-mod lay;
 mod probe;
 mod prompt;
 mod settings;
@@ -23,15 +23,15 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{
-    Finish, Material, Overlay, Sampling, Scaffold, Session, Stop, WrongPrompts, WrongSetting,
+    Finish, Material, Overlay, PromptFolderError, Sampling, Scaffold, Session, SettingError, Stop,
 };
 use proctor_tokens::{Encoding, Tokenizer};
-use proctor_types::{Ask, Cause, ExitCause, Fault, Layer, TokenizerFile, sha256_hex};
+use proctor_types::{Cause, ExitCause, Fault, Layer, ModelRequest, TokenizerFile, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{PromptError, prompts::Prompts, talk::was_cut};
-use context::{Choice, Context, Indexes};
+use crate::{PromptError, conversation::is_truncated, prompts::Prompts};
+use context::{Context, FileSelector, IndexCache};
 use evidence::{AnswerRecord, Evidence};
 use settings::{Format, Hints, Settings};
 
@@ -58,7 +58,7 @@ enum Counter {
 }
 
 impl Counter {
-    fn carried(encoding: Encoding) -> (Self, String) {
+    fn builtin(encoding: Encoding) -> (Self, String) {
         (Self::Carried(encoding), encoding.name().into())
     }
 
@@ -77,7 +77,7 @@ pub struct SingleShot {
     prompts: Prompts,
     manifest: Manifest,
     /// Shared between trials. Safe because both are keyed by content and hold no trial state.
-    indexes: Indexes,
+    indexes: IndexCache,
     tokenizers: Mutex<BTreeMap<String, Arc<Tokenizer>>>,
 }
 
@@ -87,16 +87,16 @@ impl SingleShot {
     pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
         let prompts = Prompts::load(NAME, prompts)?;
         let manifest = prompts.settings()?;
-        Ok(Self { prompts, manifest, indexes: Indexes::default(), tokenizers: Mutex::default() })
+        Ok(Self { prompts, manifest, indexes: IndexCache::default(), tokenizers: Mutex::default() })
     }
 
     /// Returns the counter for the arm's tokenizer, and its name.
     fn counter(&self, file: Option<&TokenizerFile>) -> Result<(Counter, String), Stop> {
-        let Some(file) = file else { return Ok(Counter::carried(Encoding::default())) };
+        let Some(file) = file else { return Ok(Counter::builtin(Encoding::default())) };
         if file.sha256.is_empty()
-            && let Some(encoding) = file.path.to_str().and_then(Encoding::named)
+            && let Some(encoding) = file.path.to_str().and_then(Encoding::from_name)
         {
-            return Ok(Counter::carried(encoding));
+            return Ok(Counter::builtin(encoding));
         }
         let mut known = self.tokenizers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tokenizer) = known.get(&file.sha256) {
@@ -113,7 +113,7 @@ impl SingleShot {
         if sha256_hex(&bytes) != file.sha256 {
             return Err(fault(format!("{shown} has changed since the run was planned")).into());
         }
-        let tokenizer = Tokenizer::read(&bytes).map_err(|why| fault(format!("{shown}: {why}")))?;
+        let tokenizer = Tokenizer::parse(&bytes).map_err(|why| fault(format!("{shown}: {why}")))?;
         let tokenizer = Arc::new(tokenizer);
         known.insert(file.sha256.clone(), Arc::clone(&tokenizer));
         Ok((Counter::Own(tokenizer), file.sha256.clone()))
@@ -132,8 +132,8 @@ impl SingleShot {
             let with = json!({ "request": material.request, "repo": repo });
             return Ok((Context::default(), self.prompts.render("probe", with)?));
         }
-        let tree = session.start_tree().await?;
-        let choice = Choice {
+        let tree = session.initial_tree().await?;
+        let choice = FileSelector {
             settings,
             material,
             tree: tree.as_ref(),
@@ -142,12 +142,12 @@ impl SingleShot {
             hits: self.manifest.hits,
             file_bytes: self.manifest.file_bytes,
         };
-        let mut context = choice.always()?;
+        let mut context = choice.select_required()?;
         let natural = (Format::Natural, Hints::Detailed);
-        let base = count(&prompt::text(&self.prompts, material, &context, natural)?);
-        choice.fill(&mut context, &self.indexes, base)?;
+        let base = count(&prompt::render_prompt(&self.prompts, material, &context, natural)?);
+        choice.add_retrieved(&mut context, &self.indexes, base)?;
         let form = (settings.format, settings.hints);
-        let text = prompt::text(&self.prompts, material, &context, form)?;
+        let text = prompt::render_prompt(&self.prompts, material, &context, form)?;
         Ok((context, text))
     }
 }
@@ -164,12 +164,15 @@ impl Scaffold for SingleShot {
         factors
     }
 
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         settings::resolve(given, self.manifest.context_tokens)
     }
 
-    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        let over = Prompts::overlay(folder, &[NAME])?;
+    fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
+        let over = Prompts::read_overlay(folder, &[NAME])?;
         Ok(Arc::new(Self::load(Some(&over))?))
     }
 
@@ -198,21 +201,21 @@ impl Scaffold for SingleShot {
             context: context.record,
             answer: None,
         };
-        keep(session, &evidence).await?;
+        record_evidence(session, &evidence).await?;
         let tokens = evidence.prompt_tokens;
         // Only the model's own tokenizer counts exactly like its endpoint.
         let is_own = session.brief().tokenizer.as_ref().is_some_and(|file| !file.sha256.is_empty());
         let (counted, estimated) = if is_own { (tokens, 0) } else { (0, tokens) };
         if let Some(window) = session.brief().context_window
-            && session.overflows(counted, estimated, window)
+            && session.exceeds_context_window(counted, estimated, window)
         {
             evidence.beyond_window = true;
-            keep(session, &evidence).await?;
+            record_evidence(session, &evidence).await?;
             return Ok(Finish::exited(format!(
                 "the prompt has {tokens} tokens, but the context window holds only {window}"
             )));
         }
-        let ask = Ask { messages: prompt::messages(&text), tools: Vec::new() };
+        let ask = ModelRequest { messages: prompt::messages(&text), tools: Vec::new() };
         let answer = session.ask(&ask).await?;
         if answer.refused {
             return Err(Stop::Refused(answer.content));
@@ -223,23 +226,23 @@ impl Scaffold for SingleShot {
         match settings.format {
             Format::Probe => record.probe = Some(probe::score(said, &material.gold)),
             Format::Natural => {
-                let tree = session.start_tree().await?;
-                lay::lay_natural(session, &settings, tree.as_ref(), said, &mut record).await?;
+                let tree = session.initial_tree().await?;
+                apply::apply_natural(session, &settings, tree.as_ref(), said, &mut record).await?;
             }
             Format::Patch => {
-                let tree = session.start_tree().await?;
-                lay::lay_patch(session, &material, tree.as_ref(), said, &mut record).await?;
+                let tree = session.initial_tree().await?;
+                apply::apply_patch(session, &material, tree.as_ref(), said, &mut record).await?;
             }
         }
-        let finish = finish(&record, was_cut(&answer));
+        let finish = determine_finish(&record, is_truncated(&answer));
         evidence.answer = Some(record);
-        keep(session, &evidence).await?;
+        record_evidence(session, &evidence).await?;
         Ok(finish)
     }
 }
 
 /// Returns how the trial ended.
-fn finish(record: &AnswerRecord, cut: bool) -> Finish {
+fn determine_finish(record: &AnswerRecord, cut: bool) -> Finish {
     let exited = |cause, why: &str| Finish::Exited { cause, why: why.to_owned() };
     if record.probe.is_some() {
         return exited(ExitCause::Finished, "a probe changes nothing");
@@ -266,13 +269,13 @@ fn finish(record: &AnswerRecord, cut: bool) -> Finish {
 }
 
 /// Writes the evidence so far to the journal and to its file.
-async fn keep(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
+async fn record_evidence(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
     let value = serde_json::to_value(evidence).map_err(|error| {
         Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))
     })?;
     let text = serde_json::to_vec_pretty(&value).map_err(|error| {
         Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))
     })?;
-    session.keep(evidence::FILE, &text).await?;
+    session.store_evidence(evidence::FILE, &text).await?;
     session.note(Map::from_iter([("single_shot".to_owned(), value)])).await
 }

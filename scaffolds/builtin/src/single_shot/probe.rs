@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_answers::{name_of, named};
+use proctor_answers::{defined_name, parse_named_definitions};
 use proctor_scaffold_api::Gold;
 
 use super::evidence::ProbeRecord;
@@ -10,7 +10,7 @@ use super::evidence::ProbeRecord;
 /// Compares the response with the gold patch's definitions. Each definition counts once, even if it
 /// is named repeatedly.
 pub(super) fn score(answer: &str, gold: &Gold) -> ProbeRecord {
-    let said = named(answer);
+    let said = parse_named_definitions(answer);
     let files = |all: Vec<&str>| all.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
     let said_files = files(said.iter().map(|one| one.file.as_str()).collect());
     let gold_files = files(gold.defined.iter().map(|(file, _)| file.as_str()).collect());
@@ -23,10 +23,10 @@ pub(super) fn score(answer: &str, gold: &Gold) -> ProbeRecord {
         files: gold_files.intersection(&said_files).count(),
         names: count(&|file, signature| {
             said.iter().any(|one| {
-                one.file == file && one.name().is_some() && one.name() == name_of(signature)
+                one.file == file && one.name().is_some() && one.name() == defined_name(signature)
             })
         }),
-        signatures: count(&|file, signature| said.iter().any(|one| one.is(file, signature))),
+        signatures: count(&|file, signature| said.iter().any(|one| one.matches(file, signature))),
     }
 }
 

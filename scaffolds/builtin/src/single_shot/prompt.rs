@@ -32,7 +32,7 @@ fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Sto
 }
 
 /// Renders the whole prompt in one of the formats.
-pub(super) fn text(
+pub(super) fn render_prompt(
     prompts: &Prompts,
     material: &Material,
     context: &Context,
@@ -141,7 +141,7 @@ mod tests {
             context.files.insert(path.into(), text.map(str::to_owned));
         }
         for (format, hints, expected) in EXPECTED {
-            let text = text(&prompts, &material, &context, (format, hints)).unwrap();
+            let text = render_prompt(&prompts, &material, &context, (format, hints)).unwrap();
             assert_eq!(text, expected, "{format:?} {hints:?}");
         }
     }
@@ -152,7 +152,7 @@ mod tests {
         let material =
             Material { request: "<request>\nDo it.\n</request>".into(), ..Material::default() };
         let form = (Format::Natural, Hints::Detailed);
-        let text = text(&prompts, &material, &Context::default(), form).unwrap();
+        let text = render_prompt(&prompts, &material, &Context::default(), form).unwrap();
         assert!(!text.contains("definitions>"), "{text}");
         assert!(text.contains("\nPlease solve the feature request. You do not need"), "{text}");
     }

@@ -1,7 +1,7 @@
 //! `[arms.settings]` of `single-shot`. Each key is a factor.
 
-use proctor_answers::Matching;
-use proctor_scaffold_api::WrongSetting;
+use proctor_answers::MatchMode;
+use proctor_scaffold_api::SettingError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -39,36 +39,37 @@ pub(super) struct Settings {
     /// Absent: no limit.
     pub(super) context_tokens: Option<u64>,
     pub(super) format: Format,
-    pub(super) matching: Matching,
+    pub(super) matching: MatchMode,
 }
 
 /// Keys and their allowed values.
-const WORDS: [(&str, &[&str]); 4] = [
+const ALLOWED_VALUES: [(&str, &[&str]); 4] = [
     ("hints", &["detailed", "brief"]),
     ("retrieval", &["oracle", "bm25", "none"]),
     ("format", &["natural", "patch", "probe"]),
     ("matching", &["exact", "reference"]),
 ];
-const TOKENS: &str = "context_tokens";
-const MOST_TOKENS: u64 = 1_000_000_000;
+const CONTEXT_TOKENS_KEY: &str = "context_tokens";
+const MAX_CONTEXT_TOKENS: u64 = 1_000_000_000;
 
 /// Merges the settings with their defaults, or returns an error about a key.
 pub(super) fn resolve(
     given: &Map<String, Value>,
     bm25_tokens: u64,
-) -> Result<Map<String, Value>, WrongSetting> {
+) -> Result<Map<String, Value>, SettingError> {
     let wrong =
-        |key: &str, what: String, hint: String| WrongSetting { key: key.to_owned(), what, hint };
+        |key: &str, what: String, hint: String| SettingError { key: key.to_owned(), what, hint };
     for (key, value) in given {
-        if key == TOKENS {
-            if !value.as_u64().is_some_and(|tokens| (1..=MOST_TOKENS).contains(&tokens)) {
-                let what = format!("must be a whole number from 1 to {MOST_TOKENS}");
+        if key == CONTEXT_TOKENS_KEY {
+            if !value.as_u64().is_some_and(|tokens| (1..=MAX_CONTEXT_TOKENS).contains(&tokens)) {
+                let what = format!("must be a whole number from 1 to {MAX_CONTEXT_TOKENS}");
                 return Err(wrong(key, what, "the unit is tokens, for example 27000".into()));
             }
             continue;
         }
-        let Some((_, words)) = WORDS.iter().find(|(known, _)| known == key) else {
-            let known: Vec<&str> = WORDS.iter().map(|(key, _)| *key).chain([TOKENS]).collect();
+        let Some((_, words)) = ALLOWED_VALUES.iter().find(|(known, _)| known == key) else {
+            let known: Vec<&str> =
+                ALLOWED_VALUES.iter().map(|(key, _)| *key).chain([CONTEXT_TOKENS_KEY]).collect();
             let near = known.iter().min_by_key(|known| strsim::levenshtein(known, key));
             let hint = match near.filter(|near| strsim::levenshtein(near, key) <= near.len() / 2) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -88,7 +89,7 @@ pub(super) fn resolve(
         }
     }
     let mut settings = Map::new();
-    for (key, words) in WORDS {
+    for (key, words) in ALLOWED_VALUES {
         settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
     // A probe shows no files. A setting without effect must not make two arms different.
@@ -105,16 +106,16 @@ pub(super) fn resolve(
         let what = "has no effect: a patch is applied as the benchmark applies it".to_owned();
         return Err(wrong("matching", what, "remove the key".into()));
     }
-    let tokens = match (given.get(TOKENS), settings["retrieval"].as_str()) {
+    let tokens = match (given.get(CONTEXT_TOKENS_KEY), settings["retrieval"].as_str()) {
         (Some(_), Some("none")) => {
             let what = "has no effect: nothing is retrieved".to_owned();
-            return Err(wrong(TOKENS, what, "remove the key".into()));
+            return Err(wrong(CONTEXT_TOKENS_KEY, what, "remove the key".into()));
         }
         (Some(tokens), _) => tokens.clone(),
         (None, Some("bm25")) => bm25_tokens.into(),
         (None, _) => Value::Null,
     };
-    settings.insert(TOKENS.into(), tokens);
+    settings.insert(CONTEXT_TOKENS_KEY.into(), tokens);
     Ok(settings)
 }
 
@@ -124,19 +125,19 @@ mod tests {
 
     use super::*;
 
-    fn of(given: Value) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_json(given: Value) -> Result<Map<String, Value>, SettingError> {
         resolve(given.as_object().unwrap(), 27_000)
     }
 
     #[test]
-    fn single_shot_defaults_are_the_papers_first_cell() {
-        let settings = of(json!({})).unwrap();
+    fn single_shot_defaults_match_the_papers_first_setting() {
+        let settings = resolve_json(json!({})).unwrap();
         assert_eq!(
             Value::from(settings),
             json!({"hints": "detailed", "retrieval": "oracle", "format": "natural", "matching": "exact", "context_tokens": null})
         );
-        assert_eq!(of(json!({"retrieval": "bm25"})).unwrap()["context_tokens"], 27_000);
-        assert_eq!(of(json!({"format": "probe"})).unwrap()["retrieval"], "none");
+        assert_eq!(resolve_json(json!({"retrieval": "bm25"})).unwrap()["context_tokens"], 27_000);
+        assert_eq!(resolve_json(json!({"format": "probe"})).unwrap()["retrieval"], "none");
     }
 
     #[test]
@@ -151,7 +152,7 @@ mod tests {
             (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "remove"),
             (json!({"format": "patch", "matching": "exact"}), "matching", "remove"),
         ] {
-            let wrong = of(given.clone()).unwrap_err();
+            let wrong = resolve_json(given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}");
             assert!(wrong.hint.contains(says), "{given}: {}", wrong.hint);
         }

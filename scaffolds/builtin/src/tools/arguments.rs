@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 ///
 /// # Errors
 /// Returns the error of the strict parser.
-pub(super) fn read(call: &ToolCall) -> serde_json::Result<Value> {
+pub(super) fn parse(call: &ToolCall) -> serde_json::Result<Value> {
     let text = call.arguments.as_str();
     if text.trim().is_empty() {
         return Ok(json!({}));
@@ -47,7 +47,7 @@ fn with_escaped_controls(text: &str) -> String {
 }
 
 /// Converts string values to the types in the schema. Returns `None` if nothing changes.
-pub(super) fn typed(schema: &Value, arguments: &Value) -> Option<Value> {
+pub(super) fn coerce_types(schema: &Value, arguments: &Value) -> Option<Value> {
     let mut fields = arguments.as_object()?.clone();
     let mut changed = false;
     for (name, value) in &mut fields {
@@ -81,40 +81,44 @@ mod tests {
     use proctor_types::ToolCall;
     use serde_json::{Value, json};
 
-    use super::{read, typed};
+    use super::{coerce_types, parse};
 
-    fn of(arguments: &str) -> Option<Value> {
+    fn parse_text(arguments: &str) -> Option<Value> {
         let call = ToolCall { id: "a".into(), name: "f".into(), arguments: arguments.into() };
-        read(&call).ok()
+        parse(&call).ok()
     }
 
     #[test]
-    fn read_accepts_arguments_as_servers_encode_them() {
+    fn parse_accepts_arguments_as_servers_encode_them() {
         let wanted = json!({"command": "a\n\t\"b\" \\"});
         let sound = wanted.to_string();
         let raw = "{\"command\": \"a\n\t\\\"b\\\" \\\\\"}";
         for text in [sound.as_str(), &json!(sound).to_string(), raw] {
-            assert_eq!(of(text), Some(wanted.clone()), "{text}");
+            assert_eq!(parse_text(text), Some(wanted.clone()), "{text}");
         }
-        assert_eq!(of(" "), Some(json!({})));
-        assert_eq!(of("\"ls\""), Some(json!("ls")), "a string without an object stays a string");
-        assert_eq!((of("not JSON"), of("{\"a\": \"\n")), (None, None));
+        assert_eq!(parse_text(" "), Some(json!({})));
+        assert_eq!(
+            parse_text("\"ls\""),
+            Some(json!("ls")),
+            "a string without an object stays a string"
+        );
+        assert_eq!((parse_text("not JSON"), parse_text("{\"a\": \"\n")), (None, None));
     }
 
     #[test]
-    fn typed_converts_string_values() {
+    fn coerce_types_converts_string_values() {
         let schema = json!({"properties": {"command": {"type": "string"}, "timeout": {"type": ["integer", "null"]},
             "lines": {"type": ["array", "null"]}, "ignore_case": {"type": "boolean"}}});
         let came =
             json!({"command": "60", "timeout": "60", "lines": "[1, 2]", "ignore_case": "True"});
         let wanted = json!({"command": "60", "timeout": 60, "lines": [1, 2], "ignore_case": true});
-        assert_eq!(typed(&schema, &came), Some(wanted));
+        assert_eq!(coerce_types(&schema, &came), Some(wanted));
         for none in ["null", "None"] {
             let came = json!({"timeout": none});
-            assert_eq!(typed(&schema, &came), Some(json!({"timeout": null})), "{none}");
+            assert_eq!(coerce_types(&schema, &came), Some(json!({"timeout": null})), "{none}");
         }
         for came in [json!({"timeout": "soon"}), json!({"timeout": 5}), json!({"other": "5"})] {
-            assert_eq!(typed(&schema, &came), None, "{came}");
+            assert_eq!(coerce_types(&schema, &came), None, "{came}");
         }
     }
 }

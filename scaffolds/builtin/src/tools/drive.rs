@@ -1,15 +1,15 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, WrongPrompts};
-use proctor_types::{Answer, ExitCause, ToolSpec};
+use proctor_scaffold_api::{Finish, Overlay, PromptFolderError, Scaffold, Session, Stop};
+use proctor_types::{ExitCause, ModelResponse, ToolSpec};
 use serde_json::{Value, json};
 
 use super::{ToolContext, Toolbox, ToolsSettings, specs};
 use crate::{
     PromptError,
+    conversation::{Conversation, is_paused, is_truncated},
     prompts::Prompts,
-    talk::{Talk, is_paused, was_cut},
 };
 
 /// Increased when this crate's tool message texts change. A factor of the arm, because the model
@@ -37,28 +37,28 @@ impl Tools {
     }
 
     pub(crate) fn toolbox(&self, session: &dyn Session) -> Toolbox {
-        Toolbox::new(ToolContext::of(session), &self.prompts, &self.settings)
+        Toolbox::new(ToolContext::from_session(session), &self.prompts, &self.settings)
     }
 
     /// Runs the calls of one response in order. Returns `true` if one of them submitted the work.
     /// Calls after it are answered but not run.
-    async fn act(
+    async fn run_calls(
         &self,
         session: &mut dyn Session,
         toolbox: &mut Toolbox,
-        talk: &mut Talk,
-        answer: &Answer,
+        talk: &mut Conversation,
+        answer: &ModelResponse,
     ) -> Result<bool, Stop> {
         let mut submitted = false;
         for call in &answer.tool_calls {
             if submitted {
                 let shown = self.prompts.render("not_run", ())?;
-                toolbox.pass_over(session, call, shown).await?;
+                toolbox.skip_call(session, call, shown).await?;
                 continue;
             }
             let called = toolbox.call(session, call).await?;
             submitted = called.submitted;
-            talk.observe(&call.id, called.shown);
+            talk.push_tool_result(&call.id, called.shown);
         }
         Ok(submitted)
     }
@@ -77,8 +77,8 @@ impl Scaffold for Tools {
         factors
     }
 
-    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
-        let over = Prompts::overlay(folder, &["tools"])?;
+    fn with_prompts(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
+        let over = Prompts::read_overlay(folder, &["tools"])?;
         Ok(Arc::new(Self::load(Some(&over))?))
     }
 
@@ -90,17 +90,17 @@ impl Scaffold for Tools {
         true
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_resumable(&self) -> bool {
         true
     }
 
     /// Loops: calls the model, runs the tool calls, returns their results.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let mut talk = Talk::open(&self.prompts, session.brief(), specs(&self.prompts))?;
+        let mut talk = Conversation::open(&self.prompts, session.brief(), specs(&self.prompts))?;
         let mut toolbox = self.toolbox(session);
         let mut idle = 0;
         loop {
-            if let Some(why) = talk.overflow(session) {
+            if let Some(why) = talk.context_overflow(session) {
                 return Ok(Finish::exited(why));
             }
             let answer = talk.ask(session).await?;
@@ -113,16 +113,16 @@ impl Scaffold for Tools {
                     let why = format!("{idle} responses in a row without a tool call");
                     return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
                 }
-                let length = was_cut(&answer);
-                talk.tell(self.prompts.render("nudge", json!({ "length": length }))?);
+                let length = is_truncated(&answer);
+                talk.push_user_message(self.prompts.render("nudge", json!({ "length": length }))?);
                 continue;
             }
             idle = 0;
-            if self.act(session, &mut toolbox, &mut talk, &answer).await? {
+            if self.run_calls(session, &mut toolbox, &mut talk, &answer).await? {
                 return Ok(Finish::Submitted);
             }
-            if was_cut(&answer) {
-                talk.tell(self.prompts.render("length", ())?);
+            if is_truncated(&answer) {
+                talk.push_user_message(self.prompts.render("length", ())?);
             }
         }
     }

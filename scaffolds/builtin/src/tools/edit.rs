@@ -5,20 +5,20 @@ use proctor_sandbox_api::{
     SandboxError,
     wire::{DirEntry, EntryKind, RawPath, RefusalKind},
 };
-use proctor_scaffold_api::Edited as EditedFile;
+use proctor_scaffold_api::FileEdit as EditedFile;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
     Output, Tool, ToolContext, ToolError,
     edit_find::{Found, find_once},
-    edit_history::{Edited, History},
+    edit_history::{History, UndoEntry},
     edit_spec::{EditArguments, EditCommand},
-    edit_view::{excerpt, folder, numbered},
+    edit_view::{excerpt, format_folder, format_numbered_lines},
     specs::EDIT,
-    tool::read_arguments,
+    tool::parse_arguments,
 };
-use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
+use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
 
 /// `[edit]` of the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,33 +54,33 @@ impl Tool for Edit {
         EDIT
     }
 
-    fn recall(&mut self, edited: &EditedFile) {
+    fn restore_edit(&mut self, edited: &EditedFile) {
         let path = RawPath::from(edited.path.as_str());
         match edited.after.clone() {
             Some(after) => {
-                self.history.push(path, Edited { before: edited.before.clone(), after });
+                self.history.push(path, UndoEntry { before: edited.before.clone(), after });
             }
             None => self.history.forget_last(&path),
         }
     }
 
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
-        let schema = strict::<EditArguments>();
-        let arguments: EditArguments = read_arguments(EDIT, &schema, arguments)?;
+        let schema = strict_schema::<EditArguments>();
+        let arguments: EditArguments = parse_arguments(EDIT, &schema, arguments)?;
         let path = Target { path: context.resolve(&arguments.path), name: arguments.path };
         match arguments.command {
             EditCommand::View => self.view(context, &path, arguments.view_range.as_deref()).await,
             EditCommand::Create => {
-                let text = needed(arguments.file_text, "create", "file_text")?;
+                let text = require_field(arguments.file_text, "create", "file_text")?;
                 self.create(context, path, text.into_bytes()).await
             }
             EditCommand::Replace => {
-                let old = needed(arguments.old_str, "replace", "old_str")?;
+                let old = require_field(arguments.old_str, "replace", "old_str")?;
                 self.replace(context, path, &old, &arguments.new_str.unwrap_or_default()).await
             }
             EditCommand::Insert => {
-                let line = needed(arguments.insert_line, "insert", "insert_line")?;
-                let text = needed(arguments.insert_text, "insert", "insert_text")?;
+                let line = require_field(arguments.insert_line, "insert", "insert_line")?;
+                let text = require_field(arguments.insert_text, "insert", "insert_text")?;
                 self.insert(context, path, line, &text).await
             }
             EditCommand::Undo => self.undo(context, &path).await,
@@ -88,7 +88,7 @@ impl Tool for Edit {
     }
 }
 
-fn needed<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolError> {
+fn require_field<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolError> {
     given.ok_or_else(|| {
         ToolError::Malformed(format!(
             "The arguments of `edit` could not be read: `{command}` needs the field `{field}`."
@@ -120,12 +120,13 @@ impl Edit {
             if range.is_some() {
                 return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
             }
-            folder(&context.handle.list(&path.path).await?, self.settings.folder_entries)
+            format_folder(&context.handle.list(&path.path).await?, self.settings.folder_entries)
         } else {
-            numbered(&lossy(&self.read(context, path).await?), range)?
+            format_numbered_lines(&decode_lossy(&self.read(context, path).await?), range)?
         };
-        let (shown, full) = show(&self.prompts, "view", text, self.settings.view_tokens).await?;
-        Ok(Output { full, ..Output::say(shown) })
+        let (shown, full) =
+            clip_for_model(&self.prompts, "view", text, self.settings.view_tokens).await?;
+        Ok(Output { full, ..Output::from_text(shown) })
     }
 
     async fn create(
@@ -145,7 +146,7 @@ impl Edit {
         let done = if before.is_some() { "Replaced" } else { "Created" };
         let said = format!("{done} {path} ({lines} lines).");
         let edited = Some(self.write(context, path, before, bytes).await?);
-        Ok(Output { edited, ..Output::say(said) })
+        Ok(Output { edited, ..Output::from_text(said) })
     }
 
     async fn replace(
@@ -172,7 +173,7 @@ impl Edit {
         after.extend(&before[at + old.len()..]);
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, new.len()));
         let edited = Some(self.write(context, path, Some(before), after).await?);
-        Ok(Output { edited, ..Output::say(said.trim_end()) })
+        Ok(Output { edited, ..Output::from_text(said.trim_end()) })
     }
 
     async fn insert(
@@ -207,7 +208,7 @@ impl Edit {
         after.extend(lines.flatten());
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, size));
         let edited = Some(self.write(context, path, Some(before), after).await?);
-        Ok(Output { edited, ..Output::say(said.trim_end()) })
+        Ok(Output { edited, ..Output::from_text(said.trim_end()) })
     }
 
     async fn undo(&mut self, context: &ToolContext, path: &Target) -> Result<Output, ToolError> {
@@ -235,9 +236,9 @@ impl Edit {
                 format!("Undid the last edit of {path}: the file is gone again.")
             }
         };
-        let edited = edited(&path.path, last.before.clone(), None);
+        let edited = to_file_edit(&path.path, last.before.clone(), None);
         self.history.forget_last(&path.path);
-        Ok(Output { edited: Some(edited), ..Output::say(said) })
+        Ok(Output { edited: Some(edited), ..Output::from_text(said) })
     }
 
     async fn read(&self, context: &ToolContext, path: &Target) -> Result<Vec<u8>, ToolError> {
@@ -271,14 +272,14 @@ impl Edit {
         after: Vec<u8>,
     ) -> Result<EditedFile, ToolError> {
         context.write(&path.path, &after).await?;
-        let edited = edited(&path.path, before.clone(), Some(after.clone()));
-        self.history.push(path.path, Edited { before, after });
+        let edited = to_file_edit(&path.path, before.clone(), Some(after.clone()));
+        self.history.push(path.path, UndoEntry { before, after });
         Ok(edited)
     }
 }
 
 /// Converts an edit for the record. The path came from the model as text, so it is valid UTF-8.
-fn edited(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
+fn to_file_edit(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
     let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
     EditedFile { path, before, after }
 }

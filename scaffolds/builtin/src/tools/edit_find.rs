@@ -1,7 +1,7 @@
 //! Finds the single occurrence that `replace` refers to, or explains why there is none.
 
 /// Maximum number of line numbers in a message.
-const NAMED: usize = 10;
+const MAX_LISTED_LINES: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
@@ -19,11 +19,14 @@ pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     let places = occurrences(bytes, old.as_bytes());
     match places.as_slice() {
         [at] => Found::Once(*at),
-        [] => Found::Not(near(bytes, old)),
+        [] => Found::Not(explain_no_match(bytes, old)),
         many => {
-            let lines: Vec<_> =
-                many.iter().take(NAMED).map(|at| line_of(bytes, *at).to_string()).collect();
-            let more = if many.len() > NAMED { ", ..." } else { "" };
+            let lines: Vec<_> = many
+                .iter()
+                .take(MAX_LISTED_LINES)
+                .map(|at| line_number(bytes, *at).to_string())
+                .collect();
+            let more = if many.len() > MAX_LISTED_LINES { ", ..." } else { "" };
             Found::Not(format!(
                 "old_str occurs {} times, at lines {}{more}. Add lines around it until it is unique.",
                 many.len(),
@@ -49,16 +52,19 @@ fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
 }
 
 /// Returns the most helpful message for text that does not occur.
-fn near(bytes: &[u8], old: &str) -> String {
+fn explain_no_match(bytes: &[u8], old: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains("\r\n") && !old.contains('\r') && text.replace("\r\n", "\n").contains(old) {
         return "old_str does not occur as written: the file's lines end in CRLF. \
                 Replace within single lines, or convert the file."
             .into();
     }
-    let wanted: Vec<_> = old.lines().map(collapsed).filter(|line| !line.is_empty()).collect();
-    let there: Vec<_> =
-        (1_usize..).zip(text.lines().map(collapsed)).filter(|(_, line)| !line.is_empty()).collect();
+    let wanted: Vec<_> =
+        old.lines().map(collapse_whitespace).filter(|line| !line.is_empty()).collect();
+    let there: Vec<_> = (1_usize..)
+        .zip(text.lines().map(collapse_whitespace))
+        .filter(|(_, line)| !line.is_empty())
+        .collect();
     let Some(first) = wanted.first() else {
         return "old_str does not occur: it holds only white space.".into();
     };
@@ -77,7 +83,7 @@ fn near(bytes: &[u8], old: &str) -> String {
     let starts: Vec<_> = there
         .iter()
         .filter(|(_, line)| line == first)
-        .take(NAMED)
+        .take(MAX_LISTED_LINES)
         .map(|(number, _)| number.to_string())
         .collect();
     if starts.is_empty() {
@@ -90,12 +96,12 @@ fn near(bytes: &[u8], old: &str) -> String {
     )
 }
 
-fn collapsed(line: &str) -> String {
+fn collapse_whitespace(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the line number of an offset, counted from 1.
-pub(super) fn line_of(bytes: &[u8], at: usize) -> usize {
+pub(super) fn line_number(bytes: &[u8], at: usize) -> usize {
     1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
 }
 

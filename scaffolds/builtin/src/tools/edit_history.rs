@@ -4,7 +4,7 @@ use proctor_sandbox_api::wire::RawPath;
 
 /// One edit: the complete file content before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Edited {
+pub(super) struct UndoEntry {
     /// `None` if the edit created the file.
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) struct Edited {
 #[derive(Debug)]
 pub(super) struct History {
     depth: usize,
-    files: BTreeMap<RawPath, VecDeque<Edited>>,
+    files: BTreeMap<RawPath, VecDeque<UndoEntry>>,
 }
 
 impl History {
@@ -22,7 +22,7 @@ impl History {
         Self { depth, files: BTreeMap::new() }
     }
 
-    pub(super) fn push(&mut self, path: RawPath, edited: Edited) {
+    pub(super) fn push(&mut self, path: RawPath, edited: UndoEntry) {
         let edits = self.files.entry(path).or_default();
         edits.push_back(edited);
         if edits.len() > self.depth {
@@ -30,7 +30,7 @@ impl History {
         }
     }
 
-    pub(super) fn last(&self, path: &RawPath) -> Option<&Edited> {
+    pub(super) fn last(&self, path: &RawPath) -> Option<&UndoEntry> {
         self.files.get(path)?.back()
     }
 
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn history_drops_the_oldest_edits_per_file() {
         let mut history = History::new(2);
-        let edited = |n: u8| Edited { before: None, after: vec![n] };
+        let edited = |n: u8| UndoEntry { before: None, after: vec![n] };
         let (a, b) = (RawPath::from("/a"), RawPath::from("/b"));
         for n in 1..=3 {
             history.push(a.clone(), edited(n));

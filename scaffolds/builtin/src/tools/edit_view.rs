@@ -2,17 +2,20 @@
 
 use proctor_sandbox_api::wire::{DirEntry, EntryKind};
 
-use super::{ToolError, edit_find::line_of};
-use crate::clip::lossy;
+use super::{ToolError, edit_find::line_number};
+use crate::clip::decode_lossy;
 
 /// Number of context lines shown around an edit.
-const AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 /// Maximum number of lines shown of an edit.
-const EDITED: usize = 40;
+const MAX_EXCERPT_LINES: usize = 40;
 
 /// Formats lines as `     1<tab>text`. `range` selects `[first, last]`, counted from 1; -1 as the
 /// last means the end.
-pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, ToolError> {
+pub(super) fn format_numbered_lines(
+    text: &str,
+    range: Option<&[i64]>,
+) -> Result<String, ToolError> {
     let total = text.lines().count();
     let (first, last) = match range {
         None => (1, total),
@@ -46,16 +49,18 @@ pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, Tool
 }
 
 /// Formats one entry per line. Folders end in `/`, links show their target, files their size.
-pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
+pub(super) fn format_folder(entries: &[DirEntry], limit: usize) -> String {
     if entries.is_empty() {
         return "[the folder is empty]".into();
     }
     let mut text = String::new();
     for entry in entries.iter().take(limit) {
-        let name = lossy(entry.name.as_bytes());
+        let name = decode_lossy(entry.name.as_bytes());
         text.push_str(&match (entry.kind, &entry.link) {
             (EntryKind::Dir, _) => format!("{name}/\n"),
-            (EntryKind::Link, Some(target)) => format!("{name} -> {}\n", lossy(target.as_bytes())),
+            (EntryKind::Link, Some(target)) => {
+                format!("{name} -> {}\n", decode_lossy(target.as_bytes()))
+            }
             (EntryKind::File, _) => format!("{name}\t{} bytes\n", entry.size),
             _ => format!("{name}\n"),
         });
@@ -68,11 +73,12 @@ pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
 
 /// Formats the lines that an edit wrote, with a few lines of context.
 pub(super) fn excerpt(after: &[u8], at: usize, size: usize) -> String {
-    let first = line_of(after, at);
+    let first = line_number(after, at);
     // The line of the last byte written, or the line of the edit if nothing was written.
-    let last = line_of(after, (at + size).saturating_sub(1).max(at)).min(first + EDITED);
-    let (from, to) = (first.saturating_sub(AROUND).max(1), last + AROUND);
-    let text = lossy(after);
+    let last =
+        line_number(after, (at + size).saturating_sub(1).max(at)).min(first + MAX_EXCERPT_LINES);
+    let (from, to) = (first.saturating_sub(CONTEXT_LINES).max(1), last + CONTEXT_LINES);
+    let text = decode_lossy(after);
     let lines = text.lines().enumerate().skip(from - 1).take(to + 1 - from);
     lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect()
 }
@@ -82,17 +88,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbered_rejects_ranges_outside_the_file() {
+    fn numbered_lines_reject_ranges_outside_the_file() {
         let text = "a\nb\nc";
-        assert_eq!(numbered(text, None).unwrap(), "     1\ta\n     2\tb\n     3\tc\n");
-        assert_eq!(numbered(text, Some(&[2, -1])).unwrap(), "     2\tb\n     3\tc\n");
-        assert_eq!(numbered(text, Some(&[3, 99])).unwrap(), "     3\tc\n");
-        assert_eq!(numbered("", None).unwrap(), "[the file is empty]");
+        assert_eq!(format_numbered_lines(text, None).unwrap(), "     1\ta\n     2\tb\n     3\tc\n");
+        assert_eq!(format_numbered_lines(text, Some(&[2, -1])).unwrap(), "     2\tb\n     3\tc\n");
+        assert_eq!(format_numbered_lines(text, Some(&[3, 99])).unwrap(), "     3\tc\n");
+        assert_eq!(format_numbered_lines("", None).unwrap(), "[the file is empty]");
         for range in [[0, 2], [3, 2], [4, 5], [-1, -1]] {
-            let error = numbered(text, Some(&range)).unwrap_err();
+            let error = format_numbered_lines(text, Some(&range)).unwrap_err();
             assert!(matches!(&error, ToolError::Tell(why) if why.contains("3 lines")), "{error:?}");
         }
-        assert!(matches!(numbered(text, Some(&[1])), Err(ToolError::Malformed(_))));
+        assert!(matches!(format_numbered_lines(text, Some(&[1])), Err(ToolError::Malformed(_))));
     }
 
     #[test]

@@ -24,5 +24,5 @@ pub(crate) use error::ToolError;
 pub(crate) use specs::SUBMIT;
 pub use specs::specs;
 pub(crate) use tool::{Output, Tool, ToolContext};
-pub use toolbox::Called;
+pub use toolbox::ToolCallResult;
 pub(crate) use toolbox::{Toolbox, ToolsSettings};

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{
     Output, Tool, ToolContext, ToolError, search_spec::SearchArguments, specs::SEARCH,
-    tool::read_arguments,
+    tool::parse_arguments,
 };
-use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
+use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
 
 /// `[search]` of the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +36,8 @@ impl Tool for Search {
     }
 
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
-        let schema = strict::<SearchArguments>();
-        let arguments: SearchArguments = read_arguments(SEARCH, &schema, arguments)?;
+        let schema = strict_schema::<SearchArguments>();
+        let arguments: SearchArguments = parse_arguments(SEARCH, &schema, arguments)?;
         if arguments.pattern.is_none() && arguments.glob.is_none() {
             let why = "The arguments of `search` could not be read: give `pattern`, `glob` or both";
             return Err(ToolError::Malformed(why.into()));
@@ -53,7 +53,7 @@ impl Tool for Search {
         };
         let (matches, more) = context.handle.search(request).await?;
         if matches.is_empty() {
-            return Ok(Output::say("No matches."));
+            return Ok(Output::from_text("No matches."));
         }
         // The agent returns match paths relative to the search root. If the root is a file, they
         // are that file's path.
@@ -62,27 +62,27 @@ impl Tool for Search {
         let mut text = String::new();
         for found in &matches {
             let path = if is_file { root.as_bytes().to_vec() } else { root.join(&found.path).0 };
-            text.push_str(&self.line(context, &path, found));
+            text.push_str(&self.format_match(context, &path, found));
         }
         let (mut shown, full) =
-            show(&self.prompts, "search", text, self.settings.output_tokens).await?;
+            clip_for_model(&self.prompts, "search", text, self.settings.output_tokens).await?;
         if more {
             shown.push_str(&format!(
                 "[the first {} matches; there are more: narrow the search]",
                 matches.len()
             ));
         }
-        Ok(Output { full, ..Output::say(shown.trim_end()) })
+        Ok(Output { full, ..Output::from_text(shown.trim_end()) })
     }
 }
 
 impl Search {
     /// Formats `path:line: text`. The path is relative to the work directory if it is below it.
-    fn line(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
+    fn format_match(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
         let below = path
             .strip_prefix(context.workdir.trim_end_matches('/').as_bytes())
             .and_then(|rest| rest.strip_prefix(b"/"));
-        let path = lossy(below.unwrap_or(path));
+        let path = decode_lossy(below.unwrap_or(path));
         if found.line == 0 {
             return format!("{path}\n");
         }

@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::{
     Output, Tool, ToolContext, ToolError, shell_spec::ShellArguments, specs::SHELL,
-    tool::read_arguments,
+    tool::parse_arguments,
 };
 use crate::{
     command::{ShellSettings, run_line},
     prompts::Prompts,
-    schema::strict,
+    schema::strict_schema,
 };
 
 /// Runs stateless commands: each one gets a fresh shell in the work directory.
@@ -26,8 +26,8 @@ impl Tool for Shell {
     }
 
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
-        let schema = strict::<ShellArguments>();
-        let arguments: ShellArguments = read_arguments(SHELL, &schema, arguments)?;
+        let schema = strict_schema::<ShellArguments>();
+        let arguments: ShellArguments = parse_arguments(SHELL, &schema, arguments)?;
         let limit = match arguments.timeout {
             Some(0) => {
                 let why = "The arguments of `shell` could not be read: field `timeout`: \

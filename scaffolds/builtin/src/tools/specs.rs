@@ -5,7 +5,7 @@ use super::{
     edit_spec::EditArguments, search_spec::SearchArguments, shell_spec::ShellArguments,
     submit_spec::SubmitArguments,
 };
-use crate::{prompts::Prompts, schema::strict};
+use crate::{prompts::Prompts, schema::strict_schema};
 
 pub(crate) const SHELL: &str = "shell";
 pub(crate) const EDIT: &str = "edit";
@@ -26,7 +26,7 @@ pub fn specs(prompts: &Prompts) -> Vec<ToolSpec> {
 fn spec<T: JsonSchema>(prompts: &Prompts, name: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
-        description: prompts.plain(&format!("tool_{name}")),
-        parameters: strict::<T>(),
+        description: prompts.render_static(&format!("tool_{name}")),
+        parameters: strict_schema::<T>(),
     }
 }

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::{
     Output, Tool, ToolContext, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
-    tool::read_arguments,
+    tool::parse_arguments,
 };
-use crate::{prompts::Prompts, schema::strict};
+use crate::{prompts::Prompts, schema::strict_schema};
 
 /// Submits the work. The loop ends after the call is answered.
 pub(crate) struct Submit {
@@ -21,9 +21,9 @@ impl Tool for Submit {
     }
 
     async fn call(&mut self, _place: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
-        let schema = strict::<SubmitArguments>();
-        let SubmitArguments {} = read_arguments(SUBMIT, &schema, arguments)?;
+        let schema = strict_schema::<SubmitArguments>();
+        let SubmitArguments {} = parse_arguments(SUBMIT, &schema, arguments)?;
         let shown = self.prompts.render("submitted", ())?;
-        Ok(Output { submitted: true, ..Output::say(shown) })
+        Ok(Output { submitted: true, ..Output::from_text(shown) })
     }
 }

@@ -2,12 +2,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{SandboxError, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Edited, Session};
+use proctor_scaffold_api::{FileEdit, Session};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{ToolError, arguments};
-use crate::schema::shape;
+use crate::schema::describe_schema;
 
 /// A tool's implementation in one trial. Its description for the model is in its `_spec` file.
 #[async_trait]
@@ -19,7 +19,7 @@ pub(crate) trait Tool: Send + Sync {
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError>;
 
     /// Restores the undo entry of an edit made before the trial was interrupted.
-    fn recall(&mut self, _edited: &Edited) {}
+    fn restore_edit(&mut self, _edited: &FileEdit) {}
 }
 
 /// The environment that tools run in.
@@ -34,10 +34,10 @@ pub(crate) struct ToolContext {
 }
 
 impl ToolContext {
-    pub(crate) fn of(session: &dyn Session) -> Self {
+    pub(crate) fn from_session(session: &dyn Session) -> Self {
         let brief = session.brief();
         Self {
-            handle: session.handle().clone(),
+            handle: session.sandbox().clone(),
             workdir: brief.workdir.clone(),
             env: brief.env.iter().cloned().collect(),
             user: brief.user.clone(),
@@ -72,24 +72,24 @@ pub(crate) struct Output {
     pub(crate) exit_status: Option<i32>,
     /// Whether the work was submitted.
     pub(crate) submitted: bool,
-    pub(crate) edited: Option<Edited>,
+    pub(crate) edited: Option<FileEdit>,
 }
 
 impl Output {
-    pub(crate) fn say(shown: impl Into<String>) -> Self {
+    pub(crate) fn from_text(shown: impl Into<String>) -> Self {
         Self { shown: shown.into(), ..Self::default() }
     }
 }
 
 /// Parses a tool's arguments. On failure, the message to the model names the wrong field and the
 /// expected type.
-pub(crate) fn read_arguments<T: DeserializeOwned>(
+pub(crate) fn parse_arguments<T: DeserializeOwned>(
     name: &str,
     schema: &Value,
     arguments: Value,
 ) -> Result<T, ToolError> {
     // The error refers to the arguments as the server sent them.
-    let typed = arguments::typed(schema, &arguments);
+    let typed = arguments::coerce_types(schema, &arguments);
     let typed = typed.and_then(|typed| serde_json::from_value(typed).ok());
     if let Some(read) = typed {
         return Ok(read);
@@ -100,7 +100,7 @@ pub(crate) fn read_arguments<T: DeserializeOwned>(
         ToolError::Malformed(format!(
             "The arguments of `{name}` could not be read: {place}{}. Expected: {}",
             error.inner(),
-            shape(schema)
+            describe_schema(schema)
         ))
     })
 }

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Instant};
 
-use proctor_scaffold_api::{Session, Stop, ToolDone};
+use proctor_scaffold_api::{FinishedToolCall, Session, Stop};
 use proctor_types::ToolCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(crate) struct Toolbox {
 
 /// The result of one tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Called {
+pub struct ToolCallResult {
     /// The text shown to the model.
     pub shown: String,
     /// The exit status of a command that was not killed.
@@ -62,17 +62,21 @@ impl Toolbox {
         &mut self,
         session: &mut dyn Session,
         call: &ToolCall,
-    ) -> Result<Called, Stop> {
-        if let Some(done) = session.recalled(&call.id, &call.name).await? {
+    ) -> Result<ToolCallResult, Stop> {
+        if let Some(done) = session.recorded_result(&call.id, &call.name).await? {
             if let Some(edited) = &done.edited {
-                self.tools.iter_mut().for_each(|tool| tool.recall(edited));
+                self.tools.iter_mut().for_each(|tool| tool.restore_edit(edited));
             }
             let submitted = done.name == SUBMIT && !done.malformed;
-            return Ok(Called { shown: done.shown, exit_status: done.exit_status, submitted });
+            return Ok(ToolCallResult {
+                shown: done.shown,
+                exit_status: done.exit_status,
+                submitted,
+            });
         }
-        let read = read(call);
+        let read = parse_call_arguments(call);
         let recorded = read.clone().unwrap_or_else(|_| Value::from(call.arguments.as_str()));
-        session.tool_called(&call.id, &call.name, recorded).await?;
+        session.record_tool_call(&call.id, &call.name, recorded).await?;
         let start = Instant::now();
         let done = match read {
             Ok(arguments) => self.run(&call.name, arguments).await,
@@ -80,16 +84,16 @@ impl Toolbox {
         };
         let (output, malformed) = match done {
             Ok(output) => (output, false),
-            Err(ToolError::Tell(text)) => (Output::say(text), false),
-            Err(ToolError::Malformed(text)) => (Output::say(text), true),
+            Err(ToolError::Tell(text)) => (Output::from_text(text), false),
+            Err(ToolError::Malformed(text)) => (Output::from_text(text), true),
             Err(ToolError::Stop(stop)) => return Err(stop),
         };
-        let called = Called {
+        let called = ToolCallResult {
             shown: output.shown.clone(),
             exit_status: output.exit_status,
             submitted: output.submitted,
         };
-        let done = ToolDone {
+        let done = FinishedToolCall {
             call_id: call.id.clone(),
             name: call.name.clone(),
             shown: output.shown,
@@ -99,24 +103,32 @@ impl Toolbox {
             malformed,
             edited: output.edited,
         };
-        session.tool_returned(done).await?;
+        session.record_tool_result(done).await?;
         Ok(called)
     }
 
     /// Records a call and answers it without running it.
-    pub(crate) async fn pass_over(
+    pub(crate) async fn skip_call(
         &self,
         session: &mut dyn Session,
         call: &ToolCall,
         shown: String,
     ) -> Result<(), Stop> {
-        if session.recalled(&call.id, &call.name).await?.is_some() {
+        if session.recorded_result(&call.id, &call.name).await?.is_some() {
             return Ok(());
         }
-        let recorded = read(call).unwrap_or_else(|_| Value::from(call.arguments.as_str()));
-        session.tool_called(&call.id, &call.name, recorded).await?;
+        let recorded =
+            parse_call_arguments(call).unwrap_or_else(|_| Value::from(call.arguments.as_str()));
+        session.record_tool_call(&call.id, &call.name, recorded).await?;
         let (call_id, name) = (call.id.clone(), call.name.clone());
-        session.tool_returned(ToolDone { call_id, name, shown, ..ToolDone::default() }).await
+        session
+            .record_tool_result(FinishedToolCall {
+                call_id,
+                name,
+                shown,
+                ..FinishedToolCall::default()
+            })
+            .await
     }
 
     async fn run(&mut self, name: &str, arguments: Value) -> Result<Output, ToolError> {
@@ -134,8 +146,8 @@ impl Toolbox {
     }
 }
 
-fn read(call: &ToolCall) -> Result<Value, ToolError> {
-    arguments::read(call).map_err(|error| {
+fn parse_call_arguments(call: &ToolCall) -> Result<Value, ToolError> {
+    arguments::parse(call).map_err(|error| {
         ToolError::Malformed(format!(
             "The arguments of `{}` are not JSON: {error}. Write one JSON object.",
             call.name

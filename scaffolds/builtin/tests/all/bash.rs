@@ -1,35 +1,35 @@
 //! `bash` in a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
-use proctor_scaffolds::builtin;
+use proctor_scaffolds::builtin_scaffold;
 use proctor_types::{BudgetKind, Message};
 use serde_json::json;
 
-use crate::support::{Did, Scripted, says};
+use crate::support::{ScriptedSession, SessionAction, text_answer};
 
-async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
-    builtin("bash").unwrap().unwrap().drive(session).await
+async fn drive(session: &mut ScriptedSession) -> Result<Finish, Stop> {
+    builtin_scaffold("bash").unwrap().unwrap().drive(session).await
 }
 
 #[tokio::test]
 async fn bash_runs_one_block_per_response_until_the_submit_line() {
-    let mut session = Scripted::new(vec![
-        says("Look.\n```bash\ncat > f <<'E'\nproctor\nE\necho \"it's $TASK_VARIABLE\"\n```"),
-        says("```bash\necho proctor-submit; cat f\n```"),
-        says("```bash\nproctor-submit\n```"),
+    let mut session = ScriptedSession::new(vec![
+        text_answer("Look.\n```bash\ncat > f <<'E'\nproctor\nE\necho \"it's $TASK_VARIABLE\"\n```"),
+        text_answer("```bash\necho proctor-submit; cat f\n```"),
+        text_answer("```bash\nproctor-submit\n```"),
     ])
     .await;
     assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "proctor\n");
-    let shown: Vec<_> = session.returned().iter().map(|done| done.shown.clone()).collect();
+    let shown: Vec<_> = session.tool_results().iter().map(|done| done.shown.clone()).collect();
     assert_eq!(shown, ["it's set", "proctor-submit\nproctor", "Submitted."]);
-    let asks = session.asked();
+    let asks = session.model_requests();
     assert_eq!(asks.len(), 3);
     assert!(asks.iter().all(|ask| ask.tools.is_empty()));
     assert_eq!(asks[1].messages.last(), Some(&Message::User { content: "it's set".into() }));
     assert_eq!(
         session.did[4],
-        Did::Called {
+        SessionAction::Called {
             id: "bash-2".into(),
             name: "bash".into(),
             arguments: json!({ "command": "echo proctor-submit; cat f" }),
@@ -39,17 +39,17 @@ async fn bash_runs_one_block_per_response_until_the_submit_line() {
 
 #[tokio::test]
 async fn bash_counts_responses_without_exactly_one_block() {
-    let mut cut = says("```bash\ntouch half");
+    let mut cut = text_answer("```bash\ntouch half");
     cut.finish_reason = Some("length".into());
-    let mut session = Scripted::new(vec![
-        says("```bash\ntouch a\n```\n```bash\ntouch b\n```"),
+    let mut session = ScriptedSession::new(vec![
+        text_answer("```bash\ntouch a\n```\n```bash\ntouch b\n```"),
         cut,
-        says("```bash\nls\n```"),
-        says("no block"),
+        text_answer("```bash\nls\n```"),
+        text_answer("no block"),
     ])
     .await;
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
-    let done = session.returned();
+    let done = session.tool_results();
     assert!(done[0].shown.contains("2 bash blocks") && done[0].malformed);
     assert!(done[1].shown.contains("not closed") && done[1].shown.contains("cut off"));
     assert_eq!(done[2].shown, "[no output]", "no file was created");
@@ -58,8 +58,14 @@ async fn bash_counts_responses_without_exactly_one_block() {
 
 #[tokio::test]
 async fn bash_responses_without_a_command_end_the_loop() {
-    let mut session = Scripted::new(vec![says("a"), says("b"), says("c"), says("d")]).await;
+    let mut session = ScriptedSession::new(vec![
+        text_answer("a"),
+        text_answer("b"),
+        text_answer("c"),
+        text_answer("d"),
+    ])
+    .await;
     let Ok(Finish::Exited { why, .. }) = drive(&mut session).await else { panic!() };
     assert!(why.starts_with("3 responses in a row"), "{why}");
-    assert_eq!(session.returned().len(), 3);
+    assert_eq!(session.tool_results().len(), 3);
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod bash;
-mod plain;
+mod gold_and_noop;
 mod prompts;
 mod replay;
 mod support;

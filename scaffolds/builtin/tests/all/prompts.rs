@@ -1,16 +1,16 @@
 //! Tests of the complete first messages.
 
-use proctor_scaffolds::builtin;
+use proctor_scaffolds::builtin_scaffold;
 use proctor_types::{Budget, Message};
 
-use crate::support::Scripted;
+use crate::support::ScriptedSession;
 
 async fn task_message(scaffold: &str, announced: Option<Budget>) -> String {
-    let mut session = Scripted::new(Vec::new()).await;
+    let mut session = ScriptedSession::new(Vec::new()).await;
     session.brief.workdir = "/testbed".into();
     session.brief.announced = announced;
-    drop(builtin(scaffold).unwrap().unwrap().drive(&mut session).await);
-    match &session.asked()[0].messages[..] {
+    drop(builtin_scaffold(scaffold).unwrap().unwrap().drive(&mut session).await);
+    match &session.model_requests()[0].messages[..] {
         [Message::System { content: system }, Message::User { content }] => {
             assert!(!system.contains("{{") && !system.contains("{%"));
             content.clone()

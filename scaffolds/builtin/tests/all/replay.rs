@@ -1,27 +1,31 @@
 //! `replay` in a real sandbox: each test records the actions of `tools` and re-runs them.
 
 use proctor_scaffold_api::{Finish, Scaffold, Stop};
-use proctor_scaffolds::builtin;
-use proctor_types::{Ending, Envelope, Event, Outcome, Spent};
+use proctor_scaffolds::builtin_scaffold;
+use proctor_types::{Ending, Envelope, Event, Outcome, Spending};
 use serde_json::json;
 
-use crate::support::{Did, Scripted, calls, says};
+use crate::support::{ScriptedSession, SessionAction, text_answer, tool_call_answer};
 
 /// Builds a trajectory from a session's history.
-fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: Ending) -> String {
+fn trajectory(
+    session: &ScriptedSession,
+    answers: &[proctor_types::ModelResponse],
+    ending: Ending,
+) -> String {
     let mut answers = answers.iter();
     let mut events = Vec::new();
     for did in &session.did {
         match did {
-            Did::Asked(_) => {
+            SessionAction::Asked(_) => {
                 events.extend(answers.next().map(|a| Event::ModelAnswered { answer: a.clone() }));
             }
-            Did::Called { id, name, arguments } => events.push(Event::ToolCalled {
+            SessionAction::Called { id, name, arguments } => events.push(Event::ToolCalled {
                 call_id: id.clone(),
                 name: name.clone(),
                 arguments: arguments.clone(),
             }),
-            Did::Returned(done) => events.push(Event::ToolReturned {
+            SessionAction::Returned(done) => events.push(Event::ToolReturned {
                 edited: None,
                 call_id: done.call_id.clone(),
                 name: done.name.clone(),
@@ -31,7 +35,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
                 seconds: 0.0,
                 malformed: done.malformed,
             }),
-            Did::Noted(_) | Did::Patched(_) | Did::EndedStep => {}
+            SessionAction::Noted(_) | SessionAction::Patched(_) | SessionAction::EndedStep => {}
         }
     }
     events.push(Event::TrialEnded {
@@ -39,7 +43,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             schema_version: 1,
             ending,
             try_number: 1,
-            spent: Spent::default(),
+            spent: Spending::default(),
             tool_calls: None,
             malformed_calls: 0,
             wall_seconds: 1.0,
@@ -62,12 +66,12 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
     (1..).zip(events).map(line).collect()
 }
 
-async fn recorded(
+async fn record_trajectory(
     scaffold: &dyn Scaffold,
-    answers: Vec<proctor_types::Answer>,
+    answers: Vec<proctor_types::ModelResponse>,
     ending: Ending,
 ) -> (tempfile::TempDir, std::path::PathBuf) {
-    let mut session = Scripted::new(answers.clone()).await;
+    let mut session = ScriptedSession::new(answers.clone()).await;
     session.write("f", "one\n");
     drop(scaffold.drive(&mut session).await);
     let folder = tempfile::tempdir().unwrap();
@@ -77,45 +81,45 @@ async fn recorded(
 }
 
 #[tokio::test]
-async fn replay_same_actions_have_no_difference() {
+async fn replay_of_same_actions_reports_no_difference() {
     let answers = vec![
-        calls(&[
+        tool_call_answer(&[
             ("edit", r#"{"command":"replace","path":"f","old_str":"one","new_str":"two"}"#),
             ("shell", r#"{"command": "no JSON"#),
             ("shell", r#"{"command":"cat f; exit 4"}"#),
         ]),
-        says("thinking"),
-        calls(&[("edit", r#"{"command":"undo","path":"f"}"#), ("submit", "")]),
+        text_answer("thinking"),
+        tool_call_answer(&[("edit", r#"{"command":"undo","path":"f"}"#), ("submit", "")]),
     ];
-    let tools = builtin("tools").unwrap().unwrap();
-    let (_folder, path) = recorded(tools.as_ref(), answers, Ending::Submitted).await;
-    let mut session = Scripted::new(Vec::new()).await;
+    let tools = builtin_scaffold("tools").unwrap().unwrap();
+    let (_folder, path) = record_trajectory(tools.as_ref(), answers, Ending::Submitted).await;
+    let mut session = ScriptedSession::new(Vec::new()).await;
     session.write("f", "one\n");
     session.brief.replay = Some(path.clone());
-    let replay = builtin("replay").unwrap().unwrap();
+    let replay = builtin_scaffold("replay").unwrap().unwrap();
     assert_eq!(replay.drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "one\n");
-    let ended = session.did.iter().filter(|did| **did == Did::EndedStep).count();
+    let ended = session.did.iter().filter(|did| **did == SessionAction::EndedStep).count();
     assert_eq!(ended, 3, "one step per response");
     let summary = json!({
         "replay": "finished", "calls": 4, "differing": 0, "skipped": 1, "unreadable_lines": 0,
     });
-    assert_eq!(session.noted(), [summary.as_object().unwrap()]);
+    assert_eq!(session.notes(), [summary.as_object().unwrap()]);
 }
 
 #[tokio::test]
 async fn replay_notes_the_first_differing_line() {
-    let answers = vec![calls(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
-    let tools = builtin("tools").unwrap().unwrap();
+    let answers = vec![tool_call_answer(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
+    let tools = builtin_scaffold("tools").unwrap().unwrap();
     let ending =
         Ending::Budget { budget: proctor_types::BudgetKind::Steps, scope: Default::default() };
-    let (_folder, path) = recorded(tools.as_ref(), answers, ending).await;
-    let mut session = Scripted::new(Vec::new()).await;
+    let (_folder, path) = record_trajectory(tools.as_ref(), answers, ending).await;
+    let mut session = ScriptedSession::new(Vec::new()).await;
     session.write("f", "other\n");
     session.brief.replay = Some(path);
-    let finish = builtin("replay").unwrap().unwrap().drive(&mut session).await.unwrap();
+    let finish = builtin_scaffold("replay").unwrap().unwrap().drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::exited("the recorded trial ended with budget_steps"));
-    let notes = session.noted();
+    let notes = session.notes();
     assert_eq!(notes.len(), 2);
     assert_eq!(notes[0]["line"], 2);
     assert_eq!(notes[0]["recorded"], "one");
@@ -126,27 +130,28 @@ async fn replay_notes_the_first_differing_line() {
 #[tokio::test]
 async fn replay_runs_bash_blocks() {
     let answers = vec![
-        says("```bash\necho two > f\n```"),
-        says("nothing"),
-        says("```bash\nproctor-submit\n```"),
+        text_answer("```bash\necho two > f\n```"),
+        text_answer("nothing"),
+        text_answer("```bash\nproctor-submit\n```"),
     ];
-    let bash = builtin("bash").unwrap().unwrap();
-    let (_folder, path) = recorded(bash.as_ref(), answers, Ending::Submitted).await;
-    let mut session = Scripted::new(Vec::new()).await;
+    let bash = builtin_scaffold("bash").unwrap().unwrap();
+    let (_folder, path) = record_trajectory(bash.as_ref(), answers, Ending::Submitted).await;
+    let mut session = ScriptedSession::new(Vec::new()).await;
     session.brief.replay = Some(path);
-    let finish = builtin("replay").unwrap().unwrap().drive(&mut session).await;
+    let finish = builtin_scaffold("replay").unwrap().unwrap().drive(&mut session).await;
     assert_eq!(finish, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "two\n");
-    assert_eq!(session.noted().last().unwrap()["differing"], 0);
+    assert_eq!(session.notes().last().unwrap()["differing"], 0);
 }
 
 #[tokio::test]
 async fn replay_without_events_is_a_fault() {
-    let mut session = Scripted::new(Vec::new()).await;
+    let mut session = ScriptedSession::new(Vec::new()).await;
     session.write("empty", "\n");
     for name in ["missing", "empty"] {
         session.brief.replay = Some(session.folder.path().join(name));
-        let Err(Stop::Fault(fault)) = builtin("replay").unwrap().unwrap().drive(&mut session).await
+        let Err(Stop::Fault(fault)) =
+            builtin_scaffold("replay").unwrap().unwrap().drive(&mut session).await
         else {
             panic!()
         };

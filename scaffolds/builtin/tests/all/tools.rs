@@ -1,39 +1,39 @@
 //! `tools` in a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
-use proctor_scaffolds::builtin;
+use proctor_scaffolds::builtin_scaffold;
 use proctor_types::{Budget, BudgetKind, ExitCause, Layer, Message};
 use serde_json::json;
 
-use crate::support::{Did, Scripted, calls, says};
+use crate::support::{ScriptedSession, SessionAction, text_answer, tool_call_answer};
 
-async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
-    builtin("tools").unwrap().unwrap().drive(session).await
+async fn drive(session: &mut ScriptedSession) -> Result<Finish, Stop> {
+    builtin_scaffold("tools").unwrap().unwrap().drive(session).await
 }
 
 /// Runs one response's calls and returns what was shown for each.
-async fn shown(session: &mut Scripted) -> Vec<String> {
+async fn collect_shown(session: &mut ScriptedSession) -> Vec<String> {
     assert_eq!(drive(session).await, Err(Stop::Budget(BudgetKind::Steps)));
-    session.returned().iter().map(|done| done.shown.clone()).collect()
+    session.tool_results().iter().map(|done| done.shown.clone()).collect()
 }
 
 #[tokio::test]
 async fn tools_solve_a_task() {
-    let mut session = Scripted::new(vec![
-        calls(&[("search", r#"{"pattern":"def f","glob":null,"path":null,"ignore_case":null}"#)]),
-        calls(&[
+    let mut session = ScriptedSession::new(vec![
+        tool_call_answer(&[("search", r#"{"pattern":"def f","glob":null,"path":null,"ignore_case":null}"#)]),
+        tool_call_answer(&[
             ("edit", r#"{"command":"view","path":"src/f.py"}"#),
             ("edit", r#"{"command":"replace","path":"src/f.py","old_str":"return 1","new_str":"return 2"}"#),
         ]),
-        calls(&[("shell", r#"{"command":"cat src/f.py; echo $TASK_VARIABLE >&2; exit 3","timeout":10}"#)]),
-        calls(&[("submit", ""), ("shell", r#"{"command":"touch after"}"#)]),
+        tool_call_answer(&[("shell", r#"{"command":"cat src/f.py; echo $TASK_VARIABLE >&2; exit 3","timeout":10}"#)]),
+        tool_call_answer(&[("submit", ""), ("shell", r#"{"command":"touch after"}"#)]),
     ])
     .await;
     session.write("src/f.py", "def f():\n    return 1\n");
     assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("src/f.py"), "def f():\n    return 2\n");
     assert!(!session.exists("after"), "calls after submit are not run");
-    let done = session.returned();
+    let done = session.tool_results();
     let shown: Vec<_> = done.iter().map(|done| done.shown.as_str()).collect();
     assert_eq!(shown[0], "src/f.py:1: def f():");
     assert_eq!(shown[1], "     1\tdef f():\n     2\t    return 1\n");
@@ -48,26 +48,29 @@ async fn tools_solve_a_task() {
     assert_eq!(kinds, ["asked", "called", "returned", "called", "returned"]);
 }
 
-fn kind(did: &Did) -> &'static str {
+fn kind(did: &SessionAction) -> &'static str {
     match did {
-        Did::Asked(_) => "asked",
-        Did::Called { .. } => "called",
-        Did::Returned(_) => "returned",
-        Did::Noted(_) | Did::Patched(_) | Did::EndedStep => "other",
+        SessionAction::Asked(_) => "asked",
+        SessionAction::Called { .. } => "called",
+        SessionAction::Returned(_) => "returned",
+        SessionAction::Noted(_) | SessionAction::Patched(_) | SessionAction::EndedStep => "other",
     }
 }
 
 #[tokio::test]
 async fn tools_history_is_append_only_and_results_are_in_order() {
-    let mut session = Scripted::new(vec![
-        calls(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"command":"echo b"}"#)]),
-        says("Let me think."),
-        calls(&[("shell", r#"{"command":"true"}"#)]),
+    let mut session = ScriptedSession::new(vec![
+        tool_call_answer(&[
+            ("shell", r#"{"command":"echo a"}"#),
+            ("shell", r#"{"command":"echo b"}"#),
+        ]),
+        text_answer("Let me think."),
+        tool_call_answer(&[("shell", r#"{"command":"true"}"#)]),
     ])
     .await;
     session.brief.announced = Some(Budget { steps: Some(7), ..Budget::default() });
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
-    let asks = session.asked();
+    let asks = session.model_requests();
     for pair in asks.windows(2) {
         assert!(pair[1].messages.starts_with(&pair[0].messages));
         assert_eq!(pair[0].tools, pair[1].tools);
@@ -91,7 +94,7 @@ async fn tools_history_is_append_only_and_results_are_in_order() {
 
 #[tokio::test]
 async fn tools_answer_and_count_invalid_calls() {
-    let mut session = Scripted::new(vec![calls(&[
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
         ("shell", r#"{"command": "ls"#),
         ("shell", r#"{"command": 5}"#),
         ("edit", r#"{"command":"rename","path":"x"}"#),
@@ -104,7 +107,7 @@ async fn tools_answer_and_count_invalid_calls() {
         ("shell", r#"{"command":"true","timeout":null}"#),
     ])])
     .await;
-    let shown = shown(&mut session).await;
+    let shown = collect_shown(&mut session).await;
     let expected = [
         "not JSON",
         "field `command`: invalid type: integer `5`, expected a string. \
@@ -121,18 +124,20 @@ async fn tools_answer_and_count_invalid_calls() {
     for (shown, expected) in shown.iter().zip(expected) {
         assert!(shown.contains(expected), "{shown:?} does not say {expected:?}");
     }
-    let malformed: Vec<_> = session.returned().iter().map(|done| done.malformed).collect();
+    let malformed: Vec<_> = session.tool_results().iter().map(|done| done.malformed).collect();
     assert_eq!(malformed, [[true; 9].as_slice(), &[false]].concat());
     // Arguments that were not JSON are recorded unchanged.
-    let Did::Called { arguments, .. } = &session.did[1] else { panic!() };
+    let SessionAction::Called { arguments, .. } = &session.did[1] else { panic!() };
     assert_eq!(arguments, r#"{"command": "ls"#);
 }
 
 #[tokio::test]
 async fn tools_nudge_idle_models_and_then_end() {
-    let mut cut = says("I was about to");
+    let mut cut = text_answer("I was about to");
     cut.finish_reason = Some("length".into());
-    let mut session = Scripted::new(vec![says("Hm."), cut, says("Hm."), says("Hm.")]).await;
+    let mut session =
+        ScriptedSession::new(vec![text_answer("Hm."), cut, text_answer("Hm."), text_answer("Hm.")])
+            .await;
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(
         finish,
@@ -141,7 +146,7 @@ async fn tools_nudge_idle_models_and_then_end() {
             why: "3 responses in a row without a tool call".into()
         }
     );
-    let asks = session.asked();
+    let asks = session.model_requests();
     assert_eq!(asks.len(), 3);
     let Some(Message::User { content }) = asks[2].messages.last() else { panic!() };
     assert!(content.contains("cut off at the output limit"), "{content}");
@@ -149,18 +154,18 @@ async fn tools_nudge_idle_models_and_then_end() {
 
 #[tokio::test]
 async fn tools_mention_truncation_after_results() {
-    let mut cut = calls(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
+    let mut cut = tool_call_answer(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
     cut.finish_reason = Some("length".into());
-    let mut session = Scripted::new(vec![cut]).await;
+    let mut session = ScriptedSession::new(vec![cut]).await;
     assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
-    let last = session.asked()[1].messages.clone();
+    let last = session.model_requests()[1].messages.clone();
     assert!(matches!(&last[4], Message::Tool { content, .. } if content.contains("not JSON")));
     assert!(matches!(&last[5], Message::User { content } if content.contains("cut off")));
 }
 
 #[tokio::test]
 async fn edit_is_exact_and_can_be_undone() {
-    let mut session = Scripted::new(vec![calls(&[
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
         ("edit", r#"{"command":"create","path":"new/n.txt","file_text":"one\ntwo\n"}"#),
         (
             "edit",
@@ -178,7 +183,7 @@ async fn edit_is_exact_and_can_be_undone() {
         ("edit", r#"{"command":"undo","path":"made"}"#),
     ])])
     .await;
-    let shown = shown(&mut session).await;
+    let shown = collect_shown(&mut session).await;
     assert!(shown[0].contains("(2 lines)"));
     assert!(shown[1].contains("     2\tbetween\n"), "{}", shown[1]);
     assert!(shown[2].contains("has 3 lines"), "{}", shown[2]);
@@ -190,19 +195,19 @@ async fn edit_is_exact_and_can_be_undone() {
     assert!(shown[8].contains("n.txt\t14 bytes"), "{}", shown[8]);
     assert!(shown[9].contains("There is no"));
     assert!(shown[11].contains("gone again") && !session.exists("made"));
-    assert!(session.returned().iter().all(|done| !done.malformed));
+    assert!(session.tool_results().iter().all(|done| !done.malformed));
     assert_eq!(session.read("new/n.txt"), "one\ntwo\nthree\n");
 }
 
 #[tokio::test]
 async fn edit_keeps_bytes_of_binary_files() {
-    let mut session = Scripted::new(vec![calls(&[
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
         ("edit", r#"{"command":"replace","path":"b","old_str":"old","new_str":"new"}"#),
         ("edit", r#"{"command":"view","path":"b"}"#),
     ])])
     .await;
     session.write("b", b"\xff\xfe old \x80\n");
-    let shown = shown(&mut session).await;
+    let shown = collect_shown(&mut session).await;
     assert!(shown[1].contains("\u{FFFD}\u{FFFD} new"), "{}", shown[1]);
     let bytes = std::fs::read(session.folder.path().join("b")).unwrap();
     assert_eq!(bytes, b"\xff\xfe new \x80\n");
@@ -210,32 +215,35 @@ async fn edit_keeps_bytes_of_binary_files() {
 
 #[tokio::test]
 async fn tools_clip_long_output_and_record_all_of_it() {
-    let mut session =
-        Scripted::new(vec![calls(&[("shell", r#"{"command":"seq 1 100000; exit 1"}"#)])]).await;
-    let shown = shown(&mut session).await;
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[(
+        "shell",
+        r#"{"command":"seq 1 100000; exit 1"}"#,
+    )])])
+    .await;
+    let shown = collect_shown(&mut session).await;
     let text = &shown[0];
     assert!(text.starts_with("1\n2\n") && text.ends_with("100000\n[exit status 1]"), "{text}");
     assert!(text.contains("tokens in") && text.contains("were cut here"));
     assert!(text.len() < 60_000, "{}", text.len());
     let whole: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
-    assert_eq!(session.returned()[0].full.as_deref(), Some(whole.as_bytes()));
+    assert_eq!(session.tool_results()[0].full.as_deref(), Some(whole.as_bytes()));
 }
 
 #[tokio::test]
 async fn tools_report_command_timeouts() {
-    let mut session = Scripted::new(vec![calls(&[(
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[(
         "shell",
         r#"{"command":"echo begun; sleep 60","timeout":1}"#,
     )])])
     .await;
-    let shown = shown(&mut session).await;
+    let shown = collect_shown(&mut session).await;
     assert!(shown[0].starts_with("begun\n[timed out after 1"), "{}", shown[0]);
-    assert_eq!(session.returned()[0].exit_status, None);
+    assert_eq!(session.tool_results()[0].exit_status, None);
 }
 
 #[tokio::test]
 async fn search_finds_lines_and_files_in_the_work_directory() {
-    let mut session = Scripted::new(vec![calls(&[
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
         ("search", r#"{"pattern":"NEEDLE","ignore_case":true}"#),
         ("search", r#"{"glob":"*.txt"}"#),
         ("search", r#"{"pattern":"needle","path":"a"}"#),
@@ -246,7 +254,7 @@ async fn search_finds_lines_and_files_in_the_work_directory() {
     .await;
     session.write("a/x.py", "hay\nneedle = 1\n");
     session.write("b.txt", "Needle\n");
-    let shown = shown(&mut session).await;
+    let shown = collect_shown(&mut session).await;
     assert_eq!(shown[0], "a/x.py:2: needle = 1\nb.txt:1: Needle");
     assert_eq!(shown[1], "b.txt");
     assert_eq!(shown[2], "a/x.py:2: needle = 1");
@@ -257,32 +265,35 @@ async fn search_finds_lines_and_files_in_the_work_directory() {
 
 #[tokio::test]
 async fn broken_sandbox_is_a_fault_and_hidden_from_the_model() {
-    let mut session =
-        Scripted::new(vec![calls(&[("shell", r#"{"command":"true"}"#)]), says("")]).await;
+    let mut session = ScriptedSession::new(vec![
+        tool_call_answer(&[("shell", r#"{"command":"true"}"#)]),
+        text_answer(""),
+    ])
+    .await;
     session.break_sandbox().await;
     let Err(Stop::Fault(fault)) = drive(&mut session).await else { panic!() };
     assert_eq!(fault.layer, Layer::Sandbox);
-    assert_eq!(session.returned().len(), 0);
-    assert_eq!(session.asked().len(), 1);
+    assert_eq!(session.tool_results().len(), 0);
+    assert_eq!(session.model_requests().len(), 1);
 }
 
 #[tokio::test]
 async fn full_context_window_ends_the_trial_before_the_request() {
-    let mut session = Scripted::new(vec![
-        calls(&[("shell", r#"{"command":"true"}"#)]),
-        calls(&[("submit", "{}")]),
+    let mut session = ScriptedSession::new(vec![
+        tool_call_answer(&[("shell", r#"{"command":"true"}"#)]),
+        tool_call_answer(&[("submit", "{}")]),
     ])
     .await;
     // 110 tokens after the first response, and 10 for the single result.
     session.brief.context_window = Some(120);
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::exited("context window full: 120 tokens of 120"));
-    assert_eq!(session.asked().len(), 1);
+    assert_eq!(session.model_requests().len(), 1);
 }
 
 #[test]
 fn factors_have_every_prompt_text() {
-    let factors = builtin("tools").unwrap().unwrap().factors();
+    let factors = builtin_scaffold("tools").unwrap().unwrap().factors();
     assert_eq!(factors["settings"]["shell"]["output_tokens"], json!(8000));
     assert!(factors["prompts"]["system"].as_str().unwrap().contains("submit"));
     assert_eq!(factors["tools"].as_array().unwrap().len(), 4);

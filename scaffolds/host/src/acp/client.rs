@@ -1,21 +1,21 @@
 //! Handles the agent's requests to its client: files and terminals in the task's sandbox, and
 //! permissions.
 
-use proctor_sandbox_api::{Command, wire::Exited};
+use proctor_sandbox_api::{Command, wire::CommandExit};
 use proctor_scaffold_api::{Session, Stop};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     files,
-    terminals::{Ended, Terminals, status},
+    terminals::{TerminalExit, Terminals, exit_status_json},
     updates::Updates,
 };
 use crate::{
-    actions::{Recorded, resolve},
+    actions::{CallRecorder, resolve},
     agent::Agent,
     limits::Limits,
-    rpc::{self, Error, NO_METHOD, PARAMS, REFUSED},
+    rpc::{self, Error, INVALID_PARAMS, METHOD_NOT_FOUND, SANDBOX_REJECTED},
 };
 
 /// Proctor as the agent's client.
@@ -29,7 +29,7 @@ pub(super) struct Client {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Create {
+struct CreateTerminalParams {
     command: String,
     #[serde(default)]
     args: Vec<String>,
@@ -49,7 +49,7 @@ struct Variable {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfTerminal {
+struct TerminalParams {
     terminal_id: String,
 }
 
@@ -69,7 +69,7 @@ struct Choice {
 }
 
 /// The response to an agent's request, or `None` if it comes later.
-type Replied = Option<Result<Value, Error>>;
+type ClientResponse = Option<Result<Value, Error>>;
 
 impl Client {
     pub(super) fn new(limits: &'static Limits) -> Self {
@@ -77,28 +77,28 @@ impl Client {
     }
 
     /// Performs and records a request of the agent. Returns `None` if the response is sent later.
-    pub(super) async fn request(
+    pub(super) async fn handle_request(
         &mut self,
         agent: &mut Agent,
         session: &mut dyn Session,
         id: &Value,
         method: &str,
         params: Value,
-    ) -> Result<Replied, Stop> {
+    ) -> Result<ClientResponse, Stop> {
         self.calls += 1;
         let call_id = format!("request-{}", self.calls);
         let reply = match method {
-            "fs/read_text_file" => match rpc::params(params) {
+            "fs/read_text_file" => match rpc::parse_params(params) {
                 Ok(asked) => files::read(session, &call_id, asked, self.limits).await?,
                 Err(error) => Err(error),
             },
-            "fs/write_text_file" => match rpc::params(params) {
+            "fs/write_text_file" => match rpc::parse_params(params) {
                 Ok(asked) => files::write(session, &call_id, asked, self.limits).await?,
                 Err(error) => Err(error),
             },
-            "session/request_permission" => match rpc::params(params) {
+            "session/request_permission" => match rpc::parse_params(params) {
                 Ok(asked) => {
-                    let (outcome, note) = self.permission(&asked);
+                    let (outcome, note) = self.grant_permission(&asked);
                     if let Some(note) = note {
                         session.note(note).await?;
                     }
@@ -106,16 +106,16 @@ impl Client {
                 }
                 Err(error) => Err(error),
             },
-            "terminal/create" => match rpc::params(params) {
+            "terminal/create" => match rpc::parse_params(params) {
                 Ok(asked) => self.create(session, call_id, asked).await?,
                 Err(error) => Err(error),
             },
             _ if method.starts_with("terminal/") => {
-                return self.terminal(agent, session, id, method, params).await;
+                return self.handle_terminal_request(agent, session, id, method, params).await;
             }
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                Err(Error::new(NO_METHOD, format!("unknown method `{shown}`")))
+                Err(Error::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`")))
             }
         };
         Ok(Some(reply))
@@ -123,7 +123,7 @@ impl Client {
 
     /// Allows every request once: the agent is confined to the sandbox, and there is no user to
     /// ask.
-    fn permission(
+    fn grant_permission(
         &mut self,
         asked: &Permission,
     ) -> (Value, Option<serde_json::Map<String, Value>>) {
@@ -142,18 +142,18 @@ impl Client {
         &mut self,
         session: &mut dyn Session,
         call_id: String,
-        asked: Create,
+        asked: CreateTerminalParams,
     ) -> Result<Result<Value, Error>, Stop> {
         if self.terminals.len() >= self.limits.terminals {
             let most = self.limits.terminals;
             let what = format!("{most} terminals are open; release one first");
-            return Ok(Err(Error::new(REFUSED, what)));
+            return Ok(Err(Error::new(SANDBOX_REJECTED, what)));
         }
         let variables = asked.env.iter().flat_map(|one| [&one.name, &one.value]);
         let mut words = asked.args.iter().chain([&asked.command]).chain(variables);
         if asked.command.is_empty() || words.any(|word| word.contains('\0')) {
             let what = "params: `command`: must not be empty or contain a NUL byte";
-            return Ok(Err(Error::new(PARAMS, what)));
+            return Ok(Err(Error::new(INVALID_PARAMS, what)));
         }
         let brief = session.brief().clone();
         // Agents that send no arguments put the whole command line into `command`.
@@ -179,10 +179,10 @@ impl Client {
         if let Some(cwd) = &asked.cwd {
             arguments["cwd"] = json!(cwd);
         }
-        let recorded = Recorded::begin(session, &call_id, TERMINAL, arguments).await?;
-        let running = match session.handle().start(command) {
+        let recorded = CallRecorder::begin(session, &call_id, TERMINAL, arguments).await?;
+        let running = match session.sandbox().start(command) {
             Ok(running) => running,
-            Err(error) => return recorded.refused(session, error, REFUSED).await,
+            Err(error) => return recorded.finish_rejected(session, error, SANDBOX_REJECTED).await,
         };
         let most = asked.output_byte_limit.unwrap_or(usize::MAX).min(self.limits.output_bytes);
         let id = self.terminals.add(running, call_id, most);
@@ -190,27 +190,27 @@ impl Client {
     }
 
     /// Handles a request about an open terminal.
-    async fn terminal(
+    async fn handle_terminal_request(
         &mut self,
         agent: &mut Agent,
         session: &mut dyn Session,
         request: &Value,
         method: &str,
         params: Value,
-    ) -> Result<Replied, Stop> {
-        let id = match rpc::params::<OfTerminal>(params) {
+    ) -> Result<ClientResponse, Stop> {
+        let id = match rpc::parse_params::<TerminalParams>(params) {
             Ok(asked) => asked.terminal_id,
             Err(error) => return Ok(Some(Err(error))),
         };
         let Some(terminal) = self.terminals.get(&id) else {
             let shown: String = id.chars().take(80).collect();
             let what = format!("params: `terminalId`: no terminal {shown} is open");
-            return Ok(Some(Err(Error::new(PARAMS, what))));
+            return Ok(Some(Err(Error::new(INVALID_PARAMS, what))));
         };
         Ok(Some(Ok(match method {
-            "terminal/output" => terminal.output(),
+            "terminal/output" => terminal.output_response(),
             "terminal/wait_for_exit" => match &terminal.exit {
-                Some(exit) => status(exit),
+                Some(exit) => exit_status_json(exit),
                 None => {
                     terminal.waiting.push(request.clone());
                     return Ok(None);
@@ -228,7 +228,7 @@ impl Client {
             _ => {
                 let shown: String = method.chars().take(80).collect();
                 let what = format!("unknown method `{shown}`");
-                return Ok(Some(Err(Error::new(NO_METHOD, what))));
+                return Ok(Some(Err(Error::new(METHOD_NOT_FOUND, what))));
             }
         })))
     }
@@ -238,7 +238,7 @@ impl Client {
         &mut self,
         agent: &mut Agent,
         session: &mut dyn Session,
-        ended: Ended,
+        ended: TerminalExit,
     ) -> Result<(), Stop> {
         // A terminal that was killed in the meantime is already closed.
         let open = self.terminals.get(&ended.id).filter(|terminal| terminal.exit.is_none());
@@ -247,7 +247,7 @@ impl Client {
             Ok(exit) => exit,
             Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
             // 127 is the status that shells use for a command that could not be started.
-            Err(_) => Exited { code: Some(127), ..Exited::default() },
+            Err(_) => CommandExit { code: Some(127), ..CommandExit::default() },
         });
         self.close(agent, session, &ended.id).await
     }
@@ -262,11 +262,11 @@ impl Client {
         let Some(terminal) = self.terminals.get(id) else { return Ok(()) };
         let exit = terminal.exit.clone().unwrap_or_default();
         for waiting in terminal.waiting.drain(..) {
-            agent.send(&rpc::reply(&waiting, Ok(status(&exit))));
+            agent.send(&rpc::reply(&waiting, Ok(exit_status_json(&exit))));
         }
-        let recorded = Recorded::since(&terminal.call_id, TERMINAL, terminal.begun);
+        let recorded = CallRecorder::started_at(&terminal.call_id, TERMINAL, terminal.begun);
         let code = exit.code.filter(|_| !exit.timed_out);
-        recorded.end(session, terminal.text(), None, code).await
+        recorded.finish(session, terminal.text(), None, code).await
     }
 }
 

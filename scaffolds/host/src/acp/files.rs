@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    actions::{Done, Recorded, place},
+    actions::{ActionResult, CallRecorder, checked_path},
     limits::Limits,
-    rpc::{Error, PARAMS},
+    rpc::{Error, INVALID_PARAMS},
 };
 
 /// The protocol's error code for a missing resource.
 const NOT_FOUND: i64 = -32002;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Read {
+pub(super) struct ReadParams {
     path: String,
     /// The first line, counted from 1.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub(super) struct Read {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Write {
+pub(super) struct WriteParams {
     path: String,
     content: String,
 }
@@ -34,10 +34,10 @@ pub(super) struct Write {
 pub(super) async fn read(
     session: &mut dyn Session,
     id: &str,
-    asked: Read,
+    asked: ReadParams,
     limits: &Limits,
-) -> Done {
-    let path = match place(session.brief(), &asked.path) {
+) -> ActionResult {
+    let path = match checked_path(session.brief(), &asked.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
@@ -47,18 +47,18 @@ pub(super) async fn read(
             arguments[key] = value.into();
         }
     }
-    let recorded = Recorded::begin(session, id, "fs/read_text_file", arguments).await?;
-    let bytes = match session.handle().read(&path, limits.file_bytes).await {
+    let recorded = CallRecorder::begin(session, id, "fs/read_text_file", arguments).await?;
+    let bytes = match session.sandbox().read(&path, limits.file_bytes).await {
         Ok(bytes) => bytes,
-        Err(error) => return recorded.refused(session, error, NOT_FOUND).await,
+        Err(error) => return recorded.finish_rejected(session, error, NOT_FOUND).await,
     };
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
-    recorded.end(session, shown, None, None).await?;
+    recorded.finish(session, shown, None, None).await?;
     let text = String::from_utf8_lossy(&bytes);
-    Ok(Ok(json!({ "content": lines(&text, asked.line, asked.limit) })))
+    Ok(Ok(json!({ "content": select_lines(&text, asked.line, asked.limit) })))
 }
 
-fn lines(text: &str, first: Option<usize>, most: Option<usize>) -> String {
+fn select_lines(text: &str, first: Option<usize>, most: Option<usize>) -> String {
     let skipped = first.unwrap_or(1).saturating_sub(1);
     text.split_inclusive('\n').skip(skipped).take(most.unwrap_or(usize::MAX)).collect()
 }
@@ -66,41 +66,41 @@ fn lines(text: &str, first: Option<usize>, most: Option<usize>) -> String {
 pub(super) async fn write(
     session: &mut dyn Session,
     id: &str,
-    asked: Write,
+    asked: WriteParams,
     limits: &Limits,
-) -> Done {
+) -> ActionResult {
     let bytes = asked.content.into_bytes();
     if bytes.len() as u64 > limits.file_bytes {
         let what = format!("params: `content`: exceeds {} bytes", limits.file_bytes);
-        return Ok(Err(Error::new(PARAMS, what)));
+        return Ok(Err(Error::new(INVALID_PARAMS, what)));
     }
-    let path = match place(session.brief(), &asked.path) {
+    let path = match checked_path(session.brief(), &asked.path) {
         Ok(path) => path,
         Err(error) => return Ok(Err(error)),
     };
     let arguments = json!({ "path": asked.path, "bytes": bytes.len() });
-    let recorded = Recorded::begin(session, id, "fs/write_text_file", arguments).await?;
+    let recorded = CallRecorder::begin(session, id, "fs/write_text_file", arguments).await?;
     let owner = session.brief().user.clone();
-    let written = session.handle().write_as(&path, &bytes, None, owner.as_deref()).await;
+    let written = session.sandbox().write_as(&path, &bytes, None, owner.as_deref()).await;
     if let Err(error) = written {
-        return recorded.refused(session, error, NOT_FOUND).await;
+        return recorded.finish_rejected(session, error, NOT_FOUND).await;
     }
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
-    recorded.end(session, shown, Some(bytes), None).await?;
+    recorded.finish(session, shown, Some(bytes), None).await?;
     Ok(Ok(Value::Null))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::select_lines;
 
     #[test]
     fn acp_read_supports_line_ranges() {
         let text = "one\ntwo\nthree";
-        assert_eq!(lines(text, None, None), text);
-        assert_eq!(lines(text, Some(2), Some(1)), "two\n");
-        assert_eq!(lines(text, Some(0), Some(1)), "one\n");
-        assert_eq!(lines(text, Some(3), Some(9)), "three");
-        assert_eq!(lines(text, Some(4), None), "");
+        assert_eq!(select_lines(text, None, None), text);
+        assert_eq!(select_lines(text, Some(2), Some(1)), "two\n");
+        assert_eq!(select_lines(text, Some(0), Some(1)), "one\n");
+        assert_eq!(select_lines(text, Some(3), Some(9)), "three");
+        assert_eq!(select_lines(text, Some(4), None), "");
     }
 }

@@ -1,9 +1,9 @@
 //! The scaffold `acp`: an agent that speaks the Agent Client Protocol, with Proctor as its client.
 
 mod client;
+mod conversation;
 mod files;
 mod scaffold;
-mod talk;
 mod terminals;
 mod updates;
 

@@ -4,22 +4,22 @@ use async_trait::async_trait;
 use proctor_external::prompt;
 use proctor_sandbox_api::Command;
 use proctor_scaffold_api::{
-    Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
+    AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
 use serde_json::{Map, Value, json};
 
-use super::talk::{PROTOCOL, Talk};
+use super::conversation::{AcpConversation, PROTOCOL};
 use crate::{
     agent::{self, Agent},
     conversation::Watch,
     limits::{self, Limits},
-    own,
+    own_sandbox,
     program::Programs,
     settings::{self, ModelAccess, Settings},
 };
 
 /// Added to the agent's own exit time, for killing running processes and reading the last output.
-const TIDY: Duration = Duration::from_secs(2);
+const CLEANUP_TIME: Duration = Duration::from_secs(2);
 
 /// A user's program that is started the same way as by an editor.
 #[derive(Debug)]
@@ -49,7 +49,10 @@ impl Scaffold for Acp {
         json!({ "protocol": PROTOCOL, "limits": limits::TEXT, "prompts": prompts })
     }
 
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
     }
 
@@ -58,41 +61,43 @@ impl Scaffold for Acp {
     }
 
     fn model_endpoint(&self, settings: &Map<String, Value>) -> Option<Value> {
-        Some(settings::rules(settings))
+        Some(settings::resolved_rules(settings))
     }
 
     fn own_sandbox(
         &self,
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
-        own::sandbox(settings, &self.programs, self.limits)
+        own_sandbox::sandbox_spec(settings, &self.programs, self.limits)
     }
 
-    fn leave_time(&self) -> Option<Duration> {
-        Some(self.limits.leave() + TIDY)
+    fn exit_timeout(&self) -> Option<Duration> {
+        Some(self.limits.exit_timeout() + CLEANUP_TIME)
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let brief = session.brief().clone();
-        let settings = Settings::read(&brief.settings).map_err(own::setup)?;
-        let place = own::of(session)?;
-        let announced = brief.announced.as_ref().and_then(Announced::of);
+        let settings =
+            Settings::from_resolved(&brief.settings).map_err(own_sandbox::setup_fault)?;
+        let place = own_sandbox::sandbox_handle(session)?;
+        let announced = brief.announced.as_ref().and_then(Announced::from_budget);
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
-        let prompt = prompt.map_err(own::setup)?;
+        let prompt = prompt.map_err(own_sandbox::setup_fault)?;
         // Agents check that their working directory exists. They access the code through the
         // client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.fault("the agent's own sandbox"))?;
-        let command = agent::command(&settings.command, &own::variables(&brief, &settings.own)?);
+        let command =
+            agent::command(&settings.command, &own_sandbox::variables(&brief, &settings.own)?);
         let starting = Agent::start(&place, command, self.limits);
         let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
-        let sandbox = Arc::clone(session.handle());
+        let sandbox = Arc::clone(session.sandbox());
         let mut watch = Watch::new(self.limits, settings.idle_seconds);
-        let mut talk = Talk::new(self.limits, prompt);
+        let mut talk = AcpConversation::new(self.limits, prompt);
         let end = talk.run(&mut agent, &mut watch, session).await;
         // Stop everything that the conversation started, regardless of how it ended.
         drop(talk);
-        own::end_commands(&sandbox).await;
-        own::close(end, &place, &mut agent, session).await
+        own_sandbox::end_commands(&sandbox).await;
+        own_sandbox::finish_conversation(end, &place, &mut agent, session).await
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use proctor_sandbox_api::{Running, Said, SandboxError, wire::Exited};
+use proctor_sandbox_api::{CommandEvent, RunningCommand, SandboxError, wire::CommandExit};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::AbortHandle};
 
@@ -14,8 +14,8 @@ use tokio::{sync::mpsc, task::AbortHandle};
 pub(super) struct Terminals {
     open: BTreeMap<String, Terminal>,
     count: u64,
-    tell: mpsc::UnboundedSender<Ended>,
-    ended: mpsc::UnboundedReceiver<Ended>,
+    tell: mpsc::UnboundedSender<TerminalExit>,
+    ended: mpsc::UnboundedReceiver<TerminalExit>,
 }
 
 /// One terminal with its command.
@@ -25,15 +25,15 @@ pub(super) struct Terminal {
     /// The ids of requests that wait for the command to exit.
     pub(super) waiting: Vec<Value>,
     /// How the command exited.
-    pub(super) exit: Option<Exited>,
+    pub(super) exit: Option<CommandExit>,
     output: Arc<Mutex<Output>>,
     running: AbortHandle,
 }
 
 /// Sent when a command has exited.
-pub(super) struct Ended {
+pub(super) struct TerminalExit {
     pub(super) id: String,
-    pub(super) how: Result<Exited, SandboxError>,
+    pub(super) how: Result<CommandExit, SandboxError>,
 }
 
 /// The end of a command's output. The protocol truncates at the start.
@@ -57,7 +57,7 @@ impl Terminals {
     }
 
     /// Watches a started command and returns its terminal id.
-    pub(super) fn add(&mut self, running: Running, call_id: String, most: usize) -> String {
+    pub(super) fn add(&mut self, running: RunningCommand, call_id: String, most: usize) -> String {
         self.count += 1;
         let id = format!("terminal-{}", self.count);
         let output = Arc::new(Mutex::new(Output { most, ..Output::default() }));
@@ -83,12 +83,12 @@ impl Terminals {
     }
 
     /// Returns whether any command is running.
-    pub(super) fn busy(&self) -> bool {
+    pub(super) fn has_running(&self) -> bool {
         self.open.values().any(|terminal| terminal.exit.is_none())
     }
 
     /// Waits for the next command to exit. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Ended {
+    pub(super) async fn next(&mut self) -> TerminalExit {
         match self.ended.recv().await {
             Some(ended) => ended,
             // Cannot happen: the sender is a field of this struct.
@@ -97,7 +97,7 @@ impl Terminals {
     }
 
     /// Kills all commands.
-    pub(super) fn stop(&mut self) {
+    pub(super) fn kill_all(&mut self) {
         self.open.clear();
     }
 }
@@ -108,7 +108,7 @@ impl Terminal {
         self.running.abort();
         let ran = self.exit.is_none();
         if ran {
-            self.exit = Some(Exited { signal: Some(9), ..Exited::default() });
+            self.exit = Some(CommandExit { signal: Some(9), ..CommandExit::default() });
         }
         ran
     }
@@ -122,18 +122,18 @@ impl Terminal {
     }
 
     /// Builds the response to `terminal/output`.
-    pub(super) fn output(&self) -> Value {
+    pub(super) fn output_response(&self) -> Value {
         let output = self.lock();
         let mut told = json!({ "output": output.text(), "truncated": output.cut });
         if let Some(exit) = &self.exit {
-            told["exitStatus"] = status(exit);
+            told["exitStatus"] = exit_status_json(exit);
         }
         told
     }
 }
 
 /// Formats how a command exited as the protocol requires. A command that timed out was killed.
-pub(super) fn status(exit: &Exited) -> Value {
+pub(super) fn exit_status_json(exit: &CommandExit) -> Value {
     let code = exit.code.filter(|code| *code >= 0 && !exit.timed_out);
     let signal = match (exit.timed_out, exit.signal) {
         (true, _) => Some("SIGKILL".to_owned()),
@@ -143,7 +143,7 @@ pub(super) fn status(exit: &Exited) -> Value {
 }
 
 impl Output {
-    fn take(&mut self, bytes: &[u8]) {
+    fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         let over = self.bytes.len().saturating_sub(self.most);
         self.cut |= over > 0;
@@ -160,22 +160,22 @@ impl Output {
 }
 
 async fn watch(
-    mut running: Running,
+    mut running: RunningCommand,
     output: Arc<Mutex<Output>>,
     id: String,
-    tell: mpsc::UnboundedSender<Ended>,
+    tell: mpsc::UnboundedSender<TerminalExit>,
 ) {
     let how = loop {
-        match running.next().await {
-            Ok(Said::Output(bytes) | Said::Error(bytes)) => {
-                output.lock().unwrap_or_else(PoisonError::into_inner).take(&bytes);
+        match running.next_event().await {
+            Ok(CommandEvent::Output(bytes) | CommandEvent::Error(bytes)) => {
+                output.lock().unwrap_or_else(PoisonError::into_inner).push(&bytes);
             }
-            Ok(Said::Exited(exited)) => break Ok(exited),
+            Ok(CommandEvent::Exited(exited)) => break Ok(exited),
             Err(error) => break Err(error),
         }
     };
     // The receiver is dropped when the conversation is over.
-    let _ = tell.send(Ended { id, how });
+    let _ = tell.send(TerminalExit { id, how });
 }
 
 #[cfg(test)]
@@ -185,21 +185,31 @@ mod tests {
     #[test]
     fn output_keeps_the_end_starting_at_a_whole_character() {
         let mut output = Output { most: 5, ..Output::default() };
-        output.take("abé".as_bytes());
+        output.push("abé".as_bytes());
         assert_eq!((output.text().as_str(), output.cut), ("abé", false));
-        output.take("cde".as_bytes());
+        output.push("cde".as_bytes());
         assert_eq!((output.text().as_str(), output.cut), ("écde", true));
-        output.take("f".as_bytes());
+        output.push("f".as_bytes());
         assert_eq!(output.text(), "cdef");
     }
 
     #[test]
     fn status_reports_a_timed_out_command_as_killed() {
-        let exit =
-            |code, signal, timed_out| Exited { code, signal, timed_out, ..Exited::default() };
-        assert_eq!(status(&exit(Some(3), None, false)), json!({"exitCode": 3, "signal": null}));
-        assert_eq!(status(&exit(None, Some(9), false)), json!({"exitCode": null, "signal": "9"}));
-        let late = status(&exit(Some(0), None, true));
+        let exit = |code, signal, timed_out| CommandExit {
+            code,
+            signal,
+            timed_out,
+            ..CommandExit::default()
+        };
+        assert_eq!(
+            exit_status_json(&exit(Some(3), None, false)),
+            json!({"exitCode": 3, "signal": null})
+        );
+        assert_eq!(
+            exit_status_json(&exit(None, Some(9), false)),
+            json!({"exitCode": null, "signal": "9"})
+        );
+        let late = exit_status_json(&exit(Some(0), None, true));
         assert_eq!(late, json!({"exitCode": null, "signal": "SIGKILL"}));
     }
 }

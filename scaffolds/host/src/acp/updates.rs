@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 use crate::limits::Limits;
 
 /// Updates that arrive in pieces, with the name of the combined note.
-const PIECES: [(&str, &str); 2] =
+const CHUNKED_UPDATES: [(&str, &str); 2] =
     [("agent_message_chunk", "message"), ("agent_thought_chunk", "thought")];
 /// Updates that are complete. Command and mode lists are not recorded.
-const WHOLE: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
+const COMPLETE_UPDATES: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
 /// Fields that are kept of an update that is too long.
-const SHORT: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
+const SUMMARY_FIELDS: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
 
 pub(super) struct Updates {
     limits: &'static Limits,
@@ -25,24 +25,26 @@ impl Updates {
     }
 
     /// Adds an update and returns the notes that it completes.
-    pub(super) fn take(&mut self, update: &Value) -> Vec<Map<String, Value>> {
+    pub(super) fn add(&mut self, update: &Value) -> Vec<Map<String, Value>> {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
-        if let Some((_, name)) = PIECES.iter().find(|(piece, _)| *piece == kind) {
+        if let Some((_, name)) = CHUNKED_UPDATES.iter().find(|(piece, _)| *piece == kind) {
             let done = match &self.open {
                 Some((open, _)) if open == name => None,
-                _ => self.end(),
+                _ => self.flush(),
             };
             let (_, text) = self.open.get_or_insert_with(|| (name, String::new()));
             text.push_str(update["content"]["text"].as_str().unwrap_or_default());
-            text.truncate(floor(text, self.limits.log_bytes));
+            text.truncate(floor_char_boundary(text, self.limits.log_bytes));
             return done.into_iter().collect();
         }
-        if !WHOLE.contains(&kind) {
+        if !COMPLETE_UPDATES.contains(&kind) {
             return Vec::new();
         }
-        let done = self.end();
+        let done = self.flush();
         let short = match update.to_string().len() > self.limits.log_bytes {
-            true => SHORT.iter().map(|key| ((*key).to_owned(), update[*key].clone())).collect(),
+            true => {
+                SUMMARY_FIELDS.iter().map(|key| ((*key).to_owned(), update[*key].clone())).collect()
+            }
             false => update.clone(),
         };
         done.into_iter().chain(self.note(short)).collect()
@@ -58,7 +60,7 @@ impl Updates {
     }
 
     /// Returns the note of the text collected so far.
-    pub(super) fn end(&mut self) -> Option<Map<String, Value>> {
+    pub(super) fn flush(&mut self) -> Option<Map<String, Value>> {
         let (name, text) = self.open.take()?;
         // Some agents send an empty piece before a tool call.
         if text.is_empty() { None } else { self.note(json!({ name: text })) }
@@ -71,7 +73,7 @@ impl Updates {
     }
 }
 
-fn floor(text: &str, most: usize) -> usize {
+fn floor_char_boundary(text: &str, most: usize) -> usize {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -84,22 +86,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn updates_join_pieces_and_bound_long_output() {
+    fn updates_join_chunks_and_truncate_long_output() {
         let limits = Limits::get().unwrap();
         let mut updates = Updates::new(limits);
         let piece = |kind: &str, text: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}});
-        assert!(updates.take(&piece("agent_thought_chunk", "I ")).is_empty());
-        assert!(updates.take(&piece("agent_thought_chunk", "think")).is_empty());
-        let notes = updates.take(&piece("agent_message_chunk", "Done."));
+        assert!(updates.add(&piece("agent_thought_chunk", "I ")).is_empty());
+        assert!(updates.add(&piece("agent_thought_chunk", "think")).is_empty());
+        let notes = updates.add(&piece("agent_message_chunk", "Done."));
         assert_eq!(json!(notes), json!([{"agent_showed": {"thought": "I think"}}]));
-        assert!(updates.take(&json!({"sessionUpdate": "available_commands_update"})).is_empty());
+        assert!(updates.add(&json!({"sessionUpdate": "available_commands_update"})).is_empty());
         let call = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "ls",
                           "rawInput": "x".repeat(limits.log_bytes)});
-        let notes = updates.take(&call);
+        let notes = updates.add(&call);
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert_eq!(notes[1]["agent_showed"]["title"], "ls");
         assert!(notes[1]["agent_showed"].get("rawInput").is_none());
-        let many = (0..2 * limits.log_texts).flat_map(|_| updates.take(&call)).count();
+        let many = (0..2 * limits.log_texts).flat_map(|_| updates.add(&call)).count();
         assert_eq!(many as u32, limits.log_texts - 3);
     }
 }

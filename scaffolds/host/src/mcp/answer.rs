@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::rpc::{self, Error, Message, NO_METHOD, OVER};
+use crate::rpc::{self, Error, METHOD_NOT_FOUND, Message, TRIAL_OVER};
 
 /// Supported protocol versions, newest first. This server uses none of the features in which they
 /// differ.
@@ -17,7 +17,7 @@ const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
 /// The server state shared by all connections of one program.
 #[derive(Clone)]
-pub(super) struct Tools {
+pub(super) struct ToolServer {
     tools: Value,
     calls: mpsc::Sender<Call>,
 }
@@ -37,7 +37,7 @@ struct CallParams {
     arguments: Map<String, Value>,
 }
 
-impl Tools {
+impl ToolServer {
     /// Creates the server. Calls are sent to `calls`, whose receiver runs them one after the other.
     pub(super) fn new(specs: &[ToolSpec], calls: mpsc::Sender<Call>) -> Self {
         let tool = |spec: &ToolSpec| {
@@ -51,17 +51,17 @@ impl Tools {
     }
 
     /// Returns the response to a message, or `None` for a notification.
-    pub(super) async fn answer(&self, body: &[u8]) -> Option<Value> {
-        match Message::read(body) {
+    pub(super) async fn handle_message(&self, body: &[u8]) -> Option<Value> {
+        match Message::parse(body) {
             Ok(Message::Request { id, method, params }) => {
-                Some(rpc::reply(&id, self.request(&method, params).await))
+                Some(rpc::reply(&id, self.handle_request(&method, params).await))
             }
             Ok(Message::Notice { .. } | Message::Answer { .. }) => None,
             Err(wrong) => Some(wrong),
         }
     }
 
-    async fn request(&self, method: &str, params: Value) -> Result<Value, Error> {
+    async fn handle_request(&self, method: &str, params: Value) -> Result<Value, Error> {
         match method {
             "initialize" => {
                 let asked = params["protocolVersion"].as_str();
@@ -74,10 +74,10 @@ impl Tools {
             }
             "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({ "tools": self.tools })),
-            "tools/call" => self.call(rpc::params(params)?).await,
+            "tools/call" => self.call(rpc::parse_params(params)?).await,
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                Err(Error::new(NO_METHOD, format!("unknown method `{shown}`")))
+                Err(Error::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`")))
             }
         }
     }
@@ -85,7 +85,7 @@ impl Tools {
     async fn call(&self, CallParams { name, arguments }: CallParams) -> Result<Value, Error> {
         let (shown, told) = oneshot::channel();
         let call = Call { name, arguments: Value::Object(arguments), shown };
-        let over = || Error::new(OVER, "the trial is over");
+        let over = || Error::new(TRIAL_OVER, "the trial is over");
         self.calls.send(call).await.map_err(|_| over())?;
         let text = told.await.map_err(|_| over())?;
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
@@ -96,8 +96,8 @@ impl Tools {
 mod tests {
     use super::*;
 
-    async fn answer(tools: &Tools, message: Value) -> Value {
-        tools.answer(message.to_string().as_bytes()).await.unwrap()
+    async fn answer(tools: &ToolServer, message: Value) -> Value {
+        tools.handle_message(message.to_string().as_bytes()).await.unwrap()
     }
 
     #[tokio::test]
@@ -108,7 +108,7 @@ mod tests {
             description: "Runs.".into(),
             parameters: json!({"type": "object"}),
         };
-        let tools = Tools::new(&[spec], calls);
+        let tools = ToolServer::new(&[spec], calls);
         let ask = |id: u32, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let listed = answer(&tools, ask(1, "tools/list", json!({}))).await;
         assert_eq!(listed["result"]["tools"][0]["inputSchema"], json!({"type": "object"}));
@@ -121,20 +121,20 @@ mod tests {
         let (answered, ()) = tokio::join!(answer(&tools, call.clone()), run);
         assert_eq!(answered["result"]["content"][0]["text"], "a b", "{answered}");
         drop(asked);
-        assert_eq!(answer(&tools, call).await["error"]["code"], OVER);
+        assert_eq!(answer(&tools, call).await["error"]["code"], TRIAL_OVER);
     }
 
     #[tokio::test]
     async fn server_negotiates_versions_and_ignores_notifications() {
-        let tools = Tools::new(&[], mpsc::channel(1).0);
+        let tools = ToolServer::new(&[], mpsc::channel(1).0);
         for (asked, said) in [("2025-06-18", "2025-06-18"), ("1999-01-01", VERSIONS[0])] {
             let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
                                "params": {"protocolVersion": asked}});
             assert_eq!(answer(&tools, hello).await["result"]["protocolVersion"], said);
         }
         let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        assert!(tools.answer(notice.to_string().as_bytes()).await.is_none());
+        assert!(tools.handle_message(notice.to_string().as_bytes()).await.is_none());
         let unknown = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"});
-        assert_eq!(answer(&tools, unknown).await["error"]["code"], NO_METHOD);
+        assert_eq!(answer(&tools, unknown).await["error"]["code"], METHOD_NOT_FOUND);
     }
 }

@@ -6,9 +6,9 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_external::prompt;
-use proctor_sandbox_api::{Completed, SandboxError};
+use proctor_sandbox_api::{CommandOutput, SandboxError};
 use proctor_scaffold_api::{
-    Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
+    AnnouncedLimits as Announced, Finish, OwnSandbox, Scaffold, Session, SettingError, Stop,
 };
 use proctor_scaffolds::{OpenTools, ToolSet};
 use proctor_types::{ExitCause, ToolCall};
@@ -16,23 +16,23 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
-    answer::{Call, Tools},
+    answer::{Call, ToolServer},
     server,
 };
 use crate::{
     agent,
     conversation::{self, Protocol, Watch},
-    ending::{ended, exited, handed_in},
+    ending::{agent_exited, finish_after_exit, upgrade_to_submission},
     limits::{self, Limits},
-    own::{self, End},
+    own_sandbox::{self, EarlyEnd},
     program::Programs,
     settings::{self, ModelAccess, Settings},
 };
 
 /// Added to the agent's own exit time, for reading its last output.
-const TIDY: Duration = Duration::from_secs(2);
+const CLEANUP_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of queued calls. Further calls wait in their connections.
-const WAITING: usize = 16;
+const MAX_QUEUED_CALLS: usize = 16;
 
 /// A user's program that calls the model itself and uses the sandbox's tools.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct Mcp {
     limits: &'static Limits,
 }
 
-type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
+type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 impl Mcp {
     /// Creates the scaffold. `programs` stores the copies of users' programs.
@@ -66,7 +66,10 @@ impl Scaffold for Mcp {
         json!({ "tools": self.tools.factors(), "limits": limits::TEXT, "prompts": prompts })
     }
 
-    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+    fn resolve_settings(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, SettingError> {
         settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
     }
 
@@ -75,34 +78,35 @@ impl Scaffold for Mcp {
     }
 
     fn model_endpoint(&self, settings: &Map<String, Value>) -> Option<Value> {
-        Some(settings::rules(settings))
+        Some(settings::resolved_rules(settings))
     }
 
     fn own_sandbox(
         &self,
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
-        own::sandbox(settings, &self.programs, self.limits)
+        own_sandbox::sandbox_spec(settings, &self.programs, self.limits)
     }
 
-    fn leave_time(&self) -> Option<Duration> {
-        Some(self.limits.leave() + TIDY)
+    fn exit_timeout(&self) -> Option<Duration> {
+        Some(self.limits.exit_timeout() + CLEANUP_TIME)
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let brief = session.brief().clone();
-        let settings = Settings::read(&brief.settings).map_err(own::setup)?;
-        let place = own::of(session)?;
-        let announced = brief.announced.as_ref().and_then(Announced::of);
+        let settings =
+            Settings::from_resolved(&brief.settings).map_err(own_sandbox::setup_fault)?;
+        let place = own_sandbox::sandbox_handle(session)?;
+        let announced = brief.announced.as_ref().and_then(Announced::from_budget);
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
-        let prompt = prompt.map_err(own::setup)?;
-        let listener = place.listener().await;
+        let prompt = prompt.map_err(own_sandbox::setup_fault)?;
+        let listener = place.bind_listener().await;
         let listener = listener.map_err(|error| error.fault("the tool server"))?;
-        let mut env = own::variables(&brief, &settings.own)?;
+        let mut env = own_sandbox::variables(&brief, &settings.own)?;
         let url = format!("http://127.0.0.1:{}{}", listener.port(), server::PATH);
         env.push(("PROCTOR_MCP_URL".to_owned(), url));
-        let (calls, asked) = mpsc::channel(WAITING);
-        let tools = Tools::new(&self.tools.specs(), calls);
+        let (calls, asked) = mpsc::channel(MAX_QUEUED_CALLS);
+        let tools = ToolServer::new(&self.tools.specs(), calls);
         let _serving = server::serve(listener, tools, self.limits.line_bytes);
 
         let mut command = agent::command(&settings.command, &env);
@@ -110,7 +114,7 @@ impl Scaffold for Mcp {
         command.output_cap = self.limits.stderr_bytes;
         let mut running = pin!(place.run(command));
         let mut watch = Watch::new(self.limits, settings.idle_seconds);
-        let mut peer = Peer {
+        let mut peer = McpProtocol {
             running: running.as_mut(),
             calls: asked,
             tools: self.tools.open(session),
@@ -122,25 +126,27 @@ impl Scaffold for Mcp {
         let done = peer.done.take();
         // Further calls get the response that the trial is over.
         drop(peer);
-        if !matches!(end, Err(End::Stop(_))) {
-            own::end_commands(session.handle()).await;
+        if !matches!(end, Err(EarlyEnd::Stop(_))) {
+            own_sandbox::end_commands(session.sandbox()).await;
         }
         let end = match end {
             Ok(end) => end,
-            Err(End::Broken(error)) => return own::broken(&place, error).await,
-            Err(End::Stop(stop)) => return Err(stop),
+            Err(EarlyEnd::Broken(error)) => {
+                return own_sandbox::finish_after_sandbox_loss(&place, error).await;
+            }
+            Err(EarlyEnd::Stop(stop)) => return Err(stop),
         };
         // If the program was killed, its output is lost.
         let done = done.unwrap_or_default();
         for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
-            session.keep(name, &stream.head).await?;
+            session.store_evidence(name, &stream.head).await?;
         }
         Ok(end)
     }
 }
 
 /// The program and its tool calls.
-struct Peer<'a> {
+struct McpProtocol<'a> {
     running: Running<'a>,
     calls: mpsc::Receiver<Call>,
     tools: OpenTools,
@@ -148,20 +154,20 @@ struct Peer<'a> {
     /// Number of calls in the trial so far. Used to create call ids.
     count: u64,
     /// The program's output after it has exited.
-    done: Option<Completed>,
+    done: Option<CommandOutput>,
 }
 
 /// An event from the program.
 enum Event {
-    Exited(Box<Result<Completed, SandboxError>>),
+    Exited(Box<Result<CommandOutput, SandboxError>>),
     Called(Call),
 }
 
 #[async_trait]
-impl Protocol for Peer<'_> {
+impl Protocol for McpProtocol<'_> {
     type Event = Event;
 
-    async fn next(&mut self) -> Result<Event, End> {
+    async fn next(&mut self) -> Result<Event, EarlyEnd> {
         Ok(tokio::select! {
             done = self.running.as_mut() => Event::Exited(Box::new(done)),
             Some(call) = self.calls.recv() => Event::Called(call),
@@ -173,13 +179,13 @@ impl Protocol for Peer<'_> {
         event: Event,
         watch: &mut Watch,
         session: &mut dyn Session,
-    ) -> Result<Option<Finish>, End> {
+    ) -> Result<Option<Finish>, EarlyEnd> {
         let Call { name, arguments, shown } = match event {
             Event::Exited(done) => return self.exit(*done, session).map(Some),
             Event::Called(call) => call,
         };
-        watch.count(&session.traffic());
-        if let Some(end) = watch.loops("call", "its last request to the model") {
+        watch.count_request(&session.traffic());
+        if let Some(end) = watch.detect_loop("call", "its last request to the model") {
             return Ok(Some(end));
         }
         self.count += 1;
@@ -190,39 +196,39 @@ impl Protocol for Peer<'_> {
             // A program that has exited waits for no response: cancel the calls it started.
             done = self.running.as_mut() => return self.exit(done, session).map(Some),
         };
-        watch.active();
+        watch.note_activity();
         // It is not an error if the client stopped waiting.
         let _ = shown.send(called.shown);
         // End the trial now: otherwise the program would keep calling the model.
         Ok(called.submitted.then_some(Finish::Submitted))
     }
 
-    async fn leave(&mut self) -> Finish {
+    async fn shut_down(&mut self) -> Finish {
         // Further calls get the response that the trial is over.
         self.calls.close();
         while self.calls.try_recv().is_ok() {}
-        let done = timeout(self.limits.leave(), self.running.as_mut()).await;
+        let done = timeout(self.limits.exit_timeout(), self.running.as_mut()).await;
         self.done = done.ok().and_then(Result::ok);
-        ended(ExitCause::Finished, "the trial had ended".into())
+        agent_exited(ExitCause::Finished, "the trial had ended".into())
     }
 
     /// Stderr is available only after the program has exited.
-    fn errors(&self) -> Vec<u8> {
+    fn stderr(&self) -> Vec<u8> {
         Vec::new()
     }
 }
 
-impl Peer<'_> {
+impl McpProtocol<'_> {
     /// Returns how the program's exit ends the trial.
     fn exit(
         &mut self,
-        done: Result<Completed, SandboxError>,
+        done: Result<CommandOutput, SandboxError>,
         session: &dyn Session,
-    ) -> Result<Finish, End> {
-        let done = done.map_err(End::Broken)?;
+    ) -> Result<Finish, EarlyEnd> {
+        let done = done.map_err(EarlyEnd::Broken)?;
         let last = session.traffic().answer;
-        let end = exited(&done.exited, last.as_ref(), &done.stderr.head);
-        let end = handed_in(end, &done.exited, last.as_ref());
+        let end = finish_after_exit(&done.exited, last.as_ref(), &done.stderr.head);
+        let end = upgrade_to_submission(end, &done.exited, last.as_ref());
         self.done = Some(done);
         Ok(end)
     }

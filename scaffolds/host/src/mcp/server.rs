@@ -11,30 +11,30 @@ use hyper_util::rt::TokioIo;
 use proctor_sandbox_api::{Listener, SandboxStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::answer::Tools;
+use super::answer::ToolServer;
 
 /// The path component of the server's URL.
 pub(super) const PATH: &str = "/mcp";
 
 /// A running server. Dropping it stops the server and closes its connections.
-pub(super) struct Serving(JoinHandle<()>);
+pub(super) struct ServerHandle(JoinHandle<()>);
 
-impl Drop for Serving {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// Serves a listener until the sandbox is gone. A message may have at most `most` bytes.
-pub(super) fn serve(mut listener: Listener, tools: Tools, most: usize) -> Serving {
-    Serving(tokio::spawn(async move {
+pub(super) fn serve(mut listener: Listener, tools: ToolServer, most: usize) -> ServerHandle {
+    ServerHandle(tokio::spawn(async move {
         // The set belongs to this task, so the connections end with it.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = listener.accept() => {
                     let Ok(incoming) = accepted else { return };
-                    connections.spawn(connection(incoming.into_stream(), tools.clone(), most));
+                    connections.spawn(serve_connection(incoming.into_stream(), tools.clone(), most));
                 }
                 Some(_) = connections.join_next() => {}
             }
@@ -42,7 +42,7 @@ pub(super) fn serve(mut listener: Listener, tools: Tools, most: usize) -> Servin
     }))
 }
 
-async fn connection(stream: SandboxStream, tools: Tools, most: usize) {
+async fn serve_connection(stream: SandboxStream, tools: ToolServer, most: usize) {
     let service = service_fn(move |request| {
         let tools = tools.clone();
         async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
@@ -51,7 +51,11 @@ async fn connection(stream: SandboxStream, tools: Tools, most: usize) {
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn respond(tools: &Tools, request: Request<Incoming>, most: usize) -> Response<Full<Bytes>> {
+async fn respond(
+    tools: &ToolServer,
+    request: Request<Incoming>,
+    most: usize,
+) -> Response<Full<Bytes>> {
     if request.uri().path() != PATH {
         return empty(StatusCode::NOT_FOUND);
     }
@@ -62,7 +66,7 @@ async fn respond(tools: &Tools, request: Request<Incoming>, most: usize) -> Resp
     let Ok(body) = Limited::new(request.into_body(), most).collect().await else {
         return empty(StatusCode::PAYLOAD_TOO_LARGE);
     };
-    let Some(answer) = tools.answer(&body.to_bytes()).await else {
+    let Some(answer) = tools.handle_message(&body.to_bytes()).await else {
         return empty(StatusCode::ACCEPTED);
     };
     let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));

@@ -14,9 +14,9 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
-use super::rewrite::{Owner, PACKAGE};
+use super::rewrite::{PACKAGE, TopLevelName};
 use crate::{
-    carve::{hollow, patch_of},
+    carve::{build_patch, replace_bodies},
     collect::project::Project,
 };
 
@@ -31,13 +31,13 @@ setup(
 ";
 
 /// Calls that import a module by its name in a string.
-const BY_NAME: [&str; 2] = ["import_module(", "__import__("];
+const DYNAMIC_IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
 /// Files of a package, by path.
 pub(in crate::collect) type Files = BTreeMap<String, String>;
 
 /// Returns the package without any code.
-pub(super) fn empty() -> Files {
+pub(super) fn empty_package() -> Files {
     Files::from([
         ("setup.py".to_owned(), SETUP.to_owned()),
         (format!("{PACKAGE}/__init__.py"), String::new()),
@@ -45,19 +45,19 @@ pub(super) fn empty() -> Files {
 }
 
 /// Returns a copy in which the requested functions do nothing but return a given value.
-pub(super) fn hollow_copy(
+pub(super) fn constant_copy(
     copy: &Files,
     project: &Project,
-    requested: &BTreeSet<Owner>,
+    requested: &BTreeSet<TopLevelName>,
     returns: &str,
 ) -> Files {
     let mut out = copy.clone();
     for file in &project.modules {
-        let module = module_of(file, &project.root);
+        let module = module_name(file, &project.root);
         let names: BTreeSet<&str> =
             requested.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
         let Some(text) = out.get_mut(&copy_path(file, &project.root)) else { continue };
-        if let Some(hollow) = hollow(text, returns, &|path| names.contains(path)) {
+        if let Some(hollow) = replace_bodies(text, returns, &|path| names.contains(path)) {
             *text = hollow;
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn hollow_copy(
 }
 
 /// Returns the package that re-exports the library's own objects.
-pub(super) fn shim(requested: &BTreeSet<Owner>) -> Files {
+pub(super) fn shim(requested: &BTreeSet<TopLevelName>) -> Files {
     with_exports(requested, "")
 }
 
@@ -74,13 +74,13 @@ pub(super) fn shim(requested: &BTreeSet<Owner>) -> Files {
 ///
 /// # Errors
 /// The reason why a module cannot be copied, as a sentence.
-pub(super) fn copy(
+pub(super) fn library_copy(
     tree: &Path,
     project: &Project,
-    requested: &BTreeSet<Owner>,
+    requested: &BTreeSet<TopLevelName>,
 ) -> Result<Files, String> {
     let by_module: BTreeMap<String, &String> =
-        project.modules.iter().map(|file| (module_of(file, &project.root), file)).collect();
+        project.modules.iter().map(|file| (module_name(file, &project.root), file)).collect();
     let mut open: Vec<String> = requested.iter().map(|owner| owner.module.clone()).collect();
     let (mut seen, mut out) = (BTreeSet::new(), with_exports(requested, "."));
     while let Some(module) = open.pop() {
@@ -104,8 +104,8 @@ pub(super) fn copy(
 }
 
 /// Returns the patch that adds files to an empty tree.
-pub(super) fn patch(files: &Files) -> String {
-    patch_of(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
+pub(super) fn package_patch(files: &Files) -> String {
+    build_patch(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
 
 fn copy_path(file: &str, root: &str) -> String {
@@ -114,14 +114,14 @@ fn copy_path(file: &str, root: &str) -> String {
 }
 
 /// Returns the dotted module name of a file: `package.module` for `src/package/module.py`.
-pub(in crate::collect) fn module_of(file: &str, root: &str) -> String {
+pub(in crate::collect) fn module_name(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     let stem = below.strip_suffix(".py").unwrap_or(below);
     stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
 }
 
 /// Returns the dotted name of the module that an import statement in `module` imports from.
-pub(in crate::collect) fn imported_from(
+pub(in crate::collect) fn imported_module(
     import: &StmtImportFrom,
     module: &str,
     is_package: bool,
@@ -138,9 +138,9 @@ pub(in crate::collect) fn imported_from(
     parts.join(".")
 }
 
-fn with_exports(requested: &BTreeSet<Owner>, dot: &str) -> Files {
+fn with_exports(requested: &BTreeSet<TopLevelName>, dot: &str) -> Files {
     let lines = requested.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
-    let mut out = empty();
+    let mut out = empty_package();
     out.insert(format!("{PACKAGE}/__init__.py"), lines.collect());
     out
 }
@@ -160,8 +160,8 @@ fn copy_module(
     let parsed = parse_module(text).ok()?;
     let roots: BTreeSet<&str> =
         modules.keys().map(|name| name.split('.').next().unwrap_or(name)).collect();
-    let by_name = BY_NAME.iter().any(|call| text.contains(call));
-    let mut imports = Imports {
+    let by_name = DYNAMIC_IMPORT_CALLS.iter().any(|call| text.contains(call));
+    let mut imports = ImportRedirector {
         roots,
         module,
         is_package,
@@ -180,7 +180,7 @@ fn copy_module(
     Some(ModuleCopy { text: out, needs: imports.needs })
 }
 
-struct Imports<'a> {
+struct ImportRedirector<'a> {
     roots: BTreeSet<&'a str>,
     module: &'a str,
     is_package: bool,
@@ -192,11 +192,11 @@ struct Imports<'a> {
     edits: Vec<(std::ops::Range<usize>, String)>,
 }
 
-impl<'a> Visitor<'a> for Imports<'_> {
+impl<'a> Visitor<'a> for ImportRedirector<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            Stmt::Import(import) => self.import(import),
-            Stmt::ImportFrom(import) => self.import_from(import),
+            Stmt::Import(import) => self.redirect_import(import),
+            Stmt::ImportFrom(import) => self.redirect_import_from(import),
             _ => visitor::walk_stmt(self, stmt),
         }
     }
@@ -212,8 +212,8 @@ impl<'a> Visitor<'a> for Imports<'_> {
     }
 }
 
-impl Imports<'_> {
-    fn is_ours(&self, module: &str) -> bool {
+impl ImportRedirector<'_> {
+    fn is_library_module(&self, module: &str) -> bool {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
@@ -254,9 +254,9 @@ impl Imports<'_> {
         }
     }
 
-    fn import(&mut self, import: &StmtImport) {
+    fn redirect_import(&mut self, import: &StmtImport) {
         for alias in &import.names {
-            if !self.is_ours(&alias.name) {
+            if !self.is_library_module(&alias.name) {
                 continue;
             }
             let name = alias.name.as_str();
@@ -272,16 +272,18 @@ impl Imports<'_> {
         }
     }
 
-    fn import_from(&mut self, import: &StmtImportFrom) {
+    fn redirect_import_from(&mut self, import: &StmtImportFrom) {
         let named = import.module.as_ref();
         let from = match import.level {
             0 => {
-                let Some(named) = named.filter(|named| self.is_ours(named)) else { return };
+                let Some(named) = named.filter(|named| self.is_library_module(named)) else {
+                    return;
+                };
                 let at = named.start().to_usize();
                 self.edits.push((at..at, format!("{PACKAGE}.")));
                 named.to_string()
             }
-            _ => imported_from(import, self.module, self.is_package),
+            _ => imported_module(import, self.module, self.is_package),
         };
         self.needs.insert(from.clone());
         self.needs.extend(import.names.iter().map(|alias| format!("{from}.{}", alias.name)));
@@ -293,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copy_includes_all_needed_modules_and_redirects_their_imports() {
+    fn library_copy_includes_needed_modules_and_redirects_imports() {
         let tree = tempfile::tempdir().unwrap();
         let files = [
             ("src/pkg/__init__.py", "from .a import f\n"),
@@ -322,9 +324,9 @@ mod tests {
         }
         let modules = files.map(|(path, _)| path.to_owned()).to_vec();
         let project = Project { root: "src".into(), modules, ..Project::default() };
-        let requested = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
-        let made = copy(tree.path(), &project, &requested).unwrap();
-        let idle = hollow_copy(&made, &project, &requested, "None");
+        let requested = BTreeSet::from([TopLevelName { module: "pkg.a".into(), name: "f".into() }]);
+        let made = library_copy(tree.path(), &project, &requested).unwrap();
+        let idle = constant_copy(&made, &project, &requested, "None");
         assert_eq!((idle.len(), made == idle), (made.len(), false));
         assert!(idle["agent_code/pkg/a.py"].ends_with("def f():\n    pass\n"));
         let names: Vec<&str> = made.keys().map(String::as_str).collect();
@@ -361,6 +363,6 @@ mod tests {
             made["agent_code/pkg/deep/b2.py"],
             "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"
         );
-        assert!(patch(&shim(&requested)).contains("+from pkg.a import f\n"));
+        assert!(package_patch(&shim(&requested)).contains("+from pkg.a import f\n"));
     }
 }

@@ -1,11 +1,11 @@
 //! Level 2: the agent writes the functions and classes that a test file tests from scratch, as the package
 //! `agent_code`.
 
+mod build;
 mod gold;
-mod make;
-mod named;
+mod referenced_code;
 mod rewrite;
 mod statement;
 
-pub(super) use gold::{Files, imported_from, module_of};
-pub(super) use rewrite::Owner;
+pub(super) use gold::{Files, imported_module, module_name};
+pub(super) use rewrite::TopLevelName;

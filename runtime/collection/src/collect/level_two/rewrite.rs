@@ -12,15 +12,15 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
-use super::gold::imported_from;
-use crate::carve::dotted;
+use super::gold::imported_module;
+use crate::carve::dotted_name;
 
 /// The requested package.
 pub(super) const PACKAGE: &str = "agent_code";
 
 /// A top-level name of a module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::collect) struct Owner {
+pub(in crate::collect) struct TopLevelName {
     /// Dotted module name.
     pub(in crate::collect) module: String,
     pub(in crate::collect) name: String,
@@ -30,7 +30,7 @@ pub(in crate::collect) struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RewrittenTest {
     pub(super) text: String,
-    pub(super) requested: BTreeSet<Owner>,
+    pub(super) requested: BTreeSet<TopLevelName>,
 }
 
 /// Rewrites a test file to import `owners` from `agent_code`. Relative imports are resolved against `own`, the
@@ -41,9 +41,9 @@ pub(super) struct RewrittenTest {
 pub(super) fn rewrite(
     text: &str,
     own: &str,
-    owners: &BTreeSet<Owner>,
+    owners: &BTreeSet<TopLevelName>,
 ) -> Result<RewrittenTest, String> {
-    let mut by_name: BTreeMap<&str, &Owner> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, &TopLevelName> = BTreeMap::new();
     for owner in owners {
         if let Some(other) = by_name.insert(&owner.name, owner) {
             return Err(format!(
@@ -58,7 +58,7 @@ pub(super) fn rewrite(
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
-        found.import(text, stmt);
+        found.record_import(text, stmt);
     }
     parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
     let used = std::mem::take(&mut found.used);
@@ -98,19 +98,19 @@ type Span = std::ops::Range<usize>;
 #[derive(Default)]
 struct Rewriter<'a> {
     own: &'a str,
-    by_name: BTreeMap<&'a str, &'a Owner>,
+    by_name: BTreeMap<&'a str, &'a TopLevelName>,
     /// The module behind each local name. `import a.b` is recorded under the name `a.b`.
     bound: BTreeMap<String, String>,
     /// The end offset of the statement that binds each local name.
     modules: BTreeMap<String, usize>,
     /// Local names of modules whose attributes are used.
     used: BTreeSet<String>,
-    requested: BTreeSet<&'a Owner>,
+    requested: BTreeSet<&'a TopLevelName>,
     edits: Vec<(Span, String)>,
 }
 
 impl<'a> Rewriter<'a> {
-    fn import(&mut self, text: &str, stmt: &Stmt) {
+    fn record_import(&mut self, text: &str, stmt: &Stmt) {
         let end = stmt.end().to_usize();
         match stmt {
             Stmt::Import(import) => {
@@ -120,19 +120,19 @@ impl<'a> Rewriter<'a> {
                     self.bound.insert(local, alias.name.to_string());
                 }
             }
-            Stmt::ImportFrom(import) => self.import_from(text, import),
+            Stmt::ImportFrom(import) => self.rewrite_import_from(text, import),
             _ => {}
         }
     }
 
-    fn import_from(&mut self, text: &str, import: &StmtImportFrom) {
-        let module = &*imported_from(import, self.own, false);
+    fn rewrite_import_from(&mut self, text: &str, import: &StmtImportFrom) {
+        let module = &*imported_module(import, self.own, false);
         let span = import.start().to_usize()..import.end().to_usize();
         let (mut stay, mut go): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for alias in &import.names {
             let written = alias_source(alias);
             if &*alias.name == "*" {
-                let names: Vec<&'a Owner> = self
+                let names: Vec<&'a TopLevelName> = self
                     .by_name
                     .values()
                     .copied()
@@ -164,7 +164,9 @@ impl<'a> Rewriter<'a> {
         let lines = "\n".repeat(text[span.clone()].matches('\n').count());
         let new = match stay.is_empty() {
             true => requested,
-            false => format!("from {} import {}; {requested}", source(import), stay.join(", ")),
+            false => {
+                format!("from {} import {}; {requested}", module_source(import), stay.join(", "))
+            }
         };
         // Append newlines to keep the number of lines.
         self.edits.push((span, new + &lines));
@@ -172,7 +174,7 @@ impl<'a> Rewriter<'a> {
 }
 
 /// Returns an import's module as written, with leading dots.
-fn source(import: &StmtImportFrom) -> String {
+fn module_source(import: &StmtImportFrom) -> String {
     let module = import.module.as_deref().unwrap_or_default();
     format!("{}{module}", ".".repeat(import.level as usize))
 }
@@ -187,15 +189,15 @@ fn alias_source(alias: &Alias) -> String {
 impl<'a> Visitor<'a> for Rewriter<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Attribute(attribute) = expr
-            && let Some(local) = dotted(&attribute.value)
-            && let Some(module) = self.module(&local)
+            && let Some(local) = dotted_name(&attribute.value)
+            && let Some(module) = self.resolve_module(&local)
             && let Some(owner) = self.by_name.get(&*attribute.attr).copied()
             && is_importable_from(&owner.module, &module)
         {
             self.requested.insert(owner);
             let first = local.split('.').next().unwrap_or(&local).to_owned();
             let binder = if self.modules.contains_key(&local) { local } else { first };
-            self.used.insert(self.binder(binder));
+            self.used.insert(self.binding_import(binder));
             let span = expr.start().to_usize()..expr.end().to_usize();
             self.edits.push((span, format!("{PACKAGE}.{}", owner.name)));
             return;
@@ -206,7 +208,7 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
 
 impl Rewriter<'_> {
     /// Returns the module that a dotted name refers to, given the imports.
-    fn module(&self, local: &str) -> Option<String> {
+    fn resolve_module(&self, local: &str) -> Option<String> {
         if let Some(module) = self.bound.get(local) {
             return Some(module.clone());
         }
@@ -220,7 +222,7 @@ impl Rewriter<'_> {
     }
 
     /// Returns the key of the import that binds a name: `import a.b` binds `a`.
-    fn binder(&self, name: String) -> String {
+    fn binding_import(&self, name: String) -> String {
         if self.modules.contains_key(&name) {
             return name;
         }
@@ -240,8 +242,8 @@ fn is_importable_from(module: &str, imported: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn owners(list: &[(&str, &str)]) -> BTreeSet<Owner> {
-        let owner = |(module, name): &(&str, &str)| Owner {
+    fn top_level_names(list: &[(&str, &str)]) -> BTreeSet<TopLevelName> {
+        let owner = |(module, name): &(&str, &str)| TopLevelName {
             module: (*module).to_owned(),
             name: (*name).to_owned(),
         };
@@ -270,7 +272,8 @@ class Sub(pkg.Tree):
         text = 'm.parse'
         return other.parse, m.Tree.make(), parse(p)
 ";
-        let owners = owners(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
+        let owners =
+            top_level_names(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
         let out = rewrite(text, "tests.test_m", &owners).unwrap();
         assert_eq!(
             out.text,
@@ -308,7 +311,8 @@ from .deep import n
 
 assert m.parse, n.walk
 ";
-        let owners = owners(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
+        let owners =
+            top_level_names(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
         let out = rewrite(text, "pkg.test_m", &owners).unwrap();
         assert_eq!(
             out.text,
@@ -327,8 +331,8 @@ assert agent_code.parse, agent_code.walk
 
     #[test]
     fn rewrite_returns_the_reason_for_a_failure() {
-        let one = owners(&[("pkg.m", "parse")]);
-        let two = owners(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
+        let one = top_level_names(&[("pkg.m", "parse")]);
+        let two = top_level_names(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
         let told = |text: &str, owners| rewrite(text, "tests.test_m", owners).unwrap_err();
         assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
         assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("do not import"));

@@ -6,21 +6,22 @@ use proctor_types::Fault;
 use serde::Serialize;
 
 use super::{
-    gold::module_of,
-    named::named,
-    rewrite::{Owner, PACKAGE},
+    gold::module_name,
+    referenced_code::referenced_code,
+    rewrite::{PACKAGE, TopLevelName},
 };
 use crate::{
-    carve::{View, interface_of},
+    carve::{StubOptions, stub_and_code},
     collect::{
         environment::WORKDIR,
         project::Project,
-        statement::{Statements, listed, quoted_share, render},
+        statement::{Statements, format_requirements, quoted_share, render},
     },
 };
 
-const OWN: &str = include_str!("../../../../../prompts/collection/level-2.md.j2");
-const FEATUREBENCH: &str = include_str!("../../../../../prompts/featurebench/level-2.md.j2");
+const PROCTOR_TEMPLATE: &str = include_str!("../../../../../prompts/collection/level-2.md.j2");
+const FEATUREBENCH_TEMPLATE: &str =
+    include_str!("../../../../../prompts/featurebench/level-2.md.j2");
 
 #[derive(Serialize)]
 struct StatementVariables<'a> {
@@ -43,7 +44,7 @@ struct StatementVariables<'a> {
 #[derive(Clone)]
 pub(super) struct Interface<'a> {
     /// Each object with its stub.
-    pub(super) shown_of: Vec<(&'a Owner, String)>,
+    pub(super) shown_of: Vec<(&'a TopLevelName, String)>,
     /// The concatenated code of all objects.
     pub(super) hidden: String,
     /// Attribute names that the tests access on any object.
@@ -54,21 +55,21 @@ pub(super) struct Interface<'a> {
 
 impl<'a> Interface<'a> {
     /// `notes` returns the notes for the function at a dotted path in a file.
-    pub(super) fn of(
+    pub(super) fn from_source(
         tree: &Path,
         project: &Project,
-        requested: &'a BTreeSet<Owner>,
+        requested: &'a BTreeSet<TopLevelName>,
         notes: &dyn Fn(&str, &str) -> Vec<String>,
         used: BTreeSet<String>,
     ) -> Self {
         let (mut shown_of, mut hidden) = (Vec::new(), String::new());
         for owner in requested {
-            let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
+            let is_it = |file: &&String| module_name(file, &project.root) == owner.module;
             let Some(file) = project.modules.iter().find(is_it) else { continue };
             let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
             let of_file = |path: &str| notes(file, path);
-            let view = View { notes: &of_file, named: Some(&used) };
-            if let Some((stub, code)) = interface_of(&text, &owner.name, view) {
+            let view = StubOptions { notes: &of_file, named: Some(&used) };
+            if let Some((stub, code)) = stub_and_code(&text, &owner.name, view) {
                 shown_of.push((owner, stub));
                 hidden.push_str(&code);
             }
@@ -85,13 +86,13 @@ impl<'a> Interface<'a> {
 ///
 /// # Errors
 /// A template cannot be rendered.
-pub(super) fn write(
+pub(super) fn render_statements(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
-    requested: &BTreeSet<Owner>,
+    requested: &BTreeSet<TopLevelName>,
     Interface { shown_of, hidden, used, wanted }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = named((tree, project), requested, &shown_of, (&used, &wanted));
+    let named = referenced_code((tree, project), requested, &shown_of, (&used, &wanted));
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = requested.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -112,7 +113,7 @@ pub(super) fn write(
         interfaces: &interfaces,
         named: &named,
     };
-    let own = render(OWN, &filling)?;
+    let own = render(PROCTOR_TEMPLATE, &filling)?;
     // FeatureBench's template has no variable for `named`, so put it before the first interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
@@ -122,10 +123,11 @@ pub(super) fn write(
     }
     filling.interfaces = &with_named;
     // It has no variable for requirements either, so append them to the overview.
-    let overview =
-        format!("{}{}", overview.unwrap_or_default(), listed(required)).trim().to_owned();
+    let overview = format!("{}{}", overview.unwrap_or_default(), format_requirements(required))
+        .trim()
+        .to_owned();
     filling.overview = (!overview.is_empty()).then_some(&*overview);
-    let featurebench = render(FEATUREBENCH, &filling)?;
+    let featurebench = render(FEATUREBENCH_TEMPLATE, &filling)?;
     let leak_score = quoted_share(&hidden, &with_named.concat(), &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }

@@ -16,8 +16,8 @@ pub(super) struct Expectation {
 
 impl Expectation {
     /// Returns `None` if the call does not expect an exception or a warning.
-    pub(super) fn of(call: &ExprCall) -> Option<Self> {
-        let name = tail(&call.func)?;
+    pub(super) fn from_call(call: &ExprCall) -> Option<Self> {
+        let name = last_component(&call.func)?;
         let args = &call.arguments.args;
         let keyword = |name: &str| {
             let found = call.arguments.find_keyword(name);
@@ -50,20 +50,20 @@ impl Expectation {
             is_warning,
             types,
             text: text.map(|literal| (literal.value.to_str().to_owned(), is_pattern)),
-            called: called.and_then(tail),
+            called: called.and_then(last_component),
         })
     }
 }
 
 /// Types that match almost anything, so a solver need not know them.
-const ANY: [&str; 3] = ["Exception", "BaseException", "Warning"];
+const CATCH_ALL_TYPES: [&str; 3] = ["Exception", "BaseException", "Warning"];
 
 /// Returns the classes that an expression names. Skips variables, whose value is unknown.
 fn classes(expr: &Expr) -> Vec<String> {
     match expr {
         Expr::Tuple(tuple) => tuple.elts.iter().flat_map(classes).collect(),
-        _ => tail(expr)
-            .filter(|name| is_class(name) && !ANY.contains(&&**name))
+        _ => last_component(expr)
+            .filter(|name| is_class(name) && !CATCH_ALL_TYPES.contains(&&**name))
             .into_iter()
             .collect(),
     }
@@ -75,7 +75,7 @@ fn is_class(name: &str) -> bool {
 }
 
 /// Returns the last component of a dotted name.
-pub(super) fn tail(expr: &Expr) -> Option<String> {
+pub(super) fn last_component(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),
         Expr::Attribute(attribute) => Some(attribute.attr.to_string()),
@@ -84,7 +84,7 @@ pub(super) fn tail(expr: &Expr) -> Option<String> {
 }
 
 /// Names that tests commonly use for a caught exception or warning.
-const HOLDERS: [&str; 9] =
+const EXCEPTION_VARIABLES: [&str; 9] =
     ["e", "err", "error", "ex", "exc", "exc_info", "excinfo", "exception", "warning"];
 
 /// Whether an expression evaluates to the text of an exception or a warning, such as `str(e.value)` or
@@ -93,7 +93,7 @@ pub(super) fn is_message(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => match &*call.func {
             Expr::Name(name) if matches!(name.id.as_str(), "str" | "repr") => {
-                call.arguments.args.first().is_some_and(names_exception)
+                call.arguments.args.first().is_some_and(looks_like_exception)
             }
             Expr::Attribute(method) => is_message(&method.value),
             _ => false,
@@ -101,20 +101,20 @@ pub(super) fn is_message(expr: &Expr) -> bool {
         Expr::Subscript(subscript) => is_message(&subscript.value),
         Expr::Attribute(attribute) => {
             matches!(attribute.attr.as_str(), "args" | "msg" | "message")
-                && names_exception(&attribute.value)
+                && looks_like_exception(&attribute.value)
         }
         _ => false,
     }
 }
 
 /// Whether an expression looks like a caught exception or warning.
-pub(super) fn names_exception(expr: &Expr) -> bool {
+pub(super) fn looks_like_exception(expr: &Expr) -> bool {
     match expr {
-        Expr::Name(name) => HOLDERS.contains(&name.id.as_str()),
+        Expr::Name(name) => EXCEPTION_VARIABLES.contains(&name.id.as_str()),
         Expr::Attribute(attribute) => {
             matches!(attribute.attr.as_str(), "value" | "exception" | "message")
         }
-        Expr::Subscript(subscript) => names_exception(&subscript.value),
+        Expr::Subscript(subscript) => looks_like_exception(&subscript.value),
         _ => false,
     }
 }
@@ -125,24 +125,26 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Option<Expectation> {
+    fn parse_expectation(text: &str) -> Option<Expectation> {
         let parsed = parse_expression(text).unwrap();
-        Expectation::of(parsed.syntax().body.as_call_expr().unwrap())
+        Expectation::from_call(parsed.syntax().body.as_call_expr().unwrap())
     }
 
     #[test]
-    fn of_reads_the_arguments_of_each_function() {
-        let found = of("self.assertRaisesRegex(pkg.Bad, 'no (\\w+)', pkg.run, 1)").unwrap();
+    fn from_call_reads_the_arguments_of_each_function() {
+        let found =
+            parse_expectation("self.assertRaisesRegex(pkg.Bad, 'no (\\w+)', pkg.run, 1)").unwrap();
         assert_eq!(found.types, ["Bad"]);
         assert_eq!(found.text, Some(("no (\\w+)".to_owned(), true)));
         assert_eq!((found.called.as_deref(), found.is_warning), (Some("run"), false));
-        let found = of("self.assertWarnsMessage(UserWarning, 'old', f)").unwrap();
+        let found = parse_expectation("self.assertWarnsMessage(UserWarning, 'old', f)").unwrap();
         assert_eq!((found.text, found.is_warning), (Some(("old".to_owned(), false)), true));
-        let found = of("pytest.raises(expected_exception=E, match=pattern)").unwrap();
+        let found =
+            parse_expectation("pytest.raises(expected_exception=E, match=pattern)").unwrap();
         // A single upper-case letter may be a variable.
         assert_eq!((found.types.len(), found.text), (0, None));
-        assert_eq!(of("deprecated_call()").unwrap().types, ["DeprecationWarning"]);
-        assert_eq!(of("parse(ValueError)"), None);
+        assert_eq!(parse_expectation("deprecated_call()").unwrap().types, ["DeprecationWarning"]);
+        assert_eq!(parse_expectation("parse(ValueError)"), None);
     }
 
     #[test]

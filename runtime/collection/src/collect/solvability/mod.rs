@@ -3,19 +3,19 @@
 //! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the statement. If that
 //! is impossible, `collect` removes the tests from the task.
 
+mod coverage;
 mod expectation;
-mod judgement;
-mod needs;
-mod reading;
+mod file_requirements;
 mod tasks;
-mod words;
+mod test_requirements;
+mod vocabulary;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of functions listed in a sentence of the statement.
-const NAMED: usize = 4;
+const MAX_LISTED_FUNCTIONS: usize = 4;
 
 /// The kind of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,9 +105,9 @@ impl Solvability {
     }
 
     /// Returns the sentences to add to the statement.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(super) fn statement_sentences(&self) -> Vec<String> {
         let added = self.requirements.iter().filter(|it| it.coverage == Coverage::Added);
-        added.map(Requirement::line).collect()
+        added.map(Requirement::to_sentence).collect()
     }
 }
 
@@ -138,10 +138,11 @@ impl SolvabilityCounts {
 
 impl Requirement {
     /// Formats the requirement as a sentence for the statement.
-    fn line(&self) -> String {
-        let what = code(&self.what);
-        let named: Vec<String> = self.by.iter().take(NAMED).map(|name| code(name)).collect();
-        let more = match self.by.len().saturating_sub(NAMED) {
+    fn to_sentence(&self) -> String {
+        let what = markdown_code(&self.what);
+        let named: Vec<String> =
+            self.by.iter().take(MAX_LISTED_FUNCTIONS).map(|name| markdown_code(name)).collect();
+        let more = match self.by.len().saturating_sub(MAX_LISTED_FUNCTIONS) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -169,7 +170,7 @@ impl Requirement {
 }
 
 /// Formats a text as Markdown code.
-fn code(text: &str) -> String {
+fn markdown_code(text: &str) -> String {
     match text.contains('`') {
         true => format!("`` {text} ``"),
         false => format!("`{text}`"),
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_has_a_sentence_for_each_added_requirement() {
+    fn statement_sentences_cover_each_added_requirement() {
         let report = Solvability {
             task: "t".into(),
             requirements: vec![
@@ -209,7 +210,7 @@ mod tests {
             left_out: vec!["t::a".into()],
         };
         assert_eq!(
-            report.lines(),
+            report.statement_sentences(),
             [
                 "Tests expect `KeyError` to be raised (`get`).",
                 "The text of an exception or a warning matches the regular expression `` no `x` ``.",

@@ -9,41 +9,42 @@ use proctor_types::Task;
 
 use super::{
     Coverage, Solvability,
-    judgement::{Shown, TestFunction, judge},
-    reading::{TestNeeds, path_of},
-    words::{VisibleText, Words},
+    coverage::{TaskTexts, TestFunction, find_requirements},
+    file_requirements::{FileRequirements, test_path},
+    vocabulary::{CodeVocabulary, VisibleText},
 };
 use crate::collect::{
-    candidate::{Removal, Shared, Stop},
-    level_two::{Files, Owner, module_of},
+    candidate::{CandidateContext, Removal, StopReason},
+    level_two::{Files, TopLevelName, module_name},
     objects::Node,
 };
 
 /// Maximum number of requirements listed in a reason.
-const NAMED: usize = 3;
+const MAX_LISTED_REQUIREMENTS: usize = 3;
 
 impl Solvability {
     /// Removes the tests in `left_out` from a task.
     ///
     /// # Errors
     /// A rejection if no fail-to-pass test is left.
-    pub(in crate::collect) fn remove_left_out(&self, task: &mut Task) -> Result<(), Stop> {
+    pub(in crate::collect) fn remove_left_out(&self, task: &mut Task) -> Result<(), StopReason> {
         let left: BTreeSet<&String> = self.left_out.iter().collect();
         task.fail_to_pass.retain(|id| !left.contains(id));
         if !task.fail_to_pass.is_empty() {
             return Ok(());
         }
         let uncovered = self.requirements.iter().filter(|it| it.coverage == Coverage::Uncovered);
-        let named: Vec<&str> = uncovered.map(|it| it.what.as_str()).take(NAMED).collect();
+        let named: Vec<&str> =
+            uncovered.map(|it| it.what.as_str()).take(MAX_LISTED_REQUIREMENTS).collect();
         let why = format!(
             "each of its tests requires something that neither the code nor the statement mentions: {}",
             named.join(", ")
         );
-        Err(Stop::Reject("solvability", why))
+        Err(StopReason::Reject("solvability", why))
     }
 }
 
-impl Shared<'_> {
+impl CandidateContext<'_> {
     /// Creates the report of a level-1 task from its fail-to-pass tests.
     pub(in crate::collect) fn solvability(
         &self,
@@ -52,14 +53,16 @@ impl Shared<'_> {
         removal: &Removal,
         statement: &str,
     ) -> Solvability {
-        let mut hidden = Words::default();
+        let mut hidden = CodeVocabulary::default();
         for (before, after) in removal.carving.files.values() {
-            hidden.extend(Words::of(before).without(&Words::of(after)));
+            hidden.extend(
+                CodeVocabulary::from_code(before).without(&CodeVocabulary::from_code(after)),
+            );
         }
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let gone = removal.extracted.all();
         let calls = |id: &String| -> BTreeMap<String, bool> {
-            let called = self.called_by_test(file, id);
+            let called = self.callees_of_test(file, id);
             let called = called.into_iter().filter(|number| gone.contains(number));
             called
                 .filter_map(|number| {
@@ -70,11 +73,11 @@ impl Shared<'_> {
         };
         let seen = ReportInputs {
             text: &text,
-            tree: &VisibleText::of(self.remaining_text(task, removal)),
+            tree: &VisibleText::new(self.remaining_text(task, removal)),
             hidden: &hidden,
             statement,
         };
-        self.solvability_of(file, task, &seen, &calls)
+        self.build_solvability(file, task, &seen, &calls)
     }
 
     /// Creates the report of a level-2 task. `text` is the rewritten test file.
@@ -83,19 +86,19 @@ impl Shared<'_> {
         file: &str,
         task: &Task,
         (text, statement): (&str, &str),
-        (copy, requested): (&Files, &BTreeSet<Owner>),
+        (copy, requested): (&Files, &BTreeSet<TopLevelName>),
     ) -> Solvability {
-        let mut hidden = Words::default();
+        let mut hidden = CodeVocabulary::default();
         for text in copy.values() {
-            hidden.extend(Words::of(text));
+            hidden.extend(CodeVocabulary::from_code(text));
         }
-        let said = VisibleText::of(statement.to_owned());
-        let test = VisibleText::of(text.to_owned());
+        let said = VisibleText::new(statement.to_owned());
+        let test = VisibleText::new(text.to_owned());
         let calls = |id: &String| -> BTreeMap<String, bool> {
-            let called = self.called_by_test(file, id);
+            let called = self.callees_of_test(file, id);
             let of_asked = called.into_iter().filter_map(|number| {
                 let object = self.objects.list.get(number)?;
-                let module = module_of(&object.file, &self.project.root);
+                let module = module_name(&object.file, &self.project.root);
                 let name = object.path.split('.').next().unwrap_or(&object.path);
                 let is_requested =
                     requested.iter().any(|it| it.module == module && it.name == name);
@@ -108,7 +111,7 @@ impl Shared<'_> {
             of_asked.collect()
         };
         let seen = ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
-        self.solvability_of(file, task, &seen, &calls)
+        self.build_solvability(file, task, &seen, &calls)
     }
 
     /// Returns module and name of each library object that a rewritten test file still imports.
@@ -117,51 +120,52 @@ impl Shared<'_> {
         file: &str,
         text: &str,
     ) -> BTreeSet<(String, String)> {
-        let own = module_of(file, &self.project.root);
-        let mut names = TestNeeds::read(text, &own, &self.roots()).names();
+        let own = module_name(file, &self.project.root);
+        let mut names = FileRequirements::read(text, &own, &self.top_level_packages()).names();
         names.retain(|name| self.is_in_library(name));
         names
     }
 
-    fn solvability_of(
+    fn build_solvability(
         &self,
         file: &str,
         task: &Task,
         seen: &ReportInputs<'_>,
         calls: &dyn Fn(&String) -> BTreeMap<String, bool>,
     ) -> Solvability {
-        let own = module_of(file, &self.project.root);
-        let read = TestNeeds::read(seen.text, &own, &self.roots());
+        let own = module_name(file, &self.project.root);
+        let read = FileRequirements::read(seen.text, &own, &self.top_level_packages());
         let mut tests: BTreeMap<&str, TestFunction> = BTreeMap::new();
         for id in &task.fail_to_pass {
-            let test = tests.entry(path_of(id)).or_insert_with(|| {
-                let mut needs = read.of(id);
+            let test = tests.entry(test_path(id)).or_insert_with(|| {
+                let mut needs = read.for_test(id);
                 needs.names.retain(|name| self.is_in_library(name));
-                TestFunction { name: path_of(id).to_owned(), needs, calls: BTreeMap::new() }
+                TestFunction { name: test_path(id).to_owned(), needs, calls: BTreeMap::new() }
             });
             test.calls.extend(calls(id));
         }
         let tests: Vec<TestFunction> = tests.into_values().collect();
-        let shown = Shown {
+        let shown = TaskTexts {
             tree: seen.tree,
-            statement: &VisibleText::of(seen.statement.to_owned()),
+            statement: &VisibleText::new(seen.statement.to_owned()),
             hidden: seen.hidden,
             limits: &self.settings.solvability,
         };
-        let requirements = judge(&tests, &shown);
+        let requirements = find_requirements(&tests, &shown);
         let uncovered = requirements.iter().filter(|it| it.coverage == Coverage::Uncovered);
         let left: BTreeSet<&str> =
             uncovered.flat_map(|it| it.tests.iter().map(String::as_str)).collect();
-        let is_left = |id: &&String| left.contains(path_of(id));
+        let is_left = |id: &&String| left.contains(test_path(id));
         let left_out = task.fail_to_pass.iter().filter(is_left).cloned().collect();
         Solvability { task: task.id.to_string(), requirements, left_out }
     }
 
     /// Returns the objects that a test's own code, rather than the library's, called in the traced run.
-    fn called_by_test(&self, file: &str, id: &str) -> BTreeSet<usize> {
+    fn callees_of_test(&self, file: &str, id: &str) -> BTreeSet<usize> {
         let calls = &self.suite.calls;
         let edges = calls.files.get(file).and_then(|of_file| of_file.tests.get(id));
-        let node = |number: usize| calls.code.get(number).map(|code| self.objects.node(code));
+        let node =
+            |number: usize| calls.code.get(number).map(|code| self.objects.node_for_code(code));
         let mut out = BTreeSet::new();
         for (caller, called) in edges.into_iter().flatten() {
             let is_test =
@@ -179,25 +183,25 @@ impl Shared<'_> {
         for file in &self.project.modules {
             match removal.carving.files.get(file) {
                 Some((_, after)) => out.push_str(after),
-                None => out.push_str(&self.text_of(file)),
+                None => out.push_str(&self.read_source(file)),
             }
             out.push('\n');
         }
         let tests = self.suite.calls.files.keys().chain(&self.helpers);
         for file in tests.filter(|file| !task.hidden.contains(file)) {
-            out.push_str(&self.text_of(file));
+            out.push_str(&self.read_source(file));
             out.push('\n');
         }
         out
     }
 
-    fn text_of(&self, file: &str) -> String {
+    fn read_source(&self, file: &str) -> String {
         fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default()
     }
 
-    fn roots(&self) -> BTreeSet<String> {
+    fn top_level_packages(&self) -> BTreeSet<String> {
         let root = |file: &String| {
-            let module = module_of(file, &self.project.root);
+            let module = module_name(file, &self.project.root);
             module.split('.').next().unwrap_or(&module).to_owned()
         };
         self.project.modules.iter().map(root).collect()
@@ -206,7 +210,7 @@ impl Shared<'_> {
     /// Whether a name belongs to a module of the library and is not a module itself.
     fn is_in_library(&self, (module, name): &(String, String)) -> bool {
         let modules: BTreeSet<String> =
-            self.project.modules.iter().map(|file| module_of(file, &self.project.root)).collect();
+            self.project.modules.iter().map(|file| module_name(file, &self.project.root)).collect();
         modules.contains(module) && !modules.contains(&format!("{module}.{name}"))
     }
 }
@@ -215,6 +219,6 @@ impl Shared<'_> {
 struct ReportInputs<'a> {
     text: &'a str,
     tree: &'a VisibleText,
-    hidden: &'a Words,
+    hidden: &'a CodeVocabulary,
     statement: &'a str,
 }

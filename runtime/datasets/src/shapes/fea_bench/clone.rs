@@ -12,7 +12,7 @@ use super::{
     components::{self, Component},
     git::{Commit, Repository},
 };
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 /// Path components that make a file a test when the benchmark splits patches.
 const TEST_WORDS: [&str; 3] = ["test", "e2e", "testing"];
@@ -42,36 +42,36 @@ pub(super) fn complete(
     repo: &str,
     base: &str,
     number: &str,
-) -> Result<Completion, Complaint> {
+) -> Result<Completion, RowError> {
     let folder = folder_of(repos, repo)?;
-    let fault = |what: String| Complaint::whole(format!("{}: {what}", folder.display()));
+    let fault = |what: String| RowError::in_row(format!("{}: {what}", folder.display()));
     let clone = Repository::open(&folder).map_err(fault)?;
-    let base = clone.commit(base).ok_or_else(|| {
-        Complaint::at("base_commit", format!("{base} is not in {}", folder.display()))
+    let base = clone.resolve_commit(base).ok_or_else(|| {
+        RowError::in_field("base_commit", format!("{base} is not in {}", folder.display()))
     })?;
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Complaint::at("pull_number", format!("{number:?} is not a number")));
+        return Err(RowError::in_field("pull_number", format!("{number:?} is not a number")));
     }
-    let change = find(&clone, &base, number).map_err(fault)?.ok_or_else(|| {
+    let change = find_pull(&clone, &base, number).map_err(fault)?.ok_or_else(|| {
         let what = format!(
             "{number} is not refs/pull/{number}/head, a merge or a squashed commit in {}; fetch \
              `+refs/pull/*/head:refs/pull/*/head`",
             folder.display()
         );
-        Complaint::at("pull_number", what)
+        RowError::in_field("pull_number", what)
     })?;
     let whole = clone.diff(&change.from, &change.to).map_err(fault)?;
     let is_test = |path: &str| TEST_WORDS.iter().any(|word| path.contains(word));
-    let Parts { patch, test_patch, non_py_patch, python } = split(&whole, is_test);
+    let SplitDiff { patch, test_patch, non_py_patch, python } = split_diff(&whole, is_test);
     let mut components = Vec::new();
     for path in &python {
-        let before = clone.file(&change.from, path).unwrap_or_default();
-        let after = clone.file(&change.to, path).unwrap_or_default();
-        let added = components::added(path, &before, &after).unwrap_or_default();
+        let before = clone.read_file(&change.from, path).unwrap_or_default();
+        let after = clone.read_file(&change.to, path).unwrap_or_default();
+        let added = components::added_components(path, &before, &after).unwrap_or_default();
         components.extend(added.into_iter().map(|added| added.component));
     }
     if patch.is_empty() {
-        return Err(Complaint::at("pull_number", format!("{number} changes only tests")));
+        return Err(RowError::in_field("pull_number", format!("{number} changes only tests")));
     }
     let (title, body) = title_and_body(&change.message, number);
     Ok(Completion {
@@ -88,7 +88,7 @@ pub(super) fn complete(
 
 /// A change, split the way the benchmark splits it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct SplitDiff {
     /// Everything except the tests.
     pub patch: String,
     pub test_patch: String,
@@ -99,11 +99,11 @@ pub struct Parts {
 }
 
 /// Splits a diff into tests and everything else.
-pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
-    let mut out = Parts::default();
-    for file in Patch::read(whole.as_bytes()).files {
+pub fn split_diff(whole: &str, is_test: impl Fn(&str) -> bool) -> SplitDiff {
+    let mut out = SplitDiff::default();
+    for file in Patch::parse(whole.as_bytes()).files {
         let part = &whole[file.text.clone()];
-        let path = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+        let path = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
         if is_test(&path) {
             out.test_patch.push_str(part);
             continue;
@@ -118,17 +118,17 @@ pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
 }
 
 /// Returns the clone: `owner__name` or just `name` below the directory, or the directory itself.
-fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, Complaint> {
+fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, RowError> {
     let name = repo.rsplit('/').next().unwrap_or(repo);
     let wanted = repo.replace('/', "__");
     let candidates = [repos.join(&wanted), repos.join(format!("{wanted}.git")), repos.join(name)];
     candidates.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
-        Complaint::at("repo", format!("no such clone: {}", repos.join(&wanted).display()))
+        RowError::in_field("repo", format!("no such clone: {}", repos.join(&wanted).display()))
     })
 }
 
 /// Finds the pull request by its ref, by its merge commit, or by its squashed commit.
-fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, String> {
+fn find_pull(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, String> {
     let merge = clone.find(&format!("^Merge pull request #{number} "))?;
     let merge = merge.into_iter().find(|commit| commit.parents.len() == 2);
     let refs = [
@@ -136,7 +136,7 @@ fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, 
         format!("refs/remotes/origin/pull/{number}/head"),
         format!("refs/remotes/origin/pr/{number}"),
     ];
-    let head = refs.iter().find_map(|name| clone.commit(name));
+    let head = refs.iter().find_map(|name| clone.resolve_commit(name));
     let head = head.or_else(|| merge.as_ref().and_then(|commit| commit.parents.get(1).cloned()));
     if let Some(head) = head {
         let from = clone.merge_base(base, &head)?;

@@ -6,15 +6,15 @@ use ruff_python_ast::{ExceptHandler, Expr, Stmt};
 use ruff_text_size::Ranged;
 use serde_json::Value;
 
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 pub(super) use proctor_types::NewComponent as Component;
 
 /// Reads the components in a row: an object by file, or a list of `{file, components}`. They are
 /// used as given. The benchmark's own script misses some components, and the row's prompt was made
 /// from the script's result.
-pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
-    let wrong = |what: &str| Complaint::at("new_components", what);
+pub(super) fn parse_components(value: Value) -> Result<Vec<Component>, RowError> {
+    let wrong = |what: &str| RowError::in_field("new_components", what);
     let files: Vec<(String, Value)> = match value {
         Value::Object(map) => map.into_iter().collect(),
         Value::Array(list) => list
@@ -28,7 +28,7 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
             .ok_or_else(|| wrong("has an element without `file` and `components`"))?,
         Value::String(text) => {
             return match serde_json::from_str(&text) {
-                Ok(inner @ (Value::Object(_) | Value::Array(_))) => of_row(inner),
+                Ok(inner @ (Value::Object(_) | Value::Array(_))) => parse_components(inner),
                 _ => Err(wrong("is text that does not contain components")),
             };
         }
@@ -54,7 +54,7 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
 
 /// A new component with its line numbers, including decorators, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Added {
+pub struct AddedComponent {
     pub component: Component,
     pub first: usize,
     pub last: usize,
@@ -62,12 +62,12 @@ pub struct Added {
 
 /// Returns the components that `after` defines and `before` does not. `None` if the parser does not
 /// support the Python code of either.
-pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
-    let name = |added: Added| added.component.name;
+pub fn added_components(file: &str, before: &str, after: &str) -> Option<Vec<AddedComponent>> {
+    let name = |added: AddedComponent| added.component.name;
     let known: BTreeSet<String> = definitions(file, before)?.into_iter().map(name).collect();
     let mut seen = BTreeSet::new();
     let mut new = definitions(file, after)?;
-    new.retain(|Added { component: Component { name, .. }, .. }| {
+    new.retain(|AddedComponent { component: Component { name, .. }, .. }| {
         !known.contains(name) && seen.insert(name.clone())
     });
     Some(new)
@@ -75,13 +75,13 @@ pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
 
 /// Returns all functions and classes in the text, in order. `None` if the parser does not support
 /// the Python code.
-pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
+pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<AddedComponent>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let mut out = Vec::new();
     walk(file, text, &parsed.syntax().body, "", &mut out);
     let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
-    let spans = out.into_iter().map(|(component, first, end)| Added {
+    let spans = out.into_iter().map(|(component, first, end)| AddedComponent {
         component,
         first: line(first),
         // The end is the offset after the last character.
@@ -212,10 +212,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn added_returns_full_signatures_and_docstrings() {
+    fn added_components_have_full_signatures_and_docstrings() {
         let before = "def kept():\n    pass\n";
         let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
-        let new = added("p/a.py", before, after).unwrap();
+        let new = added_components("p/a.py", before, after).unwrap();
         let lines: Vec<(usize, usize)> = new.iter().map(|it| (it.first, it.last)).collect();
         assert_eq!(lines, [(4, 13), (13, 13), (15, 16), (16, 16), (18, 18), (22, 22)]);
         let new: Vec<Component> = new.into_iter().map(|it| it.component).collect();
@@ -233,16 +233,16 @@ mod tests {
             ]
         );
         assert_eq!(new[0].doc, "One.\n\nTwo.");
-        assert!(added("p/a.py", "", "def f(:").is_none());
+        assert!(added_components("p/a.py", "", "def f(:").is_none());
     }
 
     #[test]
-    fn of_row_reads_both_forms() {
+    fn parse_components_reads_both_forms() {
         let entry = json!([{"type": "class", "name": "C", "lines": [1, 2], "signature": "class C:", "doc": ""}]);
-        let map = of_row(json!({"a.py": entry})).unwrap();
-        let list = of_row(json!([{"file": "a.py", "components": entry}])).unwrap();
+        let map = parse_components(json!({"a.py": entry})).unwrap();
+        let list = parse_components(json!([{"file": "a.py", "components": entry}])).unwrap();
         assert_eq!(map, list);
         assert_eq!(map[0].name, "C");
-        assert!(of_row(json!([{"file": "a.py"}])).is_err());
+        assert!(parse_components(json!([{"file": "a.py"}])).is_err());
     }
 }

@@ -38,7 +38,7 @@ impl Repository {
     }
 
     /// Returns the full id of a commit, if the clone has it.
-    pub fn commit(&self, name: &str) -> Option<String> {
+    pub fn resolve_commit(&self, name: &str) -> Option<String> {
         let wanted = format!("{name}^{{commit}}");
         let found = self.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
         found.ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
@@ -49,7 +49,7 @@ impl Repository {
     pub(super) fn find(&self, pattern: &str) -> Result<Vec<Commit>, String> {
         let grep = format!("--grep={pattern}");
         let said = self.output(&["log", "--all", "-E", &grep, COMMIT_FORMAT, DATE_FORMAT])?;
-        Ok(commits(&said))
+        Ok(parse_commits(&said))
     }
 
     /// Returns the history of the checked-out commit, newest first.
@@ -58,11 +58,11 @@ impl Repository {
     /// Git fails.
     pub fn history(&self) -> Result<Vec<Commit>, String> {
         self.output(&["log", "--topo-order", COMMIT_FORMAT, DATE_FORMAT, "HEAD"])
-            .map(|said| commits(&said))
+            .map(|said| parse_commits(&said))
     }
 
     /// Returns the earliest author date of the commits after `from`, up to `to`.
-    pub fn first_written(&self, from: &str, to: &str) -> Option<u64> {
+    pub fn earliest_author_date(&self, from: &str, to: &str) -> Option<u64> {
         let said = self.git(&["log", "--format=%at", &format!("{from}..{to}")]).ok()?;
         said.lines().filter_map(|line| line.trim().parse().ok()).min()
     }
@@ -71,20 +71,20 @@ impl Repository {
     ///
     /// # Errors
     /// Git fails.
-    pub fn top(&self, commit: &str) -> Result<Vec<String>, String> {
+    pub fn top_level_names(&self, commit: &str) -> Result<Vec<String>, String> {
         let said = self.git(&["ls-tree", "--name-only", "-z", commit])?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
     /// Returns the URL from which the clone was made.
-    pub fn origin(&self) -> Option<String> {
+    pub fn origin_url(&self) -> Option<String> {
         let said = self.git(&["config", "--local", "--get", "remote.origin.url"]).ok()?;
         Some(said.trim().to_owned()).filter(|url| !url.is_empty())
     }
 
     pub(super) fn read_commit(&self, id: &str) -> Result<Option<Commit>, String> {
         let said = self.output(&["log", "-1", COMMIT_FORMAT, DATE_FORMAT, id])?;
-        Ok(commits(&said).pop())
+        Ok(parse_commits(&said).pop())
     }
 
     /// # Errors
@@ -105,7 +105,7 @@ impl Repository {
     }
 
     /// Returns a file at a commit, if it exists and is text.
-    pub fn file(&self, commit: &str, path: &str) -> Option<String> {
+    pub fn read_file(&self, commit: &str, path: &str) -> Option<String> {
         self.git(&["cat-file", "blob", &format!("{commit}:{path}")]).ok()
     }
 
@@ -145,11 +145,11 @@ impl Repository {
 }
 
 /// Parses commits. Messages may have any encoding, so invalid UTF-8 in one must not discard the others.
-fn commits(printed: &[u8]) -> Vec<Commit> {
-    String::from_utf8_lossy(printed).split(END).filter_map(commit).collect()
+fn parse_commits(printed: &[u8]) -> Vec<Commit> {
+    String::from_utf8_lossy(printed).split(END).filter_map(parse_commit).collect()
 }
 
-fn commit(text: &str) -> Option<Commit> {
+fn parse_commit(text: &str) -> Option<Commit> {
     let mut parts = text.trim_start().splitn(5, '\0');
     let mut next = || parts.next();
     let (id, parents, written, date, message) = (next()?, next()?, next()?, next()?, next()?);

@@ -7,22 +7,22 @@ mod git;
 mod request;
 mod spans;
 
-pub use clone::{Parts, split};
-pub use components::{Added, added};
+pub use clone::{SplitDiff, split_diff};
+pub use components::{AddedComponent, added_components};
 pub use git::{Commit, Repository};
 pub use spans::{Span, new_spans};
 
 pub(crate) use components::definitions;
 
-use proctor_types::{Details, Kept, NewComponent, Source};
+use proctor_types::{DetailField, Details, NewComponent, Source};
 use serde_json::Value;
 
 use super::{build::Draft, fields::Fields};
-use crate::{address::Options, bad::Complaint};
+use crate::{address::Options, errors::RowError};
 
 /// The texts that the Standard and Oracle datasets contain for a medium row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct PullTexts {
     /// `pull_request_text`.
     pub request: String,
     /// `issue_text` and `hints_text`.
@@ -35,10 +35,10 @@ pub struct Said {
 ///
 /// # Errors
 /// `problem_info` lacks a field. The error names it.
-pub fn said(info: &Value, components: &[NewComponent]) -> Result<Said, String> {
-    let request = request::of_pull(info).map_err(|complaint| complaint.what)?;
+pub fn build_texts(info: &Value, components: &[NewComponent]) -> Result<PullTexts, String> {
+    let request = request::request_from_pull(info).map_err(|complaint| complaint.what)?;
     let statement = request::statement(request.clone(), components).map_err(|it| it.what)?;
-    Ok(Said { request, discussion: request::discussion(info), statement })
+    Ok(PullTexts { request, discussion: request::discussion(info), statement })
 }
 
 /// Completes a row's statement, patch and test patch. Returns the clone if one was used.
@@ -47,10 +47,10 @@ pub(super) fn complete(
     details: &mut Details,
     repo: &str,
     options: &Options,
-) -> Result<Option<String>, Complaint> {
+) -> Result<Option<String>, RowError> {
     let mut clone = None;
-    let mut components = match fields.named("new_components") {
-        Some(value) => components::of_row(value)?,
+    let mut components = match fields.take_named("new_components") {
+        Some(value) => components::parse_components(value)?,
         None => Vec::new(),
     };
     let mut source = "row";
@@ -58,7 +58,7 @@ pub(super) fn complete(
         let Some(repos) = &options.repos else {
             let what = "is missing: the published rows only have ids; complete them with \
                         `#repos=FOLDER`, a folder of clones named `owner__name`";
-            return Err(Complaint::at("patch", what));
+            return Err(RowError::in_field("patch", what));
         };
         let base = details.base_commit.text().unwrap_or_default();
         let number = details.pull_number.get().map(ToString::to_string).unwrap_or_default();
@@ -69,18 +69,19 @@ pub(super) fn complete(
         details.non_py_patch = found.non_py_patch.into();
         clone = Some(found.folder);
         if !fields.has_value("problem_info") && !fields.has_value("pull_request_text") {
-            fields.put("pull_request_text", request::of_commit(&found.title, &found.body)?);
+            fields
+                .put("pull_request_text", request::request_from_commit(&found.title, &found.body)?);
         }
         if components.is_empty() {
             components = found.components;
         }
     }
     if !fields.has_value("problem_statement") {
-        let request = match fields.named("pull_request_text") {
+        let request = match fields.take_named("pull_request_text") {
             Some(Value::String(text)) => text,
             _ => {
-                let info = fields.named("problem_info").ok_or_else(|| {
-                    Complaint::at(
+                let info = fields.take_named("problem_info").ok_or_else(|| {
+                    RowError::in_field(
                         "problem_statement",
                         "is missing, and the row has no pull request",
                     )
@@ -88,13 +89,15 @@ pub(super) fn complete(
                 if let Some(hints) = request::discussion(&info) {
                     fields.put("hints_text", hints);
                 }
-                request::of_pull(&info)?
+                request::request_from_pull(&info)?
             }
         };
         fields.put("problem_statement", request::statement(request, &components)?);
     }
     let count = |kind: &str| {
-        Kept::from(components.iter().filter(|component| component.kind == kind).count() as u64)
+        DetailField::from(
+            components.iter().filter(|component| component.kind == kind).count() as u64
+        )
     };
     if !components.is_empty() {
         details.functions_added = count("function");
@@ -109,13 +112,13 @@ pub(super) fn complete(
 }
 
 /// Adds the source to a task that runs without an image, on the host's programs.
-pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
+pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
     let clone = draft.clone.take();
     if draft.task.environment.base.is_none() {
         return Ok(());
     }
     let commit = draft.details.base_commit.get().cloned();
-    let commit = commit.ok_or_else(|| Complaint::at("base_commit", "is missing"))?;
+    let commit = commit.ok_or_else(|| RowError::in_field("base_commit", "is missing"))?;
     let git = clone.unwrap_or_else(|| {
         format!("https://github.com/{}.git", draft.task.repo.as_deref().unwrap_or_default())
     });

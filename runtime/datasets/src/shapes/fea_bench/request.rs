@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{super::statement::render, components::Component};
-use crate::bad::Complaint;
+use crate::errors::RowError;
 
 const STATEMENT: &str = include_str!("../../../../../prompts/fea-bench/statement.md.j2");
 const REQUEST: &str = include_str!("../../../../../prompts/fea-bench/request.md.j2");
@@ -17,7 +17,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn text(&self) -> Result<String, Complaint> {
+    fn text(&self) -> Result<String, RowError> {
         let inner = render(REQUEST, self)?;
         Ok(format!("<request>\n{}\n</request>", inner.trim()))
     }
@@ -25,22 +25,22 @@ impl Request<'_> {
 
 /// Builds the request from the pull request of a medium row. Only comments up to the first commit
 /// are used: later ones may discuss the solution.
-pub(super) fn of_pull(info: &Value) -> Result<String, Complaint> {
+pub(super) fn request_from_pull(info: &Value) -> Result<String, RowError> {
     let text = |name: &str| info.get(name).and_then(Value::as_str);
-    let title =
-        text("pr_title").ok_or_else(|| Complaint::at("problem_info.pr_title", "is missing"))?;
+    let title = text("pr_title")
+        .ok_or_else(|| RowError::in_field("problem_info.pr_title", "is missing"))?;
     // The benchmark prints a null body the way Python does.
     let body = text("pr_body").unwrap_or("None");
-    let comments = before_first_commit(info, info.get("pr_timeline"));
+    let comments = comments_before_first_commit(info, info.get("pr_timeline"));
     Request { title, body, comments }.text()
 }
 
 /// Builds the request from a commit's message.
-pub(super) fn of_commit(title: &str, body: &str) -> Result<String, Complaint> {
+pub(super) fn request_from_commit(title: &str, body: &str) -> Result<String, RowError> {
     Request { title, body, comments: Vec::new() }.text()
 }
 
-fn before_first_commit<'a>(info: &'a Value, timeline: Option<&'a Value>) -> Vec<&'a str> {
+fn comments_before_first_commit<'a>(info: &'a Value, timeline: Option<&'a Value>) -> Vec<&'a str> {
     let first = info.get("first_commit_time");
     let is_before = |comment: &&Value| match (comment.get("time"), first) {
         (Some(Value::String(time)), Some(Value::String(first))) => time < first,
@@ -60,7 +60,7 @@ pub(super) fn discussion(info: &Value) -> Option<String> {
     for issue in issues.values().filter(|issue| issue.as_object().is_some_and(|i| !i.is_empty())) {
         let text = |name: &str| issue.get(name).and_then(Value::as_str).unwrap_or_default().trim();
         out.push_str(&format!("{}\n{}\n----------", text("issue_title"), text("issue_body")));
-        for comment in before_first_commit(info, issue.get("issue_timeline")) {
+        for comment in comments_before_first_commit(info, issue.get("issue_timeline")) {
             out.push('\n');
             out.push_str(comment.trim());
         }
@@ -74,7 +74,7 @@ pub(super) fn discussion(info: &Value) -> Option<String> {
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct TemplateVariables<'a> {
     request: String,
     files: Vec<File<'a>>,
 }
@@ -86,7 +86,7 @@ struct File<'a> {
 }
 
 /// Builds the complete statement: the request, and the definitions to implement.
-pub(super) fn statement(request: String, components: &[Component]) -> Result<String, Complaint> {
+pub(super) fn statement(request: String, components: &[Component]) -> Result<String, RowError> {
     let mut files: Vec<File<'_>> = Vec::new();
     for component in components {
         match files.iter_mut().find(|file| file.file == component.file) {
@@ -94,7 +94,7 @@ pub(super) fn statement(request: String, components: &[Component]) -> Result<Str
             None => files.push(File { file: &component.file, components: vec![component] }),
         }
     }
-    render(STATEMENT, Filling { request, files })
+    render(STATEMENT, TemplateVariables { request, files })
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
             doc: doc.into(),
         };
         let all = [component("f", "Does f."), component("C.g", "")];
-        let said = statement(of_pull(&info).unwrap(), &all).unwrap();
+        let said = statement(request_from_pull(&info).unwrap(), &all).unwrap();
         let expected = "This is a feature request which requires a new feature to add in the code repository.\n\
             <<NEW FEATURE REQUEST>>\n<request>\nAdd f\nIt adds f.\n----------\nearly\n</request>\n\n\n\
             There are several new functions or classes that need to be implemented, using the definitions below: \n\

@@ -40,12 +40,12 @@ pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<Span>> {
 fn spans(text: &str) -> Option<Vec<Span>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-    let mut walk = Walk { starts, scope: Vec::new(), open: Vec::new(), found: Vec::new() };
+    let mut walk = SpanVisitor { starts, scope: Vec::new(), open: Vec::new(), found: Vec::new() };
     walk_body(&mut walk, &parsed.syntax().body);
     Some(walk.found)
 }
 
-struct Walk {
+struct SpanVisitor {
     /// Offsets of all lines except the first.
     starts: Vec<usize>,
     /// The names that enclose the current node.
@@ -55,15 +55,15 @@ struct Walk {
     found: Vec<Span>,
 }
 
-impl Walk {
+impl SpanVisitor {
     fn line(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at) + 1
     }
 }
 
-impl<'a> SourceOrderVisitor<'a> for Walk {
+impl<'a> SourceOrderVisitor<'a> for SpanVisitor {
     fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
-        let line = begin(node).map(|at| self.line(at));
+        let line = node_start(node).map(|at| self.line(at));
         if let Some(line) = line {
             for index in &self.open {
                 if let Some(span) = self.found.get_mut(*index) {
@@ -98,7 +98,7 @@ fn definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
 
 /// Returns the start of a node according to Python's own syntax tree. `None` for nodes that have no
 /// line there, and for nodes that do not exist there, such as the parts of a concatenated string.
-fn begin(node: AnyNodeRef<'_>) -> Option<usize> {
+fn node_start(node: AnyNodeRef<'_>) -> Option<usize> {
     let at = match node {
         AnyNodeRef::StmtFunctionDef(def) => def.name.start(),
         AnyNodeRef::StmtClassDef(def) => def.name.start(),

@@ -6,7 +6,7 @@ pub mod generate;
 
 use std::fs;
 
-use proctor_datasets::{Loaded, load};
+use proctor_datasets::{LoadedDataset, load};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ pub const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--
     --- a/tests/data.json\n+++ b/tests/data.json\n@@ -1 +1 @@\n-1\n+2\n";
 
 /// A row with the twelve fields of SWE-bench's classic form.
-pub fn classic() -> Value {
+pub fn classic_row() -> Value {
     json!({
         "repo": "astropy/astropy", "instance_id": "astropy__astropy-12907", "base_commit": "d16b",
         "patch": PATCH, "test_patch": TEST_PATCH, "problem_statement": "It is wrong.",
@@ -27,7 +27,7 @@ pub fn classic() -> Value {
     })
 }
 
-pub fn featurebench(level: u32) -> Value {
+pub fn featurebench_row(level: u32) -> Value {
     let settings = json!({
         "repository": "mwaskom/seaborn", "library_name": "seaborn",
         "test_cmd": "pytest -rA --tb=short --color=no", "timeout_run": 300, "timeout_one": 20,
@@ -52,7 +52,7 @@ pub fn featurebench(level: u32) -> Value {
 }
 
 /// Returns the row with some fields set and others removed (null).
-pub fn with(mut row: Value, changes: &[(&str, Value)]) -> Value {
+pub fn with_fields(mut row: Value, changes: &[(&str, Value)]) -> Value {
     for (name, value) in changes {
         match value {
             Value::Null => {
@@ -65,7 +65,7 @@ pub fn with(mut row: Value, changes: &[(&str, Value)]) -> Value {
 }
 
 /// Loads the rows from a file of JSON lines.
-pub fn load_rows(rows: &[Value], options: &str) -> Loaded {
+pub fn load_rows(rows: &[Value], options: &str) -> LoadedDataset {
     let dir = TempDir::new().unwrap();
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     fs::write(dir.path().join("rows.jsonl"), lines.join("\n")).unwrap();
@@ -73,14 +73,14 @@ pub fn load_rows(rows: &[Value], options: &str) -> Loaded {
 }
 
 /// Returns the task of a single row.
-pub fn task(row: Value, options: &str) -> proctor_types::Task {
+pub fn load_task(row: Value, options: &str) -> proctor_types::Task {
     let mut loaded = load_rows(&[row], options);
     assert_eq!(loaded.bad, []);
     loaded.tasks.remove(0)
 }
 
 /// Returns the error of the only bad row, as `field: what`.
-pub fn complaint(row: Value, options: &str) -> String {
+pub fn row_error(row: Value, options: &str) -> String {
     let loaded = load_rows(&[row], options);
     assert_eq!(loaded.tasks, []);
     let bad = &loaded.bad[0];

@@ -24,9 +24,9 @@ const PACKAGES: [&str; 2] = ["@openai/codex@0.169.0", "@anthropic-ai/claude-code
 
 const CODEX_CONFIG: &str = include_str!("codex.toml");
 
-fn packages() -> &'static Result<PathBuf, String> {
-    static PACKAGES_AT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    PACKAGES_AT.get_or_init(|| {
+fn install_packages() -> &'static Result<PathBuf, String> {
+    static INSTALLED_PACKAGES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    INSTALLED_PACKAGES.get_or_init(|| {
         let home = install_once("clis-1", |home| {
             std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
             // Each package has a single program in a platform package. The install scripts only
@@ -136,7 +136,7 @@ const CLAUDE_CALL: &str = r#"{ name = "Bash", arguments = { command = "echo hell
 fn check_completed(ran: &CliRun, client: Api) {
     assert!(ran.success, "{}", ran.printed);
     assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.printed);
-    let served = ran.bench.served();
+    let served = ran.bench.served_requests();
     let said = served.iter().map(|one| (one.client, one.upstream, one.status, one.delivered));
     assert_eq!(said.collect::<Vec<_>>(), [(client, Api::Chat, 200, true); 2]);
     assert_eq!(ran.bench.trial.spent().steps, 2);
@@ -149,7 +149,7 @@ fn check_completed(ran: &CliRun, client: Api) {
 /// Checks that one refusal ended the client.
 fn check_stopped(ran: &CliRun) {
     assert!(!ran.success, "{}", ran.printed);
-    let statuses: Vec<_> = ran.bench.served().iter().map(|one| one.status).collect();
+    let statuses: Vec<_> = ran.bench.served_requests().iter().map(|one| one.status).collect();
     assert_eq!(statuses, [200, 402], "{}", ran.printed);
     assert_eq!(ran.file.as_deref(), Some("hello\n"), "earlier work is kept");
     assert!(ran.seconds < 60.0, "{} s", ran.seconds);
@@ -158,7 +158,7 @@ fn check_stopped(ran: &CliRun) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "codex_completes_a_task_over_chat_and_stops_at_the_budget";
-    let Some(modules) = or_not_run(test, packages()) else { return };
+    let Some(modules) = or_not_run(test, install_packages()) else { return };
     let program = program(modules, "@openai", "codex");
     let start = |handle: &Path, url: &str, token: &str| codex(&program, handle, url, token);
     check_completed(&run_cli(9, CODEX_CALL, start).await, Api::Responses);
@@ -168,7 +168,7 @@ async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "claude_code_completes_a_task_over_chat_and_stops_at_the_budget";
-    let Some(modules) = or_not_run(test, packages()) else { return };
+    let Some(modules) = or_not_run(test, install_packages()) else { return };
     let program = program(modules, "@anthropic-ai", "claude");
     let start = |handle: &Path, url: &str, token: &str| claude(&program, handle, url, token);
     check_completed(&run_cli(9, CLAUDE_CALL, start).await, Api::Messages);

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use proctor_gateway::{GatewayServer, RequestRules};
-use proctor_types::{Api, Budget, LossKind};
+use proctor_types::{Api, Budget, FieldLossKind};
 
 use super::install;
 use crate::common::{Bench, KEY};
@@ -29,7 +29,7 @@ usage = { input = 200, output = 9 }
 const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
 /// Tests every client with one upstream format.
-async fn over(upstream: Api, test: &str) {
+async fn test_all_clients(upstream: Api, test: &str) {
     let Some(python) = install::or_not_run(test, install::python()) else { return };
     let mut wrong = Vec::new();
     for client in FORMATS {
@@ -61,7 +61,7 @@ async fn over(upstream: Api, test: &str) {
             wrong.push(format!("{client} over {upstream}: {}", tail.join("\n    ")));
             continue;
         }
-        let served = bench.served();
+        let served = bench.served_requests();
         let refused = served.iter().filter(|one| one.status == 402).count();
         assert_eq!(
             (served.len(), refused),
@@ -74,7 +74,8 @@ async fn over(upstream: Api, test: &str) {
         for one in &served[..4] {
             let answer = one.answer.as_ref().expect("an answer");
             assert!(one.delivered && (answer.tool_calls.len() == 2 || !answer.content.is_empty()));
-            let lost = one.losses.iter().filter(|loss| loss.kind != LossKind::Withheld).count();
+            let lost =
+                one.losses.iter().filter(|loss| loss.kind != FieldLossKind::Withheld).count();
             assert!(lost == 0 || client != upstream, "nothing is lost without translation");
         }
         assert!(!format!("{served:?} {:?}", bench.attempts()).contains(KEY));
@@ -84,20 +85,22 @@ async fn over(upstream: Api, test: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_official_client_holds_a_conversation_over_chat() {
-    over(Api::Chat, "every_official_client_holds_a_conversation_over_chat").await;
+    test_all_clients(Api::Chat, "every_official_client_holds_a_conversation_over_chat").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_official_client_holds_a_conversation_over_responses() {
-    over(Api::Responses, "every_official_client_holds_a_conversation_over_responses").await;
+    test_all_clients(Api::Responses, "every_official_client_holds_a_conversation_over_responses")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_official_client_holds_a_conversation_over_messages() {
-    over(Api::Messages, "every_official_client_holds_a_conversation_over_messages").await;
+    test_all_clients(Api::Messages, "every_official_client_holds_a_conversation_over_messages")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_official_client_holds_a_conversation_over_gemini() {
-    over(Api::Gemini, "every_official_client_holds_a_conversation_over_gemini").await;
+    test_all_clients(Api::Gemini, "every_official_client_holds_a_conversation_over_gemini").await;
 }

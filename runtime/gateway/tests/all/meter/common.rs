@@ -5,20 +5,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use proctor_gateway::{
-    AskError, ExchangeSink, Gateway, Meter, PriceTable, Reserve, SharedMeter, TrialGateway,
+    ExchangeSink, Gateway, Meter, PriceTable, RequestBounds, RequestError, SharedMeter,
+    TrialGateway,
 };
 use proctor_types::{Budget, Event, Fault, ModelSpec, RequestClass, Usage};
 use serde_json::json;
 
-struct Nowhere;
+struct NullSink;
 
 #[async_trait]
-impl ExchangeSink for Nowhere {
+impl ExchangeSink for NullSink {
     async fn body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
 
-    async fn event(&self, _: u64, _: Event) -> Result<(), Fault> {
+    async fn record_event(&self, _: u64, _: Event) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -31,8 +32,8 @@ pub fn trial(budget: &Budget, shared: &[SharedMeter]) -> TrialGateway {
     let gateway = Gateway::new(PriceTable::parse(prices).expect("prices")).expect("a gateway");
     let spec = json!({"base_url": "http://127.0.0.1:9/v1", "name": "m", "context_window": WINDOW});
     let model: ModelSpec = serde_json::from_value(spec).expect("a model");
-    let meter = Meter::new(budget.clone()).sharing(shared.iter().cloned());
-    gateway.open_metered(&model, Arc::new(meter), Arc::new(Nowhere)).expect("a usable model")
+    let meter = Meter::new(budget.clone()).with_shared(shared.iter().cloned());
+    gateway.open_with_meter(&model, Arc::new(meter), Arc::new(NullSink)).expect("a usable model")
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +57,13 @@ pub struct Request {
 }
 
 impl Request {
-    pub fn reserve(&self) -> Reserve {
+    pub fn bounds(&self) -> RequestBounds {
         let max_output = self.named_limit.then_some(self.usage.output + self.spare.1);
-        Reserve { class: self.class, input_estimate: self.usage.input + self.spare.0, max_output }
+        RequestBounds {
+            class: self.class,
+            input_estimate: self.usage.input + self.spare.0,
+            max_output,
+        }
     }
 }
 
@@ -75,28 +80,28 @@ pub struct LogState {
 }
 
 impl Log {
-    pub fn seen<T>(&self, look: impl FnOnce(&mut LogState) -> T) -> T {
+    pub fn with_state<T>(&self, look: impl FnOnce(&mut LogState) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// One client: sends the requests in turn, until one is rejected.
-pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<AskError> {
+pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<RequestError> {
     for request in requests {
-        turns(request.turns.0).await;
-        let admission = match trial.admit(request.reserve()).await {
+        yield_times(request.turns.0).await;
+        let admission = match trial.admit(request.bounds()).await {
             Ok(admission) => admission,
             Err(error) => return Some(error),
         };
-        log.seen(|seen| {
+        log.with_state(|seen| {
             if !matches!(request.end, End::Dropped) {
                 seen.last = request.usage;
             }
             seen.in_flight += 1;
             seen.most = seen.most.max(seen.in_flight);
         });
-        turns(request.turns.1).await;
-        log.seen(|seen| seen.in_flight -= 1);
+        yield_times(request.turns.1).await;
+        log.with_state(|seen| seen.in_flight -= 1);
         let cost = trial.cost(&request.usage);
         match request.end {
             End::Delivered => {
@@ -111,7 +116,7 @@ pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Op
     None
 }
 
-async fn turns(count: u8) {
+async fn yield_times(count: u8) {
     for _ in 0..count {
         tokio::task::yield_now().await;
     }

@@ -5,5 +5,5 @@
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 mod common;
+mod concurrency;
 mod random;
-mod told;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use proctor_gateway::{SharedMeter, TrialGateway};
-use proctor_types::{Budget, BudgetScope, RequestClass, SharedLimits, Spent, Usage};
+use proctor_types::{Budget, BudgetScope, RequestClass, SharedLimits, Spending, Usage};
 use proptest::{collection::vec, prelude::*};
 
 use super::common::{End, Log, Request, WINDOW, client, trial};
@@ -70,7 +70,12 @@ fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
 }
 
 /// Checks that a limit is exceeded by less than the last admitted response.
-fn holds(limits: &SharedLimits, spent: &Spent, last: &Usage, cost: f64) -> Result<(), String> {
+fn check_limits(
+    limits: &SharedLimits,
+    spent: &Spending,
+    last: &Usage,
+    cost: f64,
+) -> Result<(), String> {
     let total = spent.input_tokens + spent.output_tokens;
     let counts = [
         ("steps", limits.steps, spent.steps, 0),
@@ -101,31 +106,31 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn trial_exceeds_no_limit_by_more_than_the_last_answer(
+    fn trial_exceeds_no_limit_by_more_than_the_last_response(
         limits in limits(), clients in clients()) {
         let one = [trial(&limits.budget(), &[])];
         let log = Log::default();
         run(&one, &clients, &log);
-        let (last, spent) = (log.seen(|seen| seen.last), one[0].spent());
+        let (last, spent) = (log.with_state(|seen| seen.last), one[0].spent());
         let cost = one[0].cost(&last).unwrap_or_default();
-        prop_assert_eq!(holds(&limits, &spent, &last, cost), Ok(()));
+        prop_assert_eq!(check_limits(&limits, &spent, &last, cost), Ok(()));
         prop_assert!(!spent.outgrown, "every answer was within its reserve");
     }
 
     #[test]
-    fn run_exceeds_no_limit_by_more_than_the_last_answer(
+    fn run_exceeds_no_limit_by_more_than_the_last_response(
         limits in limits(), own in limits(), clients in clients()) {
-        let run_meter = SharedMeter::new(BudgetScope::Run, &limits, Spent::default());
+        let run_meter = SharedMeter::new(BudgetScope::Run, &limits, Spending::default());
         let trials: Vec<_> =
             (0..3).map(|_| trial(&own.budget(), std::slice::from_ref(&run_meter))).collect();
         let log = Log::default();
         run(&trials, &clients, &log);
-        let last = log.seen(|seen| seen.last);
+        let last = log.with_state(|seen| seen.last);
         prop_assert!(last.output <= WINDOW);
         let cost = trials[0].cost(&last).unwrap_or_default();
         let all = run_meter.spent();
-        prop_assert_eq!(holds(&limits, &all, &last, cost), Ok(()));
-        let sum = |of: fn(&Spent) -> u64| trials.iter().map(|one| of(&one.spent())).sum::<u64>();
+        prop_assert_eq!(check_limits(&limits, &all, &last, cost), Ok(()));
+        let sum = |of: fn(&Spending) -> u64| trials.iter().map(|one| of(&one.spent())).sum::<u64>();
         prop_assert_eq!(all.steps, sum(|spent| spent.steps));
         prop_assert_eq!(all.input_tokens, sum(|spent| spent.input_tokens));
         prop_assert_eq!(all.side_output_tokens, sum(|spent| spent.side_output_tokens));
@@ -149,18 +154,18 @@ proptest! {
         }
         let log = Log::default();
         let reported: Vec<Vec<Request>> = clients.clone();
-        run_lying(&one[0], &reported, lie, &log);
+        run_with_longer_responses(&one[0], &reported, lie, &log);
         prop_assert_eq!(one[0].spent().steps, asked.min(steps));
     }
 }
 
 /// Like [`run`], with responses that are `lie` tokens longer than their reservation.
-fn run_lying(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log) {
+fn run_with_longer_responses(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(join_all(clients.iter().map(|requests| async move {
         for request in requests {
-            let Ok(admission) = trial.admit(request.reserve()).await else { return };
-            log.seen(|seen| {
+            let Ok(admission) = trial.admit(request.bounds()).await else { return };
+            log.with_state(|seen| {
                 seen.in_flight += 1;
                 if trial.spent().outgrown {
                     assert_eq!(
@@ -170,7 +175,7 @@ fn run_lying(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log
                 }
             });
             tokio::task::yield_now().await;
-            log.seen(|seen| seen.in_flight -= 1);
+            log.with_state(|seen| seen.in_flight -= 1);
             let usage = Usage { output: request.usage.output + lie, ..request.usage };
             admission.settle(&usage, trial.cost(&usage), true);
         }

@@ -1,6 +1,6 @@
 //! Grades a log for a task with both policies.
 
-use proctor_grade::{GivenLog, grade_log};
+use proctor_grade::{ExternalLog, grade_log};
 use proctor_types::{Task, Verdict};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task
 }
 
 /// The results of `official` and `strict`.
-pub fn both(task: &Task, log: &str) -> (bool, bool) {
+pub fn grade_with_both(task: &Task, log: &str) -> (bool, bool) {
     policies(&verdict(task, log))
 }
 
@@ -26,11 +26,11 @@ pub fn policies(verdict: &Verdict) -> (bool, bool) {
 }
 
 pub fn verdict(task: &Task, log: &str) -> Verdict {
-    grade_log(task, &GivenLog::Whole(log.as_bytes().to_vec())).unwrap()
+    grade_log(task, &ExternalLog::Whole(log.as_bytes().to_vec())).unwrap()
 }
 
 /// Output between the markers of an evaluation script, with the exit status that it prints.
-pub fn marked(command: &str, output: &str, exit: i32) -> String {
+pub fn with_markers(command: &str, output: &str, exit: i32) -> String {
     format!(
         "Applied patch test_a.py cleanly.\n+ : '>>>>> Start Test Output'\n+ {command} test_a.py\n\
          {output}+ : '>>>>> End Test Output'\n>>>>> Test Exit Code: {exit}\n"
@@ -38,7 +38,7 @@ pub fn marked(command: &str, output: &str, exit: i32) -> String {
 }
 
 /// A pytest run with `-rA`: the output of its tests and its short summary.
-pub fn session(printed: &str, summary: &[&str], totals: &str) -> String {
+pub fn pytest_session_log(printed: &str, summary: &[&str], totals: &str) -> String {
     let counts =
         totals.split(", ").filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());
     let collected: usize = counts.sum();

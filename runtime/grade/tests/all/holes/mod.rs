@@ -3,6 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic on a missing value")]
 
 mod bench;
-mod features;
+mod featurebench;
 mod others;
 mod swe_bench;

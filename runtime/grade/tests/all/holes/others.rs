@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::bench::{both, marked, session, task};
+use super::bench::{grade_with_both, pytest_session_log, task, with_markers};
 
 const COMMAND: &str = "pytest --no-header -rA --tb=no -p no:cacheprovider";
 const ONE: &str = "test_a.py::test_one";
@@ -12,29 +12,33 @@ const TWO: &str = "test_a.py::test_two";
 #[test]
 fn all_tests_skipped_is_resolved() {
     let row = task("fea-bench", json!({}), &[ONE], &[TWO]);
-    let output = session("", &[&format!("SKIPPED {ONE}"), &format!("SKIPPED {TWO}")], "2 skipped");
-    assert_eq!(both(&row, &marked(COMMAND, &output, 0)), (true, false));
+    let output = pytest_session_log(
+        "",
+        &[&format!("SKIPPED {ONE}"), &format!("SKIPPED {TWO}")],
+        "2 skipped",
+    );
+    assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 0)), (true, false));
 }
 
 /// Ids are cut at the first space, so two tests become one and the last result counts.
 #[test]
 fn ids_with_spaces_are_merged() {
     let row = task("fea-bench", json!({}), &["test_a.py::test_one[a"], &[]);
-    let output = session(
+    let output = pytest_session_log(
         "",
         &["FAILED test_a.py::test_one[a b] - x", "PASSED test_a.py::test_one[a c]"],
         "1 failed, 1 passed",
     );
-    assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
+    assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 1)), (true, false));
 }
 
 /// The log is read from the last mention of the test command, even if the graded code printed it.
 #[test]
 fn printed_test_command_hides_the_output_before_it() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);
-    let real = session("", &[&format!("FAILED {ONE} - x")], "1 failed");
+    let real = pytest_session_log("", &[&format!("FAILED {ONE} - x")], "1 failed");
     let output = format!("{real}$ {COMMAND}\nPASSED {ONE}\n");
-    assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
+    assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 1)), (true, false));
 }
 
 /// The exit status is ignored.
@@ -42,7 +46,7 @@ fn printed_test_command_hides_the_output_before_it() {
 fn crash_after_forged_lines_resolves_only_officially() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);
     let output = format!("PASSED {ONE}\nSegmentation fault\n");
-    assert_eq!(both(&row, &marked(COMMAND, &output, 139)), (true, false));
+    assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 139)), (true, false));
 }
 
 /// sympy's tests have bare names, so a test hides one with the same name in another file.
@@ -53,44 +57,47 @@ fn bare_names_in_two_files_are_merged() {
     let output = "======== test process starts ========\nsympy/core/tests/test_a.py[1]\ntest_basic E\n\
                   sympy/core/tests/test_b.py[1]\ntest_basic ok\n\
                   ===== tests finished: 1 passed, 1 exceptions, in 0.1 seconds =====\n";
-    let log = marked("bin/test -C --verbose", output, 1);
-    assert_eq!(both(&row, &log), (true, false));
+    let log = with_markers("bin/test -C --verbose", output, 1);
+    assert_eq!(grade_with_both(&row, &log), (true, false));
 }
 
 /// SWE-bench-Live ignores missing tests.
 #[test]
-fn live_ignores_missing_tests() {
+fn swe_bench_live_ignores_missing_tests() {
     let row = task("swe-bench-live", json!({"log_parser": "pytest"}), &[ONE, "gone"], &[TWO]);
-    let output = session("", &[&format!("PASSED {ONE}")], "1 passed");
-    assert_eq!(both(&row, &output), (true, false));
-    let none = session("", &[&format!("SKIPPED {ONE}")], "1 skipped");
-    assert_eq!(both(&row, &none), (false, false));
+    let output = pytest_session_log("", &[&format!("PASSED {ONE}")], "1 passed");
+    assert_eq!(grade_with_both(&row, &output), (true, false));
+    let none = pytest_session_log("", &[&format!("SKIPPED {ONE}")], "1 skipped");
+    assert_eq!(grade_with_both(&row, &none), (false, false));
 }
 
 /// SWE-rebench reads only between the markers and trusts that part.
 #[test]
-fn rebench_trusts_lines_between_the_markers() {
+fn swe_rebench_trusts_lines_between_the_markers() {
     let details = json!({"log_parser": "parse_log_pytest"});
     let row = task("swe-rebench", details, &[ONE], &[]);
-    let log = marked("pytest -rA", &format!("PASSED {ONE}\n"), 1);
-    assert_eq!(both(&row, &log), (true, false));
-    assert_eq!(both(&row, &format!("PASSED {ONE}\n{}", marked("pytest", "", 1))), (false, false));
+    let log = with_markers("pytest -rA", &format!("PASSED {ONE}\n"), 1);
+    assert_eq!(grade_with_both(&row, &log), (true, false));
+    assert_eq!(
+        grade_with_both(&row, &format!("PASSED {ONE}\n{}", with_markers("pytest", "", 1))),
+        (false, false)
+    );
 }
 
 /// SWE-smith's verbose lines can be forged.
 #[test]
-fn smith_reads_printed_lines() {
+fn swe_smith_reads_printed_lines() {
     let row = task("swe-smith", json!({}), &[ONE], &[]);
     let printed = format!("{ONE} PASSED\n");
-    let output = session(&printed, &[&format!("ERROR {ONE} - x")], "1 error");
-    assert_eq!(both(&row, &marked("pytest -v", &output, 1)), (true, false));
+    let output = pytest_session_log(&printed, &[&format!("ERROR {ONE} - x")], "1 error");
+    assert_eq!(grade_with_both(&row, &with_markers("pytest -v", &output, 1)), (true, false));
 }
 
 /// SWE-Gym's fork treats skips like FEA-Bench.
 #[test]
-fn gym_resolves_skips() {
+fn swe_gym_resolves_skipped_tests() {
     let mut row = task("swe-gym", json!({}), &[ONE], &[]);
     row.repo = Some("Python/mypy".into());
-    let output = session("", &[&format!("SKIPPED {ONE}")], "1 skipped");
-    assert_eq!(both(&row, &marked("pytest -rA", &output, 0)), (true, false));
+    let output = pytest_session_log("", &[&format!("SKIPPED {ONE}")], "1 skipped");
+    assert_eq!(grade_with_both(&row, &with_markers("pytest -rA", &output, 0)), (true, false));
 }

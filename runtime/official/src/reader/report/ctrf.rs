@@ -4,29 +4,29 @@ use proctor_types::TestStatus;
 use serde_json::Value;
 
 use super::{
-    Account, Report,
-    json::{list, number, object, text},
+    Report, RunCounts,
+    json::{array_field, count_field, find_object, str_field},
 };
 
 fn results(value: &Value) -> Option<&Value> {
     value.get("results").filter(|results| results.get("tests").is_some_and(Value::is_array))
 }
 
-fn find(log: &str) -> Option<Value> {
-    object(log, &|value| results(value).is_some())
+fn find_report(log: &str) -> Option<Value> {
+    find_object(log, &|value| results(value).is_some())
 }
 
 pub(super) fn matches_format(log: &str) -> bool {
-    find(log).is_some()
+    find_report(log).is_some()
 }
 
 pub(super) fn read(log: &str) -> Report {
     let mut report = Report::default();
-    let value = find(log);
+    let value = find_report(log);
     let Some(results) = value.as_ref().and_then(results) else { return report };
     report.ended = true;
-    for test in list(results, "tests") {
-        let Some(name) = text(test, "name") else { continue };
+    for test in array_field(results, "tests") {
+        let Some(name) = str_field(test, "name") else { continue };
         let suites: Vec<&str> = match test.get("suite") {
             Some(Value::String(suite)) if !suite.is_empty() => vec![suite.as_str()],
             Some(Value::Array(suites)) => suites.iter().filter_map(Value::as_str).collect(),
@@ -36,7 +36,7 @@ pub(super) fn read(log: &str) -> Report {
         let flaky = test.get("flaky").and_then(Value::as_bool) == Some(true);
         report.add(
             id,
-            match text(test, "status") {
+            match str_field(test, "status") {
                 Some("passed") if flaky => TestStatus::Flaky,
                 Some("passed") => TestStatus::Passed,
                 Some("failed") => TestStatus::Failed,
@@ -47,18 +47,21 @@ pub(super) fn read(log: &str) -> Report {
         );
     }
     let listed = |status: &str| {
-        list(results, "tests").iter().filter(|test| text(test, "status") == Some(status)).count()
+        array_field(results, "tests")
+            .iter()
+            .filter(|test| str_field(test, "status") == Some(status))
+            .count()
     };
     let (passed, failed) = (listed("passed"), listed("failed"));
     let summary = results.get("summary");
-    let counted = |key: &str| summary.and_then(|summary| number(summary, key));
-    report.compare(&Account {
+    let counted = |key: &str| summary.and_then(|summary| count_field(summary, key));
+    report.compare(&RunCounts {
         counted: counted("failed"),
         shown_min: failed,
         shown_max: failed,
         can_pass: counted("passed"),
         passed,
-        ..Account::default()
+        ..RunCounts::default()
     });
     report
 }

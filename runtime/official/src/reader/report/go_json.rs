@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Report,
-    json::{lines, text},
+    json::{json_lines, str_field},
 };
 
 fn is_event(value: &Value) -> bool {
@@ -16,10 +16,10 @@ fn is_event(value: &Value) -> bool {
 }
 
 pub(super) fn matches_format(log: &str) -> bool {
-    lines(log).take(100).any(|value| is_event(&value))
+    json_lines(log).take(100).any(|value| is_event(&value))
 }
 
-fn ending(action: &str) -> Option<TestStatus> {
+fn final_status(action: &str) -> Option<TestStatus> {
     match action {
         "pass" => Some(TestStatus::Passed),
         "fail" => Some(TestStatus::Failed),
@@ -34,21 +34,21 @@ pub(super) fn read(log: &str) -> Report {
     let mut packages: BTreeMap<String, Option<TestStatus>> = BTreeMap::new();
     let mut started: BTreeSet<String> = BTreeSet::new();
     let mut results: Vec<(String, TestStatus)> = Vec::new();
-    for event in lines(log).filter(is_event) {
-        let action = text(&event, "Action").unwrap_or_default();
-        let Some(package) = text(&event, "Package") else {
+    for event in json_lines(log).filter(is_event) {
+        let action = str_field(&event, "Action").unwrap_or_default();
+        let Some(package) = str_field(&event, "Package") else {
             report.other_failures += usize::from(action == "build-fail");
             continue;
         };
         let ends = packages.entry(package.to_owned()).or_default();
-        let Some(test) = text(&event, "Test") else {
-            *ends = ending(action).or(*ends);
+        let Some(test) = str_field(&event, "Test") else {
+            *ends = final_status(action).or(*ends);
             continue;
         };
         let id = format!("{package}::{test}");
         if action == "run" {
             started.insert(id);
-        } else if let Some(status) = ending(action) {
+        } else if let Some(status) = final_status(action) {
             results.push((id, status));
         }
     }
@@ -114,9 +114,9 @@ mod tests {
         let open = [event("run", "p", "T"), event("pass", "p", "T")].concat();
         assert!(!read(&open).ended);
         let closed = format!("{open}{}", event("pass", "p", ""));
-        assert!(read(&closed).ended && read(&closed).failures() == 0);
+        assert!(read(&closed).ended && read(&closed).failure_count() == 0);
         let broken = format!("{closed}{}", event("fail", "q", ""));
-        assert_eq!((read(&broken).ended, read(&broken).failures()), (true, 1));
+        assert_eq!((read(&broken).ended, read(&broken).failure_count()), (true, 1));
         // The process ended inside a test.
         let died = [event("run", "p", "T"), event("fail", "p", "")].concat();
         assert_eq!(read(&died).tests["p::T"], TestStatus::Failed);

@@ -4,8 +4,8 @@ use proctor_types::TestStatus;
 use serde_json::Value;
 
 use super::{
-    Account, Report, Root,
-    json::{list, number, object, text},
+    Report, Root, RunCounts,
+    json::{array_field, count_field, find_object, str_field},
 };
 
 fn is_jest(value: &Value) -> bool {
@@ -17,24 +17,24 @@ fn is_mocha(value: &Value) -> bool {
     value.get("stats").is_some_and(Value::is_object) && has("passes") && has("failures")
 }
 
-fn find(log: &str) -> Option<Value> {
-    object(log, &|value| is_jest(value) || is_mocha(value))
+fn find_report(log: &str) -> Option<Value> {
+    find_object(log, &|value| is_jest(value) || is_mocha(value))
 }
 
 pub(super) fn matches_format(log: &str) -> bool {
-    find(log).is_some()
+    find_report(log).is_some()
 }
 
 pub(super) fn read(log: &str, root: &Root) -> Report {
-    match find(log) {
-        Some(value) if is_jest(&value) => jest(&value, root),
-        Some(value) => mocha(&value, root),
+    match find_report(log) {
+        Some(value) if is_jest(&value) => read_jest(&value, root),
+        Some(value) => read_mocha(&value, root),
         None => Report::default(),
     }
 }
 
 /// Returns `file::outer > inner > name`, or without a file, `outer > inner > name`.
-fn id(file: Option<&str>, suites: &[&str], name: &str, root: &Root) -> String {
+fn test_id(file: Option<&str>, suites: &[&str], name: &str, root: &Root) -> String {
     let path: Vec<&str> = suites.iter().copied().chain([name]).collect();
     let path = path.join(" > ");
     match file.filter(|file| !file.is_empty()) {
@@ -43,17 +43,17 @@ fn id(file: Option<&str>, suites: &[&str], name: &str, root: &Root) -> String {
     }
 }
 
-fn jest(value: &Value, root: &Root) -> Report {
+fn read_jest(value: &Value, root: &Root) -> Report {
     let mut report = Report::default();
     let (mut passed, mut failed) = (0, 0);
-    for file in list(value, "testResults") {
-        let tests = list(file, "assertionResults");
+    for file in array_field(value, "testResults") {
+        let tests = array_field(file, "assertionResults");
         for test in tests {
-            let Some(name) = text(test, "title") else { continue };
+            let Some(name) = str_field(test, "title") else { continue };
             let suites: Vec<&str> =
-                list(test, "ancestorTitles").iter().filter_map(Value::as_str).collect();
-            let again = number(test, "invocations").is_some_and(|times| times > 1);
-            let status = match text(test, "status") {
+                array_field(test, "ancestorTitles").iter().filter_map(Value::as_str).collect();
+            let again = count_field(test, "invocations").is_some_and(|times| times > 1);
+            let status = match str_field(test, "status") {
                 Some("passed") => {
                     passed += 1;
                     if again { TestStatus::Flaky } else { TestStatus::Passed }
@@ -65,27 +65,27 @@ fn jest(value: &Value, root: &Root) -> Report {
                 Some("pending" | "skipped" | "todo" | "disabled") => TestStatus::Skipped,
                 _ => TestStatus::Error,
             };
-            report.add(id(text(file, "name"), &suites, name, root), status);
+            report.add(test_id(str_field(file, "name"), &suites, name, root), status);
         }
-        let is_failed = |test: &Value| text(test, "status") == Some("failed");
+        let is_failed = |test: &Value| str_field(test, "status") == Some("failed");
         if is_failed(file) && !tests.iter().any(is_failed) {
             report.other_failures += 1;
         }
     }
     // jest reports whether a run was interrupted. vitest does not have this key.
     report.ended = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
-    report.compare(&Account {
-        counted: number(value, "numFailedTests"),
+    report.compare(&RunCounts {
+        counted: count_field(value, "numFailedTests"),
         shown_min: failed,
         shown_max: failed,
-        can_pass: number(value, "numPassedTests"),
+        can_pass: count_field(value, "numPassedTests"),
         passed,
-        ..Account::default()
+        ..RunCounts::default()
     });
     report
 }
 
-fn mocha(value: &Value, root: &Root) -> Report {
+fn read_mocha(value: &Value, root: &Root) -> Report {
     let mut report = Report { ended: true, ..Report::default() };
     let kinds = [
         ("passes", TestStatus::Passed),
@@ -93,30 +93,31 @@ fn mocha(value: &Value, root: &Root) -> Report {
         ("pending", TestStatus::Skipped),
     ];
     for (key, status) in kinds {
-        for test in list(value, key) {
-            let Some(name) = text(test, "title") else { continue };
-            let full = text(test, "fullTitle").unwrap_or(name);
+        for test in array_field(value, key) {
+            let Some(name) = str_field(test, "title") else { continue };
+            let full = str_field(test, "fullTitle").unwrap_or(name);
             // Suite titles are joined with spaces, so nested suites cannot be distinguished.
             let above = full.strip_suffix(name).map(str::trim_end);
             let suites: Vec<&str> = above.into_iter().filter(|above| !above.is_empty()).collect();
-            let again = number(test, "currentRetry").is_some_and(|retries| retries > 0);
+            let again = count_field(test, "currentRetry").is_some_and(|retries| retries > 0);
             let status = match status {
                 TestStatus::Passed if again => TestStatus::Flaky,
                 status => status,
             };
-            report.add(id(text(test, "file"), &suites, name, root), status);
+            report.add(test_id(str_field(test, "file"), &suites, name, root), status);
         }
     }
     let stats = value.get("stats");
-    let counted = |key: &str| stats.and_then(|stats| number(stats, key));
-    let (passed, failed) = (list(value, "passes").len(), list(value, "failures").len());
-    report.compare(&Account {
+    let counted = |key: &str| stats.and_then(|stats| count_field(stats, key));
+    let (passed, failed) =
+        (array_field(value, "passes").len(), array_field(value, "failures").len());
+    report.compare(&RunCounts {
         counted: counted("failures"),
         shown_min: failed,
         shown_max: failed,
         can_pass: counted("passes"),
         passed,
-        ..Account::default()
+        ..RunCounts::default()
     });
     report
 }
@@ -125,7 +126,7 @@ fn mocha(value: &Value, root: &Root) -> Report {
 mod tests {
     use super::*;
 
-    fn of(log: &str, root: &str) -> Report {
+    fn read_report(log: &str, root: &str) -> Report {
         read(log, &Root::new(root))
     }
 
@@ -135,7 +136,7 @@ mod tests {
             (include_str!("../../../tests/reports/jest.json"), "a.test.js"),
             (include_str!("../../../tests/reports/vitest.json"), "v/a.test.js"),
         ] {
-            let report = of(log, "/testbed");
+            let report = read_report(log, "/testbed");
             use TestStatus::{Failed, Passed, Skipped};
             for (name, status) in [
                 ("calc > adds > two numbers", Passed),
@@ -148,7 +149,7 @@ mod tests {
             assert_eq!(report.tests.len(), 4);
             assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
             // With another root, the path stays absolute, and the task's ids are still a suffix of it.
-            let elsewhere = of(log, "/other");
+            let elsewhere = read_report(log, "/other");
             let id = format!("{file}::top level");
             assert_eq!(elsewhere.statuses(std::slice::from_ref(&id))[&id], Passed);
         }
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn mocha_names_tests_by_file_and_suite_titles() {
-        let report = of(include_str!("../../../tests/reports/mocha.json"), "/testbed/");
+        let report = read_report(include_str!("../../../tests/reports/mocha.json"), "/testbed/");
         use TestStatus::{Failed, Passed, Skipped};
         for (name, status) in [
             ("calc adds > two numbers", Passed),
@@ -176,11 +177,11 @@ mod tests {
             {"name": "/r/a.js", "status": "failed", "message": "Cannot find module", "assertionResults": []},
             {"name": "/r/b.js", "status": "passed", "assertionResults": [
               {"title": "t", "ancestorTitles": [], "status": "passed", "invocations": 2}]}]}"#;
-        let report = of(log, "/r");
-        assert_eq!((report.failures(), report.tests["b.js::t"]), (1, TestStatus::Flaky));
+        let report = read_report(log, "/r");
+        assert_eq!((report.failure_count(), report.tests["b.js::t"]), (1, TestStatus::Flaky));
         let forged = log.replace("{\"testResults\"", "{\"numFailedTests\": 1, \"testResults\"");
-        assert_eq!(of(&forged, "/r").doubts, ["failures counted: 1, shown: 0"]);
+        assert_eq!(read_report(&forged, "/r").doubts, ["failures counted: 1, shown: 0"]);
         let stopped = log.replace("{\"testResults\"", "{\"wasInterrupted\": true, \"testResults\"");
-        assert!(!of(&stopped, "/r").ended);
+        assert!(!read_report(&stopped, "/r").ended);
     }
 }

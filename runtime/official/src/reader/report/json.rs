@@ -4,7 +4,7 @@ use serde_json::{Deserializer, Value};
 
 /// Returns the first object that satisfies `fits` and starts at the beginning of a line. Runners
 /// print it on standard output, where package managers and tests print as well.
-pub(super) fn object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
+pub(super) fn find_object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;
     for start in starts {
@@ -23,7 +23,7 @@ pub(super) fn object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value>
 }
 
 /// Yields the objects in text with one object per line. Other lines are skipped.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Value> {
+pub(super) fn json_lines(text: &str) -> impl Iterator<Item = Value> {
     text.lines()
         .map(str::trim)
         .filter(|line| line.starts_with('{'))
@@ -31,17 +31,17 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Value> {
 }
 
 /// Returns the text at a key.
-pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+pub(super) fn str_field<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
 }
 
 /// Returns the count at a key.
-pub(super) fn number(value: &Value, key: &str) -> Option<usize> {
+pub(super) fn count_field(value: &Value, key: &str) -> Option<usize> {
     usize::try_from(value.get(key)?.as_u64()?).ok()
 }
 
 /// Returns the list at a key.
-pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+pub(super) fn array_field<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn object_skips_noise_and_nested_objects() {
+    fn find_object_skips_noise_and_nested_objects() {
         let fits = |value: &Value| value.get("wanted").is_some();
-        let found = |text: &str| object(text, &fits).map(|value| value["wanted"].clone());
+        let found = |text: &str| find_object(text, &fits).map(|value| value["wanted"].clone());
         assert_eq!(
             found("> npm test\n{broken\n{\"a\": 1}\n  {\"wanted\": 2} trailing"),
             Some(2.into())

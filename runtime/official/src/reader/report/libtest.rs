@@ -7,8 +7,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    Account, Report,
-    json::{lines, number, text},
+    Report, RunCounts,
+    json::{count_field, json_lines, str_field},
 };
 use crate::parsers::text::pattern;
 
@@ -40,12 +40,12 @@ pub(super) fn matches_format(log: &str) -> bool {
     let has = |pattern: &Regex| log.lines().any(|line| pattern.is_match(line));
     has(&RUNNING) && (has(&RESULT) || has(&TEST))
         || has(&SUMMARY)
-        || log.lines().any(|line| nextest(line).is_some())
-        || lines(log).take(100).any(|value| is_event(&value))
+        || log.lines().any(|line| parse_nextest_line(line).is_some())
+        || json_lines(log).take(100).any(|value| is_event(&value))
 }
 
 fn is_event(value: &Value) -> bool {
-    let kind = text(value, "type");
+    let kind = str_field(value, "type");
     let known = kind.is_some_and(|kind| matches!(kind, "suite" | "test" | "bench"));
     known && value.get("event").is_some_and(Value::is_string)
 }
@@ -53,9 +53,9 @@ fn is_event(value: &Value) -> bool {
 pub(super) fn read(log: &str) -> Report {
     let mut reader = Reader::default();
     for line in log.lines() {
-        reader.line(line);
+        reader.read_line(line);
     }
-    reader.report()
+    reader.into_report()
 }
 
 /// The tests of one binary, as far as they have been read.
@@ -84,85 +84,85 @@ struct Reader {
 }
 
 impl Reader {
-    fn id(&self, test: &str) -> String {
+    fn test_id(&self, test: &str) -> String {
         match &self.binary {
             Some(binary) => format!("{binary}::{test}"),
             None => test.to_owned(),
         }
     }
 
-    fn line(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         let is_last = |result: &str| !self.in_failures || result == "FAILED";
         if let Some(found) = RESULT.captures(line).filter(|found| is_last(&found[1])) {
-            self.result(&found);
+            self.read_result(&found);
         } else if self.in_failures {
             // This section quotes the output of failed tests and repeats their names.
         } else if let Some(found) = RUNNING.captures(line) {
-            self.close();
+            self.close_suite();
             let announced = found[1].parse().unwrap_or(usize::MAX);
             self.suite = Some(Suite { announced, ..Suite::default() });
         } else if line == "failures:" {
             self.in_failures = true;
         } else if let Some(found) = TEST.captures(line).filter(|_| self.suite.is_some()) {
             let test = found[1].to_owned();
-            match status(&found[2]) {
-                Some(status) => self.test(&test, status),
+            match parse_status(&found[2]) {
+                Some(status) => self.add_result(&test, status),
                 None => self.pending = Some(test),
             }
-        } else if let Some(status) = status(line).filter(|_| self.pending.is_some()) {
+        } else if let Some(status) = parse_status(line).filter(|_| self.pending.is_some()) {
             if let Some(test) = self.pending.take() {
-                self.test(&test, status);
+                self.add_result(&test, status);
             }
         } else if let Some(found) = BINARY.captures(line) {
-            self.close();
+            self.close_suite();
             let name = found.get(1).or_else(|| found.get(2));
             self.binary = name.map(|name| name.as_str().to_owned());
-        } else if let Some(found) = nextest(line) {
+        } else if let Some(found) = parse_nextest_line(line) {
             if found.is_try {
                 self.tries.insert(found.id, found.status);
             } else {
                 self.report.add(found.id, found.status);
             }
         } else if let Some(found) = SUMMARY.captures(line) {
-            self.summary(&found);
+            self.read_summary(&found);
         } else if line.trim_start().starts_with('{')
             && let Ok(event) = serde_json::from_str::<Value>(line)
             && is_event(&event)
         {
-            self.event(&event);
+            self.read_event(&event);
         }
     }
 
-    fn test(&mut self, test: &str, status: TestStatus) {
+    fn add_result(&mut self, test: &str, status: TestStatus) {
         if let Some(suite) = &mut self.suite {
             suite.results += 1;
             suite.passed += usize::from(status == TestStatus::Passed);
             suite.failed += usize::from(status == TestStatus::Failed);
         }
-        let id = self.id(test);
+        let id = self.test_id(test);
         self.report.add(id, status);
     }
 
     /// Reads `test result: ...`, which ends a binary's tests.
-    fn result(&mut self, found: &regex::Captures<'_>) {
+    fn read_result(&mut self, found: &regex::Captures<'_>) {
         self.in_failures = false;
         self.pending = None;
         let Some(suite) = self.suite.take() else { return };
         self.ends += 1;
         let count =
             |at: usize| found.get(at).and_then(|count| count.as_str().parse::<usize>().ok());
-        self.report.compare(&Account {
+        self.report.compare(&RunCounts {
             counted: count(3),
             shown_min: suite.failed,
             shown_max: suite.failed,
             can_pass: count(2),
             passed: suite.passed,
-            ..Account::default()
+            ..RunCounts::default()
         });
     }
 
     /// Ends a binary's tests. If there was no result, the run was cut off.
-    fn close(&mut self) {
+    fn close_suite(&mut self) {
         self.pending = None;
         if let Some(suite) = self.suite.take() {
             let what = format!("tests announced: {}, ended: {}", suite.announced, suite.results);
@@ -170,50 +170,51 @@ impl Reader {
         }
     }
 
-    fn summary(&mut self, found: &regex::Captures<'_>) {
+    fn read_summary(&mut self, found: &regex::Captures<'_>) {
         self.ends += 1;
-        self.take_tries();
+        self.add_last_attempts();
         let failed = FAILED
             .captures_iter(&found[3])
             .filter_map(|count| count[1].parse::<usize>().ok())
             .fold(0, usize::saturating_add);
-        let shown = self.report.failures();
-        self.report.compare(&Account {
+        let shown = self.report.failure_count();
+        self.report.compare(&RunCounts {
             counted: Some(failed),
             shown_min: shown,
             shown_max: shown,
-            ..Account::default()
+            ..RunCounts::default()
         });
     }
 
-    fn take_tries(&mut self) {
+    fn add_last_attempts(&mut self) {
         for (id, status) in std::mem::take(&mut self.tries) {
             self.report.add(id, status);
         }
     }
 
-    fn event(&mut self, event: &Value) {
-        let what = text(event, "event").unwrap_or_default();
-        match text(event, "type") {
+    fn read_event(&mut self, event: &Value) {
+        let what = str_field(event, "event").unwrap_or_default();
+        match str_field(event, "type") {
             Some("suite") if what == "started" => {
-                self.close();
-                let announced = number(event, "test_count").unwrap_or_default();
+                self.close_suite();
+                let announced = count_field(event, "test_count").unwrap_or_default();
                 self.suite = Some(Suite { announced, ..Suite::default() });
             }
             Some("suite") => {
                 let Some(suite) = self.suite.take() else { return };
                 self.ends += 1;
-                self.report.compare(&Account {
-                    counted: number(event, "failed"),
+                self.report.compare(&RunCounts {
+                    counted: count_field(event, "failed"),
                     shown_min: suite.failed,
                     shown_max: suite.failed,
-                    can_pass: number(event, "passed"),
+                    can_pass: count_field(event, "passed"),
                     passed: suite.passed,
-                    ..Account::default()
+                    ..RunCounts::default()
                 });
             }
             Some("test") => {
-                let (Some(name), Some(status)) = (text(event, "name"), event_status(what)) else {
+                let (Some(name), Some(status)) = (str_field(event, "name"), event_status(what))
+                else {
                     return;
                 };
                 let name = name.strip_suffix(" - should panic").unwrap_or(name);
@@ -221,26 +222,26 @@ impl Reader {
                 match name.split_once('$') {
                     Some((binary, test)) => {
                         let outer = self.binary.replace(binary.to_owned());
-                        self.test(without_try(test), status);
+                        self.add_result(strip_attempt_number(test), status);
                         self.binary = outer;
                     }
-                    None => self.test(name, status),
+                    None => self.add_result(name, status),
                 }
             }
             _ => {}
         }
     }
 
-    fn report(mut self) -> Report {
+    fn into_report(mut self) -> Report {
         let is_open = self.suite.is_some();
-        self.close();
-        self.take_tries();
+        self.close_suite();
+        self.add_last_attempts();
         self.report.ended = self.ends > 0 && !is_open;
         self.report
     }
 }
 
-fn without_try(test: &str) -> &str {
+fn strip_attempt_number(test: &str) -> &str {
     match test.rsplit_once('#') {
         Some((name, number))
             if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
@@ -251,7 +252,7 @@ fn without_try(test: &str) -> &str {
     }
 }
 
-fn status(word: &str) -> Option<TestStatus> {
+fn parse_status(word: &str) -> Option<TestStatus> {
     // With times, the status looks like `ok <0.003s>`.
     let word = word.trim();
     let word = word.split_once(" <").map_or(word, |(word, _)| word);
@@ -276,14 +277,14 @@ fn event_status(event: &str) -> Option<TestStatus> {
 }
 
 /// One test in a line of nextest.
-struct Line {
+struct NextestLine {
     id: String,
     status: TestStatus,
     /// Whether the test is rerun if it fails. The last attempt counts.
     is_try: bool,
 }
 
-fn nextest(line: &str) -> Option<Line> {
+fn parse_nextest_line(line: &str) -> Option<NextestLine> {
     let found = NEXTEST.captures(line)?;
     let is_try = found.get(1).is_some();
     let status = match &found[2] {
@@ -296,7 +297,7 @@ fn nextest(line: &str) -> Option<Line> {
         // `SLOW`, `START`, `TERMINATING`: the test is still running.
         _ => return None,
     };
-    Some(Line { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_try })
+    Some(NextestLine { id: format!("{}::{}", &found[3], found[4].trim_end()), status, is_try })
 }
 
 #[cfg(test)]
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn id_includes_the_binary_if_cargo_names_it() {
+    fn test_id_includes_the_binary_if_cargo_names_it() {
         let run = |test: &str| {
             format!(
                 "running 1 test\ntest {test} ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n\n"

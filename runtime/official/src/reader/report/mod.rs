@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use proctor_types::{TestFormat, TestStatus};
 
-use crate::reader::{LogReading, agreement::Account, junit, plain, worst};
+use crate::reader::{LogReading, agreement::RunCounts, junit, to_plain_text, worst_status};
 
 /// The content of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Report {
     pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
         let mut report = Self::default();
         for (at, file) in files.iter().enumerate() {
-            let one = Self::of_text(format, &plain(file), root);
+            let one = Self::from_text(format, &to_plain_text(file), root);
             for (id, status) in one.tests {
                 report.add(id, status);
             }
@@ -47,12 +47,12 @@ impl Report {
         report
     }
 
-    pub(super) fn of_text(format: TestFormat, text: &str, root: &str) -> Self {
+    pub(super) fn from_text(format: TestFormat, text: &str, root: &str) -> Self {
         let root = Root::new(root);
         match format {
             // pytest's own log is not a report format.
             TestFormat::Pytest => Self::default(),
-            TestFormat::Junit => junit::report(text),
+            TestFormat::Junit => junit::read_report(text),
             TestFormat::Tap => tap::read(text, &root),
             TestFormat::GoJson => go_json::read(text),
             TestFormat::Libtest => libtest::read(text),
@@ -86,17 +86,23 @@ impl Report {
         }
         let is_part = |head: &str| head.ends_with("::") || head.ends_with(" > ");
         let is_word = |head: &str| !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let found = self.only(wanted, &is_part).or_else(|| self.only(wanted, &is_word));
+        let found = self
+            .find_unique_suffix(wanted, &is_part)
+            .or_else(|| self.find_unique_suffix(wanted, &is_word));
         // pytest's JUnit report splits a node id into a class and a name.
         found.flatten().or_else(|| {
-            let (class, name) = junit::node_id(wanted);
+            let (class, name) = junit::split_node_id(wanted);
             self.tests.get_key_value(&format!("{class}::{name}")).map(|(id, _)| id.as_str())
         })
     }
 
     /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
     /// `None` if there is no such id, and `Some(None)` if there are several.
-    fn only(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Option<Option<&str>> {
+    fn find_unique_suffix(
+        &self,
+        wanted: &str,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Option<Option<&str>> {
         let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
         let mut found = self.tests.keys().filter(ends);
         let first = found.next()?;
@@ -106,30 +112,30 @@ impl Report {
     /// Adds a result. The worst of a test's results counts.
     pub(super) fn add(&mut self, id: String, status: TestStatus) {
         let now = self.tests.entry(id).or_insert(status);
-        *now = worst(&[*now, status]);
+        *now = worst_status(&[*now, status]);
     }
 
-    fn count(&self, statuses: &[TestStatus]) -> usize {
+    fn count_with_status(&self, statuses: &[TestStatus]) -> usize {
         self.tests.values().filter(|status| statuses.contains(status)).count()
     }
 
     /// Number of failed tests, plus failures that do not belong to a test.
-    pub fn failures(&self) -> usize {
-        self.count(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
+    pub fn failure_count(&self) -> usize {
+        self.count_with_status(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
     }
 
     /// Compares the runner's counts with the results that it lists.
-    pub(super) fn compare(&mut self, account: &Account) {
+    pub(super) fn compare(&mut self, account: &RunCounts) {
         self.doubts.extend(account.disagreements());
     }
 
-    pub(super) fn reading(self, wanted: &[String]) -> LogReading {
+    pub(super) fn into_log_reading(self, wanted: &[String]) -> LogReading {
         LogReading { tests: self.statuses(wanted), ended: self.ended, doubts: self.doubts }
     }
 }
 
 /// Detects the format of a report. Returns `None` if the text is not a report.
-pub fn detect(text: &str) -> Option<TestFormat> {
+pub fn detect_format(text: &str) -> Option<TestFormat> {
     if junit::matches_format(text) {
         return Some(TestFormat::Junit);
     }
@@ -164,7 +170,7 @@ impl Root {
 mod tests {
     use super::*;
 
-    fn of(tests: &[(&str, TestStatus)]) -> Report {
+    fn report_of(tests: &[(&str, TestStatus)]) -> Report {
         let mut report = Report::default();
         for (id, status) in tests {
             report.add((*id).to_owned(), *status);
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn resolve_finds_a_unique_id_by_its_suffix() {
         use TestStatus::Passed;
-        let report = of(&[
+        let report = report_of(&[
             ("com.A::adds", Passed),
             ("com.A::never adds", Passed),
             ("com.A::twice", Passed),
@@ -210,7 +216,7 @@ mod tests {
         for (first, second, worst) in
             [(Passed, Failed, Failed), (Error, Passed, Error), (Skipped, Passed, Skipped)]
         {
-            assert_eq!(of(&[("t", first), ("t", second)]).tests["t"], worst);
+            assert_eq!(report_of(&[("t", first), ("t", second)]).tests["t"], worst);
         }
     }
 
@@ -246,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn detect_distinguishes_formats() {
+    fn detect_format_distinguishes_formats() {
         for (text, format) in [
             ("<testsuites/>", Some(TestFormat::Junit)),
             ("TAP version 14\n1..1\nok 1 - a\n", Some(TestFormat::Tap)),
@@ -271,7 +277,7 @@ mod tests {
             ("{\"a\":1}\n", None),
             ("", None),
         ] {
-            assert_eq!(detect(text), format, "{text}");
+            assert_eq!(detect_format(text), format, "{text}");
         }
     }
 }

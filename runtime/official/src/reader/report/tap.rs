@@ -33,7 +33,7 @@ pub(super) fn matches_format(log: &str) -> bool {
 type PendingResults = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
-struct Reading {
+struct TapReader {
     levels: BTreeMap<usize, PendingResults>,
     /// Tests whose subtests follow in braces.
     open: BTreeMap<usize, String>,
@@ -48,15 +48,15 @@ struct Reading {
     bare: usize,
 }
 
-impl Reading {
+impl TapReader {
     /// Moves the results below a test to the level of the test.
-    fn adopt(&mut self, level: usize, name: &str) {
+    fn nest_results(&mut self, level: usize, name: &str) {
         let below = self.levels.remove(&(level + 1)).unwrap_or_default();
         let named = below.into_iter().map(|(id, status)| (format!("{name} > {id}"), status));
         self.levels.entry(level).or_default().extend(named);
     }
 
-    fn point(&mut self, level: usize, failed: bool, number: Option<&str>, rest: &str) {
+    fn add_point(&mut self, level: usize, failed: bool, number: Option<&str>, rest: &str) {
         let (rest, is_open) = match rest.strip_suffix('{') {
             Some(head) if head.is_empty() || head.ends_with([' ', '\t']) => (head, true),
             _ => (rest, false),
@@ -64,7 +64,7 @@ impl Reading {
         let directive = DIRECTIVE.captures(rest);
         let end = directive.as_ref().and_then(|found| found.get(0)).map(|found| found.start());
         let name = DURATION.replace(&rest[..end.unwrap_or(rest.len())], "");
-        let name = unescaped(name.trim());
+        let name = unescape(name.trim());
         if level == 0 {
             match (number, name.is_empty()) {
                 (None, true) => self.bare += 1,
@@ -84,7 +84,7 @@ impl Reading {
             (None, true) => TestStatus::Failed,
             (None, false) => TestStatus::Passed,
         };
-        self.adopt(level, &name);
+        self.nest_results(level, &name);
         self.levels.entry(level).or_default().push((name.clone(), status));
         if is_open {
             self.open.insert(level, name);
@@ -94,7 +94,7 @@ impl Reading {
 
 pub(super) fn read(log: &str, root: &Root) -> Report {
     let mut report = Report::default();
-    let mut reading = Reading::default();
+    let mut reading = TapReader::default();
     let (mut in_yaml, mut after_point) = (false, false);
     for line in log.lines() {
         let text = line.trim_start_matches(' ');
@@ -111,11 +111,11 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         if is_yaml {
             in_yaml = true;
         } else if let Some(name) = text.strip_prefix("# Subtest: ") {
-            reading.announced.insert(level, unescaped(name));
+            reading.announced.insert(level, unescape(name));
         } else if text == "}"
             && let Some(name) = reading.open.remove(&level)
         {
-            reading.adopt(level, &name);
+            reading.nest_results(level, &name);
         } else if text.starts_with("Bail out!") {
             report.doubts.push(format!("the run was aborted: {text}"));
         } else if !column.is_multiple_of(INDENT) {
@@ -129,7 +129,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         } else if let Some(found) = POINT.captures(text) {
             let rest = found.get(3).map_or("", |rest| rest.as_str());
             let number = found.get(2).map(|number| number.as_str());
-            reading.point(level, found.get(1).is_some(), number, rest);
+            reading.add_point(level, found.get(1).is_some(), number, rest);
             after_point = true;
         }
     }
@@ -138,7 +138,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
     {
         let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));
         let name = announced.cloned().unwrap_or_else(|| "?".to_owned());
-        reading.adopt(deepest - 1, &name);
+        reading.nest_results(deepest - 1, &name);
     }
     let (points, bare) = (reading.points, reading.bare);
     let is_counted = (points..=points.saturating_add(bare)).contains(&reading.planned);
@@ -154,7 +154,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
 }
 
 /// Returns a description without the backslashes before `#` and `\`.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -173,7 +173,7 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(log: &str) -> Report {
+    fn read_report(log: &str) -> Report {
         read(log, &Root::new("/testbed"))
     }
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn read_nests_node_subtests() {
-        let report = of(include_str!("../../../tests/reports/node.tap"));
+        let report = read_report(include_str!("../../../tests/reports/node.tap"));
         assert_tests(
             &report,
             &[
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn read_parses_prove_and_mocha_output() {
-        let report = of(include_str!("../../../tests/reports/prove.tap"));
+        let report = read_report(include_str!("../../../tests/reports/prove.tap"));
         assert_tests(
             &report,
             &[
@@ -220,7 +220,7 @@ mod tests {
             ],
         );
         assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
-        let mocha = of(include_str!("../../../tests/reports/mocha.tap"));
+        let mocha = read_report(include_str!("../../../tests/reports/mocha.tap"));
         assert_eq!(mocha.tests["calc adds badly"], Failed);
         assert_eq!(mocha.tests["calc later"], Skipped);
         assert!(mocha.ended);
@@ -230,7 +230,7 @@ mod tests {
     fn read_parses_subtests_in_braces() {
         let log = "TAP version 14\nok 1 - outer # time=5.1ms {\n    ok 1 - inner # time=1ms\n    1..1\n}\n\
                    not ok 2 - later # TODO soon\nok 3 - skips # SKIP\n1..3\n";
-        let report = of(log);
+        let report = read_report(log);
         let expected =
             [("later", Xfailed), ("outer", Passed), ("outer > inner", Passed), ("skips", Skipped)];
         assert_tests(&report, &expected);
@@ -239,11 +239,11 @@ mod tests {
 
     #[test]
     fn truncated_tap_is_not_ended() {
-        assert!(!of("ok 1 - a\n").ended);
-        assert!(!of("1..2\nok 1 - a\n").ended);
-        assert!(!of("1..1\nok 1 - a\nBail out! no disk\n").ended);
-        assert!(!of("1..1\nok 1 - a\nok 2 - b\n").ended);
-        let inside = of("# Subtest: p\n    ok 1 - c\n");
+        assert!(!read_report("ok 1 - a\n").ended);
+        assert!(!read_report("1..2\nok 1 - a\n").ended);
+        assert!(!read_report("1..1\nok 1 - a\nBail out! no disk\n").ended);
+        assert!(!read_report("1..1\nok 1 - a\nok 2 - b\n").ended);
+        let inside = read_report("# Subtest: p\n    ok 1 - c\n");
         assert!(!inside.ended);
         assert_tests(&inside, &[("p > c", Passed)]);
     }
@@ -251,11 +251,11 @@ mod tests {
     #[test]
     fn read_ignores_points_in_diagnostics() {
         let log = "1..2\nok 1 - a\n  ---\n  at: |\n    not ok 1 - a\n  ...\nokay 7 - no\n    ---\n  ok 9 - odd\n# ok 3 - c\nok 2 - a \\# b\n";
-        assert_tests(&of(log), &[("a", Passed), ("a # b", Passed)]);
-        assert!(of(log).ended);
+        assert_tests(&read_report(log), &[("a", Passed), ("a # b", Passed)]);
+        assert!(read_report(log).ended);
         // Descriptions that begin with a number or a dash.
         assert_tests(
-            &of("1..2\nok 1 2 apples\nok - -x\n"),
+            &read_report("1..2\nok 1 2 apples\nok - -x\n"),
             &[("-x", Passed), ("2 apples", Passed)],
         );
     }

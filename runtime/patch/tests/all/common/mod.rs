@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_patch::{Change, Current, Patch, PatchError, RawPath};
+use proctor_patch::{Change, CurrentFile, Patch, PatchError, RawPath};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
@@ -21,17 +21,17 @@ pub fn file(text: &str) -> Node {
 }
 
 /// Returns the tree after Proctor's own `resolve`.
-pub fn resolved(base: &Nodes, patch: &[u8]) -> Result<Nodes, PatchError> {
+pub fn resolve_on(base: &Nodes, patch: &[u8]) -> Result<Nodes, PatchError> {
     let current = |path: &RawPath| {
         base.get(path.as_bytes()).map(|node| match node.clone() {
             Node::File(bytes, run) => {
-                Current::File { bytes, mode: if run { 0o755 } else { 0o644 } }
+                CurrentFile::File { bytes, mode: if run { 0o755 } else { 0o644 } }
             }
-            Node::Link(target) => Current::Link { target: RawPath(target) },
+            Node::Link(target) => CurrentFile::Link { target: RawPath(target) },
         })
     };
     let mut after = base.clone();
-    for change in Patch::read(patch).resolve(&current)? {
+    for change in Patch::parse(patch).resolve(&current)? {
         match change {
             Change::Remove { path } => {
                 assert!(after.remove(&path.0).is_some(), "{path} did not exist");

@@ -42,12 +42,12 @@ fn git(at: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
 /// Applies the patch to the tree with `git apply`.
 pub fn apply(base: &Nodes, patch: &[u8]) -> Result<Nodes, String> {
     let folder = tempfile::tempdir().unwrap();
-    put(folder.path(), base);
+    write_nodes(folder.path(), base);
     if !patch.is_empty() {
         git(folder.path(), &["apply", "--whitespace=nowarn", "-"], patch)?;
     }
     let mut nodes = Nodes::new();
-    take(folder.path(), folder.path(), &mut nodes);
+    read_nodes(folder.path(), folder.path(), &mut nodes);
     Ok(nodes)
 }
 
@@ -67,7 +67,7 @@ pub fn diff(base: &Nodes, end: &Nodes, arguments: &[&str]) -> Vec<u8> {
                 fs::remove_file(entry.path()).unwrap();
             }
         }
-        put(at, nodes);
+        write_nodes(at, nodes);
         git(at, &["add", "-A", "-f"], b"").unwrap();
         let tree = git(at, &["write-tree"], b"").unwrap();
         trees.push(String::from_utf8(tree).unwrap().trim().to_owned());
@@ -76,7 +76,7 @@ pub fn diff(base: &Nodes, end: &Nodes, arguments: &[&str]) -> Vec<u8> {
     git(at, &arguments, b"").unwrap()
 }
 
-fn put(at: &Path, nodes: &Nodes) {
+fn write_nodes(at: &Path, nodes: &Nodes) {
     for (path, node) in nodes {
         let full = at.join(OsStr::from_bytes(path));
         fs::create_dir_all(full.parent().unwrap()).unwrap();
@@ -91,13 +91,13 @@ fn put(at: &Path, nodes: &Nodes) {
     }
 }
 
-fn take(root: &Path, at: &Path, nodes: &mut Nodes) {
+fn read_nodes(root: &Path, at: &Path, nodes: &mut Nodes) {
     for entry in fs::read_dir(at).unwrap() {
         let path = entry.unwrap().path();
         let found = fs::symlink_metadata(&path).unwrap();
         let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
         if found.is_dir() {
-            take(root, &path, nodes);
+            read_nodes(root, &path, nodes);
         } else if found.is_symlink() {
             let target = fs::read_link(&path).unwrap().into_os_string().into_vec();
             nodes.insert(name, Node::Link(target));

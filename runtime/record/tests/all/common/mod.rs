@@ -8,7 +8,7 @@ mod nodes;
 
 pub use nodes::{Node, Nodes, file, resolved};
 use proctor_record::{Blobs, Tree};
-use proctor_wire::{EntryKind, RawPath, SnapEntry};
+use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 
 /// Returns the manifest, and stores the contents in the blobs.
 pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
@@ -23,7 +23,7 @@ pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
                 (EntryKind::Link, 0o777, target, Some(RawPath::new(target.clone())))
             }
         };
-        let entry = SnapEntry {
+        let entry = SnapshotEntry {
             path: path.clone(),
             kind,
             mode,

@@ -10,12 +10,12 @@ use super::Walker;
 use crate::python::{constant::fold, nests_too_deeply, parse};
 
 /// Characters of code. A text without them only names a type.
-const SIGNS: [char; 4] = ['(', '[', '.', ':'];
+const CODE_CHARS: [char; 4] = ['(', '[', '.', ':'];
 
 impl Walker<'_> {
     /// Checks the strings in an annotation as code. Ignores strings that are not valid code.
     pub(super) fn check_annotation_texts(&mut self, annotation: &Expr) {
-        let mut texts = Texts { depth: self.max_depth(), found: Vec::new() };
+        let mut texts = StringCollector { depth: self.max_depth(), found: Vec::new() };
         texts.visit_expr(annotation);
         for (range, text) in texts.found {
             let text = text.trim();
@@ -32,16 +32,16 @@ impl Walker<'_> {
 }
 
 /// Collects the strings in an expression.
-struct Texts {
+struct StringCollector {
     depth: usize,
     found: Vec<(TextRange, String)>,
 }
 
-impl<'b> Visitor<'b> for Texts {
+impl<'b> Visitor<'b> for StringCollector {
     fn visit_expr(&mut self, expr: &'b Expr) {
         if matches!(expr, Expr::StringLiteral(_))
             && let Some(text) = fold(expr)
-            && text.contains(SIGNS)
+            && text.contains(CODE_CHARS)
         {
             self.found.push((expr.range(), text));
         }

@@ -7,7 +7,7 @@ use super::Walker;
 use crate::{
     python::{
         constant::{constant_prefix, fold},
-        names::top,
+        names::top_level_name,
     },
     rules::Rule,
 };
@@ -27,17 +27,17 @@ impl Walker<'_> {
                 self.check_filled(target.range(), &subscript.value);
                 let Some(path) = self.names.path(&subscript.value) else { return };
                 if path == "sys.modules" {
-                    self.module_table(target.range(), Some(&subscript.slice));
+                    self.check_module_table(target.range(), Some(&subscript.slice));
                 } else if path
                     .strip_suffix(".__dict__")
                     .is_some_and(|path| self.names.is_foreign(path))
                 {
-                    self.hit_each(target.range(), |rule| rule.foreign);
+                    self.record_hits(target.range(), |rule| rule.foreign);
                 }
             }
             Expr::Name(name) if name.id.as_str() == "__class__" => {
                 let is_it = |rule: &Rule| rule.class_names.iter().any(|it| it == "__class__");
-                self.hit_each(target.range(), is_it);
+                self.record_hits(target.range(), is_it);
             }
             _ => {}
         }
@@ -47,7 +47,7 @@ impl Walker<'_> {
     pub(super) fn check_filled(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();
-            self.hit_each(range, |rule| rule.filled.iter().any(|it| it == name));
+            self.record_hits(range, |rule| rule.filled.iter().any(|it| it == name));
         }
     }
 
@@ -57,30 +57,30 @@ impl Walker<'_> {
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
             let whole = format!("{path}.{name}");
             if !self.rules.table.extension_points.contains(&whole) {
-                self.hit_each_as(range, &format!("{whole} ="), |rule| rule.foreign);
+                self.record_hits_as(range, &format!("{whole} ="), |rule| rule.foreign);
             }
         }
         if !is_self(base) {
             let written = format!("{} =", self.source_text(range));
             let is_it = |rule: &Rule| rule.assigned.iter().any(|it| it == name);
-            self.hit_each_as(range, &written, is_it);
+            self.record_hits_as(range, &written, is_it);
         }
     }
 
     /// Checks a change to `sys.modules`. A package may add its own modules.
-    pub(super) fn module_table(&mut self, range: TextRange, key: Option<&Expr>) {
+    pub(super) fn check_module_table(&mut self, range: TextRange, key: Option<&Expr>) {
         if let Some(key) = key {
             if is_own_name(key) {
                 return;
             }
             if let Some(text) = constant_prefix(key) {
                 let is_whole = fold(key).is_some() || text.contains('.');
-                if is_whole && self.names.owns(top(&text)) {
+                if is_whole && self.names.owns(top_level_name(&text)) {
                     return;
                 }
             }
         }
-        self.hit_each(range, |rule| rule.module_table);
+        self.record_hits(range, |rule| rule.module_table);
     }
 }
 

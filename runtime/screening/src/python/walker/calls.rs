@@ -10,7 +10,7 @@ use crate::python::{
 };
 
 /// Functions with paths, or parts of paths, as arguments.
-const OF_PATHS: [&str; 11] = [
+const PATH_FUNCTIONS: [&str; 11] = [
     "join",
     "joinpath",
     "Path",
@@ -25,12 +25,12 @@ const OF_PATHS: [&str; 11] = [
 ];
 
 impl Walker<'_> {
-    pub(super) fn call(&mut self, range: TextRange, call: &ExprCall) {
+    pub(super) fn check_call(&mut self, range: TextRange, call: &ExprCall) {
         let Arguments { args, keywords, .. } = &call.arguments;
         for keyword in keywords {
             if let Some(name) = &keyword.arg {
                 let name = name.as_str();
-                self.hit_each(range, |rule| rule.keywords.iter().any(|it| it == name));
+                self.record_hits(range, |rule| rule.keywords.iter().any(|it| it == name));
             }
             self.check_listed(&keyword.value);
         }
@@ -41,14 +41,14 @@ impl Walker<'_> {
             self.check_filled(range, &function.value);
         }
         let Some(function) = self.names.path(&call.func) else { return };
-        self.reference(range, &format!("{function}()"), Some(&function));
+        self.check_reference(range, &format!("{function}()"), Some(&function));
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
-        for rule in self.rules.which(|rule| is(&rule.dynamic)) {
-            self.dynamic(rule, range, (function.as_str(), first, second));
+        for rule in self.rules.rules_where(|rule| is(&rule.dynamic)) {
+            self.check_dynamic_code(rule, range, (function.as_str(), first, second));
         }
         if first.and_then(fold).is_some() {
-            self.hit_each(range, |rule| is(&rule.decoders));
+            self.record_hits(range, |rule| is(&rule.decoders));
         }
         let named = match function.as_str() {
             "builtins.getattr" | "builtins.setattr" => second,
@@ -56,11 +56,11 @@ impl Walker<'_> {
             _ => None,
         };
         if named.is_some_and(|name| !is_literal(name) && fold(name).is_some()) {
-            self.hit_each(range, |rule| rule.joined_names);
+            self.record_hits(range, |rule| rule.joined_names);
         }
-        let importing = self.rules.which(|rule| is(&rule.importers));
-        if !importing.is_empty() && first.is_some_and(|module| self.names_test(module)) {
-            importing.into_iter().for_each(|rule| self.hit(rule, range));
+        let importing = self.rules.rules_where(|rule| is(&rule.importers));
+        if !importing.is_empty() && first.is_some_and(|module| self.names_test_module(module)) {
+            importing.into_iter().for_each(|rule| self.record_hit(rule, range));
         }
         let last = function.rsplit('.').next().unwrap_or(&function);
         if let (Some(base), Some(name)) = (first, second)
@@ -69,7 +69,7 @@ impl Walker<'_> {
             match fold(name) {
                 Some(name) => self.check_assigned(range, base, &name),
                 None if self.names.path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
-                    self.hit_each(range, |rule| rule.foreign);
+                    self.record_hits(range, |rule| rule.foreign);
                 }
                 None => {}
             }
@@ -78,51 +78,51 @@ impl Walker<'_> {
             && last == "__getattribute__"
             && !is_self(of)
         {
-            self.hit_each(range, |rule| rule.taken.contains(&name));
+            self.record_hits(range, |rule| rule.taken.contains(&name));
         }
         let changes =
             ["pop", "update", "setdefault", "__setitem__", "__delitem__", "clear", "popitem"];
         if function.strip_prefix("sys.modules.") == Some(last) && changes.contains(&last) {
-            self.module_table(range, first);
+            self.check_module_table(range, first);
         }
         if function == "builtins.type" && args.len() == 3 {
-            args.get(2).into_iter().for_each(|namespace| self.namespace(namespace));
+            args.get(2).into_iter().for_each(|namespace| self.check_namespace(namespace));
         }
         if let (Some(of), Some(name)) = (first, second.and_then(fold))
             && function == "builtins.getattr"
         {
-            self.attribute_name(range, &name);
+            self.check_attribute_name(range, &name);
             if let Some(of) = self.names.path(of) {
-                self.reference(range, &format!("{of}.{name}"), Some(&of));
+                self.check_reference(range, &format!("{of}.{name}"), Some(&of));
             }
         }
-        if OF_PATHS.contains(&last) {
+        if PATH_FUNCTIONS.contains(&last) {
             for text in args.iter().filter_map(fold) {
                 if self.rules.is_test_name(&text) {
-                    self.hit_each_as(range, &text, |rule| rule.test_paths);
+                    self.record_hits_as(range, &text, |rule| rule.test_paths);
                 }
             }
         }
     }
 
     /// Checks a string that is run as code. A constant string is checked like the rest of the file.
-    pub(super) fn dynamic(
+    pub(super) fn check_dynamic_code(
         &mut self,
         rule: usize,
         range: TextRange,
         (function, text, mode): (&str, Option<&Expr>, Option<&Expr>),
     ) {
-        let Some(text) = text.and_then(fold) else { return self.hit(rule, range) };
+        let Some(text) = text.and_then(fold) else { return self.record_hit(rule, range) };
         if function == "builtins.compile" && mode.is_none() {
             return;
         }
         let text = text.trim();
         if self.depth > self.max_depth() || nests_too_deeply(text, &self.rules.table.limits) {
-            return self.hit(rule, range);
+            return self.record_hit(rule, range);
         }
         let parsed = parse(text);
         if !parsed.has_valid_syntax() {
-            return self.hit(rule, range);
+            return self.record_hit(rule, range);
         }
         self.check_inner_code(range, text, &parsed.syntax().body);
     }
@@ -134,7 +134,7 @@ impl Walker<'_> {
             depth: self.depth + 1,
             ..Walker::new(self.rules, text, self.names.clone())
         };
-        inner.module(body);
+        inner.walk_module(body);
         self.too_deep |= inner.too_deep;
         self.hits.append(&mut inner.hits);
     }

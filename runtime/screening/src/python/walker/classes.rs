@@ -6,44 +6,44 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::python::{
     constant::fold,
-    names::top,
-    shapes::{StatementKind, holds, is_fabricated, returned, truth},
+    names::top_level_name,
+    shapes::{StatementKind, contains_statement, is_fabricated, returned_values, truth},
 };
 
 impl Walker<'_> {
     /// Checks the namespace of a class created by `type`.
-    pub(super) fn namespace(&mut self, namespace: &Expr) {
+    pub(super) fn check_namespace(&mut self, namespace: &Expr) {
         let Expr::Dict(dict) = namespace else { return };
         for item in &dict.items {
             let Some(key) = &item.key else { continue };
             let Some(name) = fold(key) else { continue };
             if name == "__module__" {
-                self.module_name(&item.value);
+                self.check_claimed_module(&item.value);
             }
-            self.hit_each(key.range(), |rule| rule.class_names.contains(&name));
+            self.record_hits(key.range(), |rule| rule.class_names.contains(&name));
         }
     }
 
     /// Checks the module that a class claims to belong to.
-    pub(super) fn module_name(&mut self, value: &Expr) {
+    pub(super) fn check_claimed_module(&mut self, value: &Expr) {
         let Some(module) = fold(value) else { return };
-        if !self.names.owns(top(&module)) && module != "__main__" {
-            self.hit_each(value.range(), |rule| rule.foreign_module);
+        if !self.names.owns(top_level_name(&module)) && module != "__main__" {
+            self.record_hits(value.range(), |rule| rule.foreign_module);
         }
     }
 
-    pub(super) fn class(&mut self, class: &StmtClassDef) {
+    pub(super) fn check_class(&mut self, class: &StmtClassDef) {
         for stmt in &class.body {
             match stmt {
-                Stmt::FunctionDef(def) => self.method(def),
+                Stmt::FunctionDef(def) => self.check_method(def),
                 Stmt::Assign(assign) => {
                     for target in &assign.targets {
-                        self.class_name(stmt.range(), target, &assign.value);
+                        self.check_class_assignment(stmt.range(), target, &assign.value);
                     }
                 }
                 Stmt::AnnAssign(assign) => {
                     if let Some(value) = &assign.value {
-                        self.class_name(stmt.range(), &assign.target, value);
+                        self.check_class_assignment(stmt.range(), &assign.target, value);
                     }
                 }
                 _ => {}
@@ -51,19 +51,19 @@ impl Walker<'_> {
         }
     }
 
-    pub(super) fn class_name(&mut self, range: TextRange, target: &Expr, value: &Expr) {
+    pub(super) fn check_class_assignment(&mut self, range: TextRange, target: &Expr, value: &Expr) {
         let Expr::Name(name) = target else { return };
         let name = name.id.as_str();
         if name == "__module__" {
-            self.module_name(value);
+            self.check_claimed_module(value);
         }
         let has = |names: &[String]| names.iter().any(|it| it == name);
         // `None` disables a protocol.
         if !matches!(value, Expr::NoneLiteral(_)) {
-            self.hit_each(range, |rule| has(&rule.class_names));
+            self.record_hits(range, |rule| has(&rule.class_names));
         }
         if let Expr::Lambda(ExprLambda { body, parameters, .. }) = value {
-            self.hit_each(range, |rule| {
+            self.record_hits(range, |rule| {
                 let truth = truth(body);
                 (truth == Some(true) && (has(&rule.always_true) || has(&rule.swallows)))
                     || (truth == Some(false) && has(&rule.always_false))
@@ -72,18 +72,18 @@ impl Walker<'_> {
         }
     }
 
-    pub(super) fn method(&mut self, def: &StmtFunctionDef) {
+    pub(super) fn check_method(&mut self, def: &StmtFunctionDef) {
         let name = def.name.as_str();
         let has = |names: &[String]| names.iter().any(|it| it == name);
         let most = self.max_depth();
-        let values = returned(&def.body, most).unwrap_or_default();
+        let values = returned_values(&def.body, most).unwrap_or_default();
         let all =
             |holds: &dyn Fn(&Expr) -> bool| !values.is_empty() && values.iter().copied().all(holds);
         let (all_true, all_false) =
             (all(&|value| truth(value) == Some(true)), all(&|value| truth(value) == Some(false)));
         let answers = all(&|value| is_fabricated(value, Some(&def.parameters)))
-            && !holds(&def.body, StatementKind::Raise, most);
-        let broken = self.rules.which(|rule| {
+            && !contains_statement(&def.body, StatementKind::Raise, most);
+        let broken = self.rules.rules_where(|rule| {
             has(&rule.methods)
                 || (all_true && has(&rule.always_true))
                 || (all_false && has(&rule.always_false))
@@ -92,7 +92,7 @@ impl Walker<'_> {
                     && self.exit_suppresses(rule, &def.body, &def.parameters, most))
         });
         for rule in broken {
-            self.hit_as(rule, def.name.range(), format!("def {name}"));
+            self.record_hit_as(rule, def.name.range(), format!("def {name}"));
         }
     }
 }

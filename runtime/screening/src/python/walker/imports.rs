@@ -7,14 +7,14 @@ use super::Walker;
 use crate::{
     python::{
         constant::{constant_prefix, fold},
-        names::top,
+        names::top_level_name,
     },
     rules::Rule,
 };
 
 impl Walker<'_> {
     pub(super) fn check_imported(&mut self, range: TextRange, module: &str) {
-        let first = top(module);
+        let first = top_level_name(module);
         if !self.names.owns(first) {
             let is_below = |known: &String| {
                 module
@@ -22,15 +22,15 @@ impl Walker<'_> {
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
             let is_it = |rule: &Rule| rule.imports.iter().any(is_below);
-            self.hit_each_as(range, &format!("import {first}"), is_it);
+            self.record_hits_as(range, &format!("import {first}"), is_it);
         }
         if self.is_test_import(module) {
-            self.hit_each(range, |rule| rule.test_imports);
+            self.record_hits(range, |rule| rule.test_imports);
         }
     }
 
     /// Whether an expression evaluates to the name of a test module, or to a string that starts like one.
-    pub(super) fn names_test(&self, name: &Expr) -> bool {
+    pub(super) fn names_test_module(&self, name: &Expr) -> bool {
         match fold(name) {
             Some(name) => self.is_test_import(&name),
             // `x` stands for the rest of the name.
@@ -51,22 +51,22 @@ impl Walker<'_> {
         first != "test" && self.rules.is_test_module(first)
     }
 
-    pub(super) fn import(&mut self, import: &StmtImport, range: TextRange) {
+    pub(super) fn check_import(&mut self, import: &StmtImport, range: TextRange) {
         for alias in &import.names {
             let module = alias.name.as_str();
             self.check_look_alike(alias.name.range(), module);
             self.check_imported(range, module);
-            self.reference(range, module, None);
+            self.check_reference(range, module, None);
         }
     }
 
-    pub(super) fn import_from(&mut self, import: &StmtImportFrom, range: TextRange) {
+    pub(super) fn check_import_from(&mut self, import: &StmtImportFrom, range: TextRange) {
         let module = import.module.as_ref().map(|module| module.as_str()).unwrap_or_default();
         let names = || import.names.iter().map(|alias| alias.name.as_str());
         if import.level > 0 {
             let is_test = |name: &str| !name.is_empty() && self.rules.is_test_module(name);
             if module.split('.').any(is_test) || (module.is_empty() && names().any(is_test)) {
-                self.hit_each(range, |rule| rule.test_imports);
+                self.record_hits(range, |rule| rule.test_imports);
             }
             return;
         }
@@ -77,14 +77,14 @@ impl Walker<'_> {
             self.check_look_alike(alias.name.range(), alias.name.as_str());
         }
         self.check_imported(range, module);
-        self.reference(range, module, None);
+        self.check_reference(range, module, None);
         for name in names() {
             if name == "*" {
                 if self.rules.has_references_below(module) {
-                    self.hit_each(range, |rule| rule.joined_names);
+                    self.record_hits(range, |rule| rule.joined_names);
                 }
             } else {
-                self.reference(range, &format!("{module}.{name}"), Some(module));
+                self.check_reference(range, &format!("{module}.{name}"), Some(module));
             }
         }
     }

@@ -5,7 +5,9 @@ use ruff_text_size::Ranged;
 
 use super::Walker;
 use crate::{
-    python::shapes::{StatementKind, bodies, checks_whether_set, holds, statements, truth},
+    python::shapes::{
+        StatementKind, bodies, contains_statement, is_presence_check, statements, truth,
+    },
     rules::Rule,
 };
 
@@ -22,11 +24,11 @@ impl Walker<'_> {
         body.iter().any(|stmt| match stmt {
             Stmt::Return(returned) => returned.value.as_deref().is_some_and(|value| {
                 truth(value) == Some(true)
-                    || checks_whether_set(value, parameters)
+                    || is_presence_check(value, parameters)
                     || self.checks_broad_class(rule, value)
             }),
             Stmt::If(branch) => {
-                checks_whether_set(&branch.test, parameters)
+                is_presence_check(&branch.test, parameters)
                     && self.exit_suppresses(rule, &branch.body, parameters, depth)
             }
             Stmt::With(_) => bodies(stmt)
@@ -44,15 +46,16 @@ impl Walker<'_> {
         let Expr::Call(call) = expr else { return false };
         let Expr::Name(name) = &*call.func else { return false };
         let is_asked = matches!(name.id.as_str(), "isinstance" | "issubclass");
-        is_asked && call.arguments.args.get(1).is_some_and(|of| self.is_broad(rule, Some(of)))
+        is_asked
+            && call.arguments.args.get(1).is_some_and(|of| self.catches_assertions(rule, Some(of)))
     }
 
     /// Whether an `except` clause catches failed assertions.
-    pub(super) fn is_broad(&self, rule: &Rule, caught: Option<&Expr>) -> bool {
+    pub(super) fn catches_assertions(&self, rule: &Rule, caught: Option<&Expr>) -> bool {
         match caught {
             None => true,
             Some(Expr::Tuple(tuple)) => {
-                tuple.elts.iter().any(|caught| self.is_broad(rule, Some(caught)))
+                tuple.elts.iter().any(|caught| self.catches_assertions(rule, Some(caught)))
             }
             Some(caught) => self.names.path(caught).is_some_and(|path| {
                 let name = path.strip_prefix("builtins.");
@@ -69,7 +72,7 @@ impl Walker<'_> {
             .filter_map(|decorator| self.names.path(&decorator.expression))
             .collect();
         let manages = |rule: &Rule| rule.managers.iter().any(|it| decorators.contains(it));
-        let broken = self.rules.which(manages);
+        let broken = self.rules.rules_where(manages);
         if broken.is_empty() {
             return;
         }
@@ -79,20 +82,20 @@ impl Walker<'_> {
         for number in broken {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
             let keeps = all.iter().any(|stmt| match stmt {
-                Stmt::Try(tried) if holds(&tried.body, StatementKind::Yield, most) => {
+                Stmt::Try(tried) if contains_statement(&tried.body, StatementKind::Yield, most) => {
                     tried.handlers.iter().any(|handler| {
                         let ExceptHandler::ExceptHandler(handler) = handler;
-                        self.is_broad(rule, handler.type_.as_deref())
-                            && !holds(&handler.body, StatementKind::Raise, most)
+                        self.catches_assertions(rule, handler.type_.as_deref())
+                            && !contains_statement(&handler.body, StatementKind::Raise, most)
                     })
                 }
-                Stmt::With(with) if holds(&with.body, StatementKind::Yield, most) => {
+                Stmt::With(with) if contains_statement(&with.body, StatementKind::Yield, most) => {
                     with.items.iter().any(|item| self.suppresses(rule, &item.context_expr))
                 }
                 _ => false,
             });
             if keeps {
-                self.hit_as(number, def.name.range(), format!("def {}", def.name.as_str()));
+                self.record_hit_as(number, def.name.range(), format!("def {}", def.name.as_str()));
             }
         }
     }
@@ -101,6 +104,6 @@ impl Walker<'_> {
         let Expr::Call(call) = expr else { return false };
         let path = self.names.path(&call.func);
         path.is_some_and(|path| rule.suppressors.contains(&path))
-            && call.arguments.args.iter().any(|caught| self.is_broad(rule, Some(caught)))
+            && call.arguments.args.iter().any(|caught| self.catches_assertions(rule, Some(caught)))
     }
 }

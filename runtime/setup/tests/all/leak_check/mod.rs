@@ -4,19 +4,21 @@
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
 
-mod bench;
+mod fixture;
 
 use proctor_docker::Docker;
 use proctor_native::Native;
 use proctor_sandbox_api::{Backend, Base, Command};
-use proctor_setup::{Hidden, LayerFindings, LeakKind, Purpose, Ready, prepare_for_driving};
+use proctor_setup::{
+    HiddenCopies, LayerFindings, LeakKind, Purpose, ReadySandbox, prepare_for_agent,
+};
 use proctor_types::{Layer, OnFinding};
 
 use crate::not_run::not_run;
-use bench::{layer, prepared, searched, set_up, task};
+use fixture::{build_environment, open_prepared, search_environment, set_up, task};
 
 /// Planted copies: their kind, their path, and the kind of finding that each must yield.
-const PLACES: [(&str, &str, LeakKind); 38] = [
+const PLANTED_COPIES: [(&str, &str, LeakKind); 38] = [
     ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
     ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
     ("exact", "/root/.cache/uv/archive-v0/Xk2/numerals/roman.py", LeakKind::Copy),
@@ -90,11 +92,15 @@ fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
 
 /// Tests the whole sequence on one back end: copies are found, rejected without revealing the
 /// solution, and removed, and the sandbox is set up.
-async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakKind)]) {
+async fn check_planted_copies(
+    backend: &dyn Backend,
+    base: Base,
+    places: &[(&str, &str, LeakKind)],
+) {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
-    let environment = layer(backend, base, folder.path(), &lines(places)).await;
-    let leak_check = searched(backend, &environment, &task).await;
+    let environment = build_environment(backend, base, folder.path(), &lines(places)).await;
+    let leak_check = search_environment(backend, &environment, &task).await;
     print(&leak_check);
     assert_found(&leak_check, places);
 
@@ -111,11 +117,11 @@ async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakK
     assert_eq!(removed.removed.len(), leak_check.leaks.len());
 }
 
-async fn clean(backend: &dyn Backend, base: Base) {
+async fn check_clean_sandbox(backend: &dyn Backend, base: Base) {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
-    let environment = layer(backend, base, folder.path(), "").await;
-    let leak_check = searched(backend, &environment, &task).await;
+    let environment = build_environment(backend, base, folder.path(), "").await;
+    let leak_check = search_environment(backend, &environment, &task).await;
     print(&leak_check);
     assert_eq!(leak_check.leaks, [], "a clean image yields no finding");
     assert!(
@@ -136,25 +142,25 @@ fn native() -> (tempfile::TempDir, Native) {
 #[tokio::test(flavor = "multi_thread")]
 async fn planted_copies_in_a_native_sandbox_are_found() {
     let (_cache, native) = native();
-    let mut places = PLACES.to_vec();
+    let mut places = PLANTED_COPIES.to_vec();
     // Git itself packs the blob as a delta. The commit is only in the reflog.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
     places.push(("wheel_in_history", "/root/builds", LeakKind::History));
     places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
     places.push(("bundle_of_git_3", "/var/backups/all", LeakKind::Copy));
-    planted(&native, Base::Host, &places).await;
+    check_planted_copies(&native, Base::Host, &places).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clean_native_sandbox_is_set_up() {
     let (_cache, native) = native();
-    clean(&native, Base::Host).await;
+    check_clean_sandbox(&native, Base::Host).await;
 }
 
 const DEBIAN: &str = "proctor-test:bookworm";
 
 /// Connects to Docker. Without it, reports that the test did not run.
-async fn engine(test: &str) -> Option<Docker> {
+async fn connect_docker(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
         Err(fault) => {
@@ -167,14 +173,14 @@ async fn engine(test: &str) -> Option<Docker> {
 #[tokio::test(flavor = "multi_thread")]
 async fn planted_copies_in_a_docker_image_are_found() {
     let name = "planted_copies_in_a_docker_image_are_found";
-    let Some(docker) = engine(name).await else { return };
-    planted(&docker, Base::Image(DEBIAN.into()), &PLACES).await;
+    let Some(docker) = connect_docker(name).await else { return };
+    check_planted_copies(&docker, Base::Image(DEBIAN.into()), &PLANTED_COPIES).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clean_docker_image_is_set_up() {
-    let Some(docker) = engine("clean_docker_image_is_set_up").await else { return };
-    clean(&docker, Base::Image(DEBIAN.into())).await;
+    let Some(docker) = connect_docker("clean_docker_image_is_set_up").await else { return };
+    check_clean_sandbox(&docker, Base::Image(DEBIAN.into())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,8 +190,8 @@ async fn copies_in_the_work_directory_are_found_after_the_mask() {
     let task = task();
     let places = "exact /testbed/build/lib/numerals/roman.py\nwheel /testbed/dist/any.whl\n\
                   loose_object /testbed/.git\nbytecode /testbed/numerals/roman.pyc\n";
-    let environment = layer(&native, Base::Host, folder.path(), places).await;
-    let leak_check = searched(&native, &environment, &task).await;
+    let environment = build_environment(&native, Base::Host, folder.path(), places).await;
+    let leak_check = search_environment(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, [], "the work directory is left to each trial's check");
     let fault =
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
@@ -202,13 +208,13 @@ async fn secrets_in_the_surroundings_are_found() {
     let (_cache, native) = native();
     let folder = tempfile::tempdir().unwrap();
     let places = "exact /root/.netrc\n";
-    let environment = layer(&native, Base::Host, folder.path(), places).await;
+    let environment = build_environment(&native, Base::Host, folder.path(), places).await;
     let mut task = task();
     task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
     // Without a mask, no content is hidden, but the surroundings are still checked.
     task.mask = None;
     task.hidden.clear();
-    let leak_check = searched(&native, &environment, &task).await;
+    let leak_check = search_environment(&native, &environment, &task).await;
     assert_eq!(leak_check.leaks, []);
     let fault =
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
@@ -233,8 +239,8 @@ async fn from_scratch_task_cannot_import_the_original() {
     let places = format!(
         "exact {site}/numerals/roman.py\nexact {site}/numerals/tally.py\nexact /root/copy.py\n"
     );
-    let environment = layer(&native, Base::Host, folder.path(), &places).await;
-    let leak_check = searched(&native, &environment, &task).await;
+    let environment = build_environment(&native, Base::Host, folder.path(), &places).await;
+    let leak_check = search_environment(&native, &environment, &task).await;
     print(&leak_check);
     let at =
         |place: &str| leak_check.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
@@ -245,10 +251,10 @@ async fn from_scratch_task_cannot_import_the_original() {
     let said = fault.to_string();
     assert!(said.contains("/root/copy.py") && !said.contains(site), "{said}");
     let purpose = Purpose::Driving(OnFinding::Remove);
-    let Ready { mut sandbox, hidden } =
-        prepared(&native, &environment, &task, &leak_check, purpose).await.unwrap();
+    let ReadySandbox { mut sandbox, hidden } =
+        open_prepared(&native, &environment, &task, &leak_check, purpose).await.unwrap();
     let handle = sandbox.handle();
-    prepare_for_driving(handle, &task, &leak_check, &hidden, OnFinding::Remove).await.unwrap();
+    prepare_for_agent(handle, &task, &leak_check, &hidden, OnFinding::Remove).await.unwrap();
     let line = format!("ls -A /testbed; ls {site}; PYTHONPATH={site} python3 -c 'import numerals'");
     let done = handle.run(Command::shell(&line).cwd("/testbed")).await.unwrap();
     assert_eq!(done.stdout.text(), "README.md\n");
@@ -265,10 +271,10 @@ const PURPOSES: [Purpose<'static>; 3] = [
 
 /// Tests that the host's own copy of hidden content is absent from the task's sandboxes, but from
 /// no others, and that nothing shows where it was.
-async fn host_copy(backend: &dyn Backend) {
+async fn check_host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
-    let environment = layer(backend, Base::Host, folder.path(), "").await;
-    let mut sandbox = bench::open(backend, &environment).await;
+    let environment = build_environment(backend, Base::Host, folder.path(), "").await;
+    let mut sandbox = fixture::open(backend, &environment).await;
     let line = "python3 -c 'import textwrap; print(textwrap.__file__)'";
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
@@ -285,16 +291,15 @@ async fn host_copy(backend: &dyn Backend) {
     let count = text.lines().count();
     task.gold = Some(format!("--- /dev/null\n+++ b/wrapping.py\n@@ -0,0 +1,{count} @@\n{added}"));
 
-    let leak_check = searched(backend, &environment, &task).await;
+    let leak_check = search_environment(backend, &environment, &task).await;
     print(&leak_check);
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
     // In a sandbox that has the copy, the check finds it.
-    let mut open = bench::open(backend, &environment).await;
-    let (handle, nothing) = (open.handle(), Hidden::default());
-    let refused =
-        prepare_for_driving(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
+    let mut open = fixture::open(backend, &environment).await;
+    let (handle, nothing) = (open.handle(), HiddenCopies::default());
+    let refused = prepare_for_agent(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
 
@@ -302,11 +307,12 @@ async fn host_copy(backend: &dyn Backend) {
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
-        let mut sandbox = bench::open(backend, &environment).await;
+        let mut sandbox = fixture::open(backend, &environment).await;
         plain.push(begun.elapsed());
         sandbox.close().await.unwrap();
         let begun = std::time::Instant::now();
-        let ready = prepared(backend, &environment, &task, &leak_check, Purpose::Testing).await;
+        let ready =
+            open_prepared(backend, &environment, &task, &leak_check, Purpose::Testing).await;
         without.push(begun.elapsed());
         ready.unwrap().sandbox.close().await.unwrap();
     }
@@ -324,8 +330,8 @@ async fn host_copy(backend: &dyn Backend) {
     let expected: Vec<&str> = before.lines().filter(|line| !is_its_own(line)).collect();
     assert!(expected.len() < before.lines().count());
     for purpose in PURPOSES {
-        let Ready { mut sandbox, hidden } =
-            prepared(backend, &environment, &task, &leak_check, purpose).await.unwrap();
+        let ReadySandbox { mut sandbox, hidden } =
+            open_prepared(backend, &environment, &task, &leak_check, purpose).await.unwrap();
         assert_eq!((hidden.lent.len(), hidden.kept.len()), (0, 0));
         let handle = sandbox.handle();
         let after = handle.run(Command::shell(&list)).await.unwrap().stdout.text();
@@ -356,19 +362,20 @@ async fn host_copy(backend: &dyn Backend) {
 #[tokio::test(flavor = "multi_thread")]
 async fn copy_on_the_host_is_absent_in_a_native_sandbox() {
     let (_cache, native) = native();
-    host_copy(&native).await;
+    check_host_copy(&native).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copy_on_the_host_is_absent_in_a_docker_sandbox() {
-    let Some(docker) = engine("copy_on_the_host_is_absent_in_a_docker_sandbox").await else {
+    let Some(docker) = connect_docker("copy_on_the_host_is_absent_in_a_docker_sandbox").await
+    else {
         return;
     };
-    host_copy(&docker).await;
+    check_host_copy(&docker).await;
 }
 
 /// Modules of Python's standard library that no other package bundles.
-const LIBRARY: [&str; 16] = [
+const STDLIB_MODULES: [&str; 16] = [
     "argparse",
     "ast",
     "calendar",
@@ -393,23 +400,23 @@ const LIBRARY: [&str; 16] = [
 async fn real_code_is_found_without_false_positives() {
     let (_cache, native) = native();
     let folder = tempfile::tempdir().unwrap();
-    let environment = layer(&native, Base::Host, folder.path(), "").await;
-    let mut sandbox = bench::open(&native, &environment).await;
+    let environment = build_environment(&native, Base::Host, folder.path(), "").await;
+    let mut sandbox = fixture::open(&native, &environment).await;
     let line = "python3 -c 'import os; print(os.path.dirname(os.__file__))'";
     let done = sandbox.handle().run(proctor_sandbox_api::Command::shell(line)).await.unwrap();
     let library = std::path::PathBuf::from(done.stdout.text().trim());
     sandbox.close().await.unwrap();
     let mut gold = String::new();
-    for name in LIBRARY {
+    for name in STDLIB_MODULES {
         let text = std::fs::read_to_string(library.join(format!("{name}.py"))).unwrap();
         let count = text.lines().count();
         gold += &format!("--- /dev/null\n+++ b/hidden/{name}.py\n@@ -0,0 +1,{count} @@\n");
         gold.extend(text.lines().map(|line| format!("+{line}\n")));
     }
     let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..task() };
-    let leak_check = searched(&native, &environment, &task).await;
+    let leak_check = search_environment(&native, &environment, &task).await;
     print(&leak_check);
-    for name in LIBRARY {
+    for name in STDLIB_MODULES {
         let path = library.join(format!("{name}.py"));
         let is_it = |leak: &&proctor_setup::Leak| leak.place == path.to_str().unwrap();
         assert_eq!(leak_check.leaks.iter().filter(is_it).count(), 1, "{name}");
@@ -418,7 +425,7 @@ async fn real_code_is_found_without_false_positives() {
         // Another Python on this machine has its own library, and a package may bundle a module
         // under the same name.
         let mut parts = leak.place.split('/').map(|part| part.trim_end_matches(".py"));
-        assert!(parts.any(|part| LIBRARY.contains(&part)), "{leak}");
+        assert!(parts.any(|part| STDLIB_MODULES.contains(&part)), "{leak}");
     }
     assert!(leak_check.unseen.files > 1_000, "{:?}", leak_check.unseen);
 }

@@ -3,13 +3,13 @@
 use std::{cmp::Ordering, iter::Peekable, slice::Iter};
 
 use super::{
-    table::{Seen, Table},
+    table::{EntryState, Table},
     walk::push,
 };
 
 pub enum Difference<'a> {
     /// Created or changed.
-    Changed(Vec<u8>, &'a Seen),
+    Changed(Vec<u8>, &'a EntryState),
     Removed(Vec<u8>),
 }
 
@@ -23,7 +23,7 @@ impl Difference<'_> {
 
 /// Returns the differences directory by directory, removed entries first.
 pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item = Difference<'a>> {
-    let gone = before.folders().filter(|(path, _)| !seen.has(path));
+    let gone = before.folders().filter(|(path, _)| !seen.contains(path));
     let gone = gone.map(|(folder, old)| Listings::new(folder, old, &[]));
     let there =
         seen.folders().map(|(folder, new)| Listings::new(folder, before.listing(folder), new));
@@ -34,12 +34,16 @@ pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item
 /// entries, of which a step changes only a few.
 struct Listings<'a> {
     folder: &'a [u8],
-    old: Peekable<Iter<'a, (Vec<u8>, Seen)>>,
-    new: Peekable<Iter<'a, (Vec<u8>, Seen)>>,
+    old: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,
+    new: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,
 }
 
 impl<'a> Listings<'a> {
-    fn new(folder: &'a [u8], old: &'a [(Vec<u8>, Seen)], new: &'a [(Vec<u8>, Seen)]) -> Self {
+    fn new(
+        folder: &'a [u8],
+        old: &'a [(Vec<u8>, EntryState)],
+        new: &'a [(Vec<u8>, EntryState)],
+    ) -> Self {
         Self { folder, old: old.iter().peekable(), new: new.iter().peekable() }
     }
 

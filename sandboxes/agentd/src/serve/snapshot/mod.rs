@@ -1,8 +1,8 @@
 //! Captures what changed below a directory since the last snapshot.
 
-mod ahead;
 mod difference;
 mod layer;
+mod lookahead;
 mod root;
 mod table;
 mod walk;
@@ -16,23 +16,23 @@ use proctor_wire::{
 use rustix::io::Errno;
 use serde::Serialize;
 
-use ahead::Ahead;
 use difference::{Difference, differences};
-pub use layer::{layer, remember_upper};
-pub use table::Sent;
+pub use layer::{capture_layer, remember_upper};
+use lookahead::Lookahead;
+pub use table::SnapshotState;
 use table::Table;
 use walk::Walk;
 
 use super::{dispatch::Server, refusal::refuse, stream::Stream};
 
 /// Bytes of the reply's frame that are reserved for everything except the manifest.
-const MARGIN: usize = 1024;
+const REPLY_MARGIN_BYTES: usize = 1024;
 
 /// Maximum number of changes in the reply itself, if they fit.
-const IN_REPLY: usize = 4096;
+const MAX_INLINE_CHANGES: usize = 4096;
 
 /// Number of bytes of lines that are sent at once.
-const PAGE: usize = 256 << 10;
+const PAGE_BYTES: usize = 256 << 10;
 
 /// Walks the root, sends content that this connection has not sent, and replies with the difference
 /// from the last snapshot. A rejected or cancelled snapshot is discarded, and the next one sends
@@ -51,17 +51,17 @@ pub fn snapshot(
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
     let root = root::open(&request.root, first, known.unwrap_or_default())?;
-    let identity = root.as_ref().map(root::identity).transpose()?;
+    let identity = root.as_ref().map(root::file_id).transpose()?;
     let before = match request.fresh {
         true => None,
         false => sent.tables.remove(&request.root),
     };
     let before = before.unwrap_or_default();
-    let (forgotten, ahead) = (HashSet::new(), Ahead::default());
+    let (forgotten, ahead) = (HashSet::new(), Lookahead::default());
     let hashes = if request.fresh { &forgotten } else { &sent.hashes };
     let mut walk = Walk::new(server, stream, request, (&before, &ahead), hashes);
-    let walked = ahead.during(root.as_ref(), &before, || match &root {
-        Some(root) => walk.tree(root),
+    let walked = ahead.walk_with_lookahead(root.as_ref(), &before, || match &root {
+        Some(root) => walk.walk_tree(root),
         None => Ok(()),
     });
     let Walk { mut seen, entries, unwalked, new_hashes, .. } = walk;
@@ -72,7 +72,7 @@ pub fn snapshot(
         let unwalked = unwalked.into_iter().map(RawPath::new).collect();
         stream.send_end(&server.outbox, channel::STDOUT);
         let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
-        tell(server, stream, (&before, &seen), &mut reply)?;
+        send_difference(server, stream, (&before, &seen), &mut reply)?;
         reply.took_us = started.elapsed().as_micros() as u64;
         Ok(reply)
     });
@@ -110,7 +110,7 @@ pub fn changes(
         Err(refusal) if refusal.why == RefusalKind::NotFound => None,
         Err(refusal) => return Err(refusal),
     };
-    let (empty, forgotten, ahead) = (Table::default(), HashSet::new(), Ahead::default());
+    let (empty, forgotten, ahead) = (Table::default(), HashSet::new(), Lookahead::default());
     let as_snapshot = SnapshotRequest {
         root: request.root.clone(),
         fresh: true,
@@ -122,14 +122,14 @@ pub fn changes(
     let mut walk = Walk::new(server, stream, &as_snapshot, (&empty, &ahead), &forgotten);
     walk.reads = false;
     if let Some(root) = &root {
-        walk.tree(root)?;
+        walk.walk_tree(root)?;
     }
     let Walk { mut seen, entries, unwalked, .. } = walk;
     seen.keep_changed_after(request.since);
     let unwalked = unwalked.into_iter().map(RawPath::new).collect();
     stream.send_end(&server.outbox, channel::STDOUT);
     let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
-    tell(server, stream, (&empty, &seen), &mut reply)?;
+    send_difference(server, stream, (&empty, &seen), &mut reply)?;
     reply.took_us = started.elapsed().as_micros() as u64;
     Ok(Reply::Snapshot(reply))
 }
@@ -138,23 +138,23 @@ pub fn changes(
 /// JSON lines: an object is a changed entry, a string is a removed path. It is written entry by
 /// entry, because a list of all entries in addition to the tables would need memory that a full
 /// sandbox does not have.
-fn tell(
+fn send_difference(
     server: &Server,
     stream: &Stream,
     (before, seen): (&Table, &Table),
     reply: &mut SnapshotReply,
 ) -> Result<(), Refusal> {
-    let mut few: Vec<_> = differences(before, seen).take(IN_REPLY + 1).collect();
-    if few.len() <= IN_REPLY {
+    let mut few: Vec<_> = differences(before, seen).take(MAX_INLINE_CHANGES + 1).collect();
+    if few.len() <= MAX_INLINE_CHANGES {
         few.sort_by(|one, other| one.path().cmp(other.path()));
         let mut whole = reply.clone();
         for one in few {
             match one {
-                Difference::Changed(path, entry) => whole.changed.push(entry.entry(path)),
+                Difference::Changed(path, entry) => whole.changed.push(entry.to_entry(path)),
                 Difference::Removed(path) => whole.removed.push(RawPath(path)),
             }
         }
-        if line(&whole)?.len() <= BODY_LIMIT - MARGIN {
+        if json_line(&whole)?.len() <= BODY_LIMIT - REPLY_MARGIN_BYTES {
             *reply = whole;
             return Ok(());
         }
@@ -162,17 +162,17 @@ fn tell(
     let mut lines = Vec::new();
     for one in differences(before, seen) {
         lines.extend(match one {
-            Difference::Changed(path, entry) => line(&entry.entry(path))?,
-            Difference::Removed(path) => line(&RawPath(path))?,
+            Difference::Changed(path, entry) => json_line(&entry.to_entry(path))?,
+            Difference::Removed(path) => json_line(&RawPath(path))?,
         });
-        flush(server, stream, &mut lines, PAGE)?;
+        flush(server, stream, &mut lines, PAGE_BYTES)?;
     }
     flush(server, stream, &mut lines, 0)?;
     stream.send_end(&server.outbox, channel::RESULTS);
     Ok(())
 }
 
-fn line(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+fn json_line(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
     let wrong = |error: serde_json::Error| refuse(RefusalKind::Io, format!("manifest: {error}"));
     let mut line = serde_json::to_vec(value).map_err(wrong)?;
     line.push(b'\n');
@@ -193,7 +193,7 @@ fn flush(
 }
 
 /// Returns `None` for an entry that vanished since it was listed. All other errors are returned.
-fn unless_gone<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
+fn none_if_missing<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),

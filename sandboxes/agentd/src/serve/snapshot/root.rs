@@ -8,13 +8,13 @@ use rustix::{
     io::Errno,
 };
 
-use super::table::Seen;
+use super::table::EntryState;
 use crate::serve::refusal::from_errno;
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Device and inode of a directory.
-pub type Identity = (u64, u64);
+pub type FileId = (u64, u64);
 
 /// Opens the root. `first` is its identity at the first snapshot, which follows links, because an
 /// environment's work directory may be a link. Afterwards commands may change the directory. If it
@@ -27,20 +27,20 @@ pub type Identity = (u64, u64);
 /// its old path leads to the same work.
 pub fn open(
     root: &RawPath,
-    first: Option<Identity>,
-    known: &[(Vec<u8>, Seen)],
+    first: Option<FileId>,
+    known: &[(Vec<u8>, EntryState)],
 ) -> Result<Option<OwnedFd>, Refusal> {
     let failed = |error| from_errno(error, root);
-    let folder = match openat(CWD, root.as_bytes(), FOLDER, Mode::empty()) {
+    let folder = match openat(CWD, root.as_bytes(), FOLDER_FLAGS, Mode::empty()) {
         Ok(folder) => folder,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if first.is_some() => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
     let Some(first) = first else { return Ok(Some(folder)) };
-    if identity(&folder)? == first {
+    if file_id(&folder)? == first {
         return Ok(Some(folder));
     }
-    match openat(CWD, root.as_bytes(), FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+    match openat(CWD, root.as_bytes(), FOLDER_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(folder) => Ok(Some(folder)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
             Ok(holds_most(&folder, known).then_some(folder))
@@ -50,13 +50,14 @@ pub fn open(
 }
 
 /// Returns whether a directory contains more than half of these names.
-fn holds_most(folder: &OwnedFd, known: &[(Vec<u8>, Seen)]) -> bool {
-    let is_there =
-        |(name, _): &&(Vec<u8>, Seen)| statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok();
+fn holds_most(folder: &OwnedFd, known: &[(Vec<u8>, EntryState)]) -> bool {
+    let is_there = |(name, _): &&(Vec<u8>, EntryState)| {
+        statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
     known.iter().filter(is_there).count() * 2 > known.len()
 }
 
-pub fn identity(folder: &OwnedFd) -> Result<Identity, Refusal> {
+pub fn file_id(folder: &OwnedFd) -> Result<FileId, Refusal> {
     let stat = fstat(folder).map_err(|error| from_errno(error, "the folder of a snapshot"))?;
     Ok((stat.st_dev, stat.st_ino))
 }

@@ -5,10 +5,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use proctor_wire::{ChangeTime, EntryKind, RawPath, SnapEntry};
+use proctor_wire::{ChangeTime, EntryKind, RawPath, SnapshotEntry};
 use rustix::fs::Stat;
 
-use super::{layer::LayerState, root::Identity};
+use super::{layer::LayerState, root::FileId};
 use crate::serve::entries;
 
 /// The slowest clock tick of file systems. A file that changes twice within one tick has the same
@@ -17,10 +17,10 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// The last state of each root, and the hashes of content sent over this connection.
 #[derive(Default)]
-pub struct Sent {
+pub struct SnapshotState {
     pub tables: HashMap<RawPath, Table>,
     /// The initial identity of each root.
-    pub roots: HashMap<RawPath, Identity>,
+    pub roots: HashMap<RawPath, FileId>,
     pub hashes: HashSet<[u8; 32]>,
     /// The state outside the work directory.
     pub layer: LayerState,
@@ -32,20 +32,20 @@ pub struct Sent {
 pub struct Table(BTreeMap<Vec<u8>, Listing>);
 
 /// The entries of a directory, sorted by name.
-pub type Listing = Vec<(Vec<u8>, Seen)>;
+pub type Listing = Vec<(Vec<u8>, EntryState)>;
 
 impl Table {
     /// Returns the content of a directory; empty if it was not walked.
-    pub fn listing(&self, folder: &[u8]) -> &[(Vec<u8>, Seen)] {
+    pub fn listing(&self, folder: &[u8]) -> &[(Vec<u8>, EntryState)] {
         self.0.get(folder).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the directories that were walked, sorted.
-    pub fn folders(&self) -> impl Iterator<Item = (&[u8], &[(Vec<u8>, Seen)])> {
+    pub fn folders(&self) -> impl Iterator<Item = (&[u8], &[(Vec<u8>, EntryState)])> {
         self.0.iter().map(|(path, listing)| (&path[..], &listing[..]))
     }
 
-    pub fn has(&self, folder: &[u8]) -> bool {
+    pub fn contains(&self, folder: &[u8]) -> bool {
         self.0.contains_key(folder)
     }
 
@@ -82,15 +82,15 @@ pub(super) fn is_within(path: &[u8], folder: &[u8]) -> bool {
 }
 
 #[derive(Clone)]
-pub struct Seen {
-    witness: Witness,
+pub struct EntryState {
+    witness: StatFingerprint,
     pub hash: Option<[u8; 32]>,
     pub link: Option<Vec<u8>>,
 }
 
 /// Metadata that must be equal for a file to count as unchanged without being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Witness {
+pub struct StatFingerprint {
     pub kind: EntryKind,
     pub mode: u32,
     pub size: u64,
@@ -102,12 +102,12 @@ pub struct Witness {
     settled: bool,
 }
 
-impl Witness {
+impl StatFingerprint {
     /// Creates a witness. `stat` must be called before the content is read.
     pub fn new(stat: &Stat) -> Self {
         let kind = entries::kind(stat);
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
-        let age = SystemTime::now().duration_since(instant(changed)).unwrap_or_default();
+        let age = SystemTime::now().duration_since(to_system_time(changed)).unwrap_or_default();
         Self {
             kind,
             mode: entries::mode(stat),
@@ -132,19 +132,19 @@ impl Witness {
     }
 }
 
-fn instant((seconds, nanos): (i64, u64)) -> SystemTime {
+fn to_system_time((seconds, nanos): (i64, u64)) -> SystemTime {
     let since = Duration::new(seconds.max(0) as u64, nanos.min(999_999_999) as u32);
     UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
 }
 
-impl Seen {
-    pub fn new(witness: Witness, hash: Option<[u8; 32]>, link: Option<Vec<u8>>) -> Self {
+impl EntryState {
+    pub fn new(witness: StatFingerprint, hash: Option<[u8; 32]>, link: Option<Vec<u8>>) -> Self {
         Self { witness, hash, link }
     }
 
     /// Returns whether the earlier content is still what a read would return now.
-    pub fn still_holds(&self, now: &Witness) -> bool {
-        self.witness.settled && Witness { settled: true, ..*now } == self.witness
+    pub fn is_still_valid(&self, now: &StatFingerprint) -> bool {
+        self.witness.settled && StatFingerprint { settled: true, ..*now } == self.witness
     }
 
     pub fn is_folder(&self) -> bool {
@@ -162,9 +162,9 @@ impl Seen {
         facts(self) == facts(other) && self.hash == other.hash && self.link == other.link
     }
 
-    pub fn entry(&self, path: Vec<u8>) -> SnapEntry {
+    pub fn to_entry(&self, path: Vec<u8>) -> SnapshotEntry {
         let hash = self.hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
-        SnapEntry {
+        SnapshotEntry {
             path: RawPath(path),
             kind: self.witness.kind,
             mode: self.witness.mode,

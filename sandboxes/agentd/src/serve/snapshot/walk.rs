@@ -12,20 +12,20 @@ use rustix::{
 };
 
 use super::{
-    ahead::Ahead,
-    table::{Listing, Seen, Table, Witness},
-    unless_gone,
+    lookahead::Lookahead,
+    none_if_missing,
+    table::{EntryState, Listing, StatFingerprint, Table},
 };
 use crate::serve::{
     dispatch::Server,
     entries,
     refusal::{cancelled, from_errno},
-    stream::{PIECE, Stream},
+    stream::{CHUNK_BYTES, Stream},
 };
 
-const FOLDER: OFlags =
+const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const FILE: OFlags = OFlags::RDONLY
+const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -40,17 +40,17 @@ const PATH_LIMIT: usize = 8 << 10;
 const PATHS_LIMIT: usize = 24 << 20;
 
 /// Files up to this size are still sent after larger ones have used up the content limit.
-const SMALL: u64 = 64 << 10;
+const SMALL_FILE_BYTES: u64 = 64 << 10;
 
 /// Maximum number of directories listed as not walked. Beyond it, the walk ends.
-const UNWALKED: usize = 100;
+const MAX_UNWALKED: usize = 100;
 
 pub struct Walk<'a> {
     pub server: &'a Server,
     pub stream: &'a Stream,
     pub request: &'a SnapshotRequest,
     pub before: &'a Table,
-    pub ahead: &'a Ahead,
+    pub ahead: &'a Lookahead,
     pub hashes: &'a HashSet<[u8; 32]>,
     pub seen: Table,
     /// Number of entries seen.
@@ -70,7 +70,7 @@ impl<'a> Walk<'a> {
         server: &'a Server,
         stream: &'a Stream,
         request: &'a SnapshotRequest,
-        (before, ahead): (&'a Table, &'a Ahead),
+        (before, ahead): (&'a Table, &'a Lookahead),
         hashes: &'a HashSet<[u8; 32]>,
     ) -> Self {
         Self {
@@ -100,7 +100,7 @@ struct Level {
 }
 
 /// Why the walk, a directory or a file cannot be continued.
-enum Stop {
+enum StopReason {
     /// This entry cannot be walked or read, but the others can.
     Here,
     /// A limit of the whole snapshot is reached.
@@ -109,7 +109,7 @@ enum Stop {
     Refused(Refusal),
 }
 
-impl From<Errno> for Stop {
+impl From<Errno> for StopReason {
     fn from(_: Errno) -> Self {
         Self::Here
     }
@@ -118,7 +118,7 @@ impl From<Errno> for Stop {
 impl Walk<'_> {
     /// Walks with one open directory and `..` instead of recursion, so depth costs neither stack
     /// nor descriptors.
-    pub fn tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
+    pub fn walk_tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
         let failed = |error| from_errno(error, &self.request.root);
         let device = fstat(top).map_err(failed)?.st_dev;
         let mut folder = top.try_clone().map_err(|_| failed(Errno::MFILE))?;
@@ -126,7 +126,7 @@ impl Walk<'_> {
         let mut levels = Vec::new();
         match self.enter(&folder, &path) {
             Ok(level) => levels.push(level),
-            Err(stop) => return self.leave(&path, stop).map(drop),
+            Err(stop) => return self.record_unwalked(&path, stop).map(drop),
         }
         while let Some(level) = levels.last_mut() {
             path.truncate(level.length);
@@ -143,7 +143,7 @@ impl Walk<'_> {
                     }
                     Ok(None) => {}
                     Err(stop) => {
-                        if !self.leave(&path, stop)? {
+                        if !self.record_unwalked(&path, stop)? {
                             // Report only the topmost unfinished directory, on behalf of everything
                             // below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
@@ -161,7 +161,7 @@ impl Walk<'_> {
             levels.pop();
             while let Some(above) = levels.last() {
                 path.truncate(above.length);
-                match climb(top, &folder, above.identity, &path) {
+                match open_parent(top, &folder, above.identity, &path) {
                     Ok(found) => {
                         folder = found;
                         break;
@@ -179,33 +179,33 @@ impl Walk<'_> {
     }
 
     /// Records a directory that was not walked completely. Returns whether the walk can continue.
-    fn leave(&mut self, path: &[u8], stop: Stop) -> Result<bool, Refusal> {
+    fn record_unwalked(&mut self, path: &[u8], stop: StopReason) -> Result<bool, Refusal> {
         match stop {
-            Stop::Refused(refusal) => Err(refusal),
-            Stop::Full => {
+            StopReason::Refused(refusal) => Err(refusal),
+            StopReason::Full => {
                 self.unwalked.push(path.to_vec());
                 Ok(false)
             }
-            Stop::Here => {
+            StopReason::Here => {
                 self.unwalked.push(path.to_vec());
-                Ok(self.unwalked.len() < UNWALKED)
+                Ok(self.unwalked.len() < MAX_UNWALKED)
             }
         }
     }
 
-    fn enter(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<Level, Stop> {
+    fn enter(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<Level, StopReason> {
         if self.stream.is_cancelled() {
-            return Err(Stop::Refused(cancelled()));
+            return Err(StopReason::Refused(cancelled()));
         }
         let stat = fstat(folder)?;
         let identity = (stat.st_dev, stat.st_ino);
         // A directory with very many files must not crowd out all others.
         let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
-        let mut names = entries::names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
+        let mut names = entries::read_names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
         names.sort_unstable();
-        let looked = self.ahead.reach(path, identity);
+        let looked = self.ahead.mark_reached(path, identity);
         let mut listing = Vec::with_capacity(names.len());
-        let listed = self.list((folder, &looked), path, names, &mut listing);
+        let listed = self.check_entries((folder, &looked), path, names, &mut listing);
         self.seen.put(path, listing);
         let mut folders = listed?;
         // The last one is entered first. Known entries come before new ones, so that the limits cut
@@ -216,28 +216,28 @@ impl Walk<'_> {
     }
 
     /// Reads one entry of a directory outside of a walk; `None` if it cannot be read.
-    pub fn one(
+    pub fn read_entry(
         &mut self,
         folder: &OwnedFd,
         name: &[u8],
-        witness: Witness,
-    ) -> Result<Option<Seen>, Refusal> {
+        witness: StatFingerprint,
+    ) -> Result<Option<EntryState>, Refusal> {
         match self.read(folder, name, witness) {
             Ok(seen) => Ok(seen),
-            Err(Stop::Refused(refusal)) => Err(refusal),
-            Err(Stop::Here | Stop::Full) => Ok(None),
+            Err(StopReason::Refused(refusal)) => Err(refusal),
+            Err(StopReason::Here | StopReason::Full) => Ok(None),
         }
     }
 
     /// Checks the entries of a directory. Returns the subdirectories to walk, and whether each
     /// existed before.
-    fn list(
+    fn check_entries(
         &mut self,
-        (folder, looked): (&OwnedFd, &HashMap<Vec<u8>, Witness>),
+        (folder, looked): (&OwnedFd, &HashMap<Vec<u8>, StatFingerprint>),
         path: &[u8],
         names: Vec<Vec<u8>>,
         listing: &mut Listing,
-    ) -> Result<Vec<(bool, Vec<u8>)>, Stop> {
+    ) -> Result<Vec<(bool, Vec<u8>)>, StopReason> {
         let mut folders = Vec::new();
         let before = self.before;
         let mut known = before.listing(path).iter().peekable();
@@ -245,7 +245,8 @@ impl Walk<'_> {
             while known.next_if(|(old, _)| *old < name).is_some() {}
             let old = known.next_if(|(old, _)| *old == name).map(|(_, seen)| seen);
             let length = path.len() + usize::from(!path.is_empty()) + name.len();
-            let Some(seen) = self.entry((folder, looked.get(&name)), &name, length, old)? else {
+            let Some(seen) = self.check_entry((folder, looked.get(&name)), &name, length, old)?
+            else {
                 continue;
             };
             let is_folder = seen.is_folder();
@@ -254,9 +255,9 @@ impl Walk<'_> {
                 let mut full = path.to_vec();
                 push(&mut full, &name);
                 self.unwalked.push(full);
-                if self.unwalked.len() >= UNWALKED {
+                if self.unwalked.len() >= MAX_UNWALKED {
                     listing.push((name, seen));
-                    return Err(Stop::Full);
+                    return Err(StopReason::Full);
                 }
             } else if walked {
                 folders.push((old.is_some(), name.clone()));
@@ -267,33 +268,33 @@ impl Walk<'_> {
     }
 
     /// Checks one entry, whose path has the given length; `None` if it is gone.
-    fn entry(
+    fn check_entry(
         &mut self,
-        (folder, looked): (&OwnedFd, Option<&Witness>),
+        (folder, looked): (&OwnedFd, Option<&StatFingerprint>),
         name: &[u8],
         length: usize,
-        before: Option<&Seen>,
-    ) -> Result<Option<Seen>, Stop> {
+        before: Option<&EntryState>,
+    ) -> Result<Option<EntryState>, StopReason> {
         self.path_bytes += length;
         if self.entries >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
-            return Err(Stop::Full);
+            return Err(StopReason::Full);
         }
         let witness = match looked {
             Some(witness) => *witness,
             None => {
                 let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-                let Some(stat) = unless_gone(stat)? else { return Ok(None) };
-                Witness::new(&stat)
+                let Some(stat) = none_if_missing(stat)? else { return Ok(None) };
+                StatFingerprint::new(&stat)
             }
         };
         let seen = match before {
-            _ if !self.reads => Some(Seen::new(witness, None, None)),
-            Some(old) if old.still_holds(&witness) && !self.could_take(old, &witness) => {
-                Some(Seen::new(witness, old.hash, old.link.clone()))
+            _ if !self.reads => Some(EntryState::new(witness, None, None)),
+            Some(old) if old.is_still_valid(&witness) && !self.can_capture_now(old, &witness) => {
+                Some(EntryState::new(witness, old.hash, old.link.clone()))
             }
             _ => match self.read(folder, name, witness) {
                 // List it without content.
-                Err(Stop::Here) => Some(Seen::new(witness, None, None)),
+                Err(StopReason::Here) => Some(EntryState::new(witness, None, None)),
                 other => other?,
             },
         };
@@ -302,7 +303,7 @@ impl Walk<'_> {
     }
 
     /// Returns whether the content of a file that was not captured last time would be captured now.
-    fn could_take(&self, old: &Seen, now: &Witness) -> bool {
+    fn can_capture_now(&self, old: &EntryState, now: &StatFingerprint) -> bool {
         old.lacks_content() && now.size <= self.limit()
     }
 
@@ -312,7 +313,7 @@ impl Walk<'_> {
         match self.content_bytes {
             _ if all == 0 => file,
             sent if sent > all.saturating_mul(2) => 0,
-            sent if sent > all => file.min(SMALL),
+            sent if sent > all => file.min(SMALL_FILE_BYTES),
             _ => file,
         }
     }
@@ -321,16 +322,16 @@ impl Walk<'_> {
         &mut self,
         folder: &OwnedFd,
         name: &[u8],
-        witness: Witness,
-    ) -> Result<Option<Seen>, Stop> {
+        witness: StatFingerprint,
+    ) -> Result<Option<EntryState>, StopReason> {
         match witness.kind {
-            EntryKind::Dir | EntryKind::Other => Ok(Some(Seen::new(witness, None, None))),
+            EntryKind::Dir | EntryKind::Other => Ok(Some(EntryState::new(witness, None, None))),
             EntryKind::Link => {
                 // It was replaced since; the next snapshot will capture it.
                 let Ok(target) = readlinkat(folder, name, Vec::new()) else { return Ok(None) };
                 let target = target.into_bytes();
                 let hash = blake3::hash(&target);
-                Ok(Some(Seen::new(witness, Some(*hash.as_bytes()), Some(target))))
+                Ok(Some(EntryState::new(witness, Some(*hash.as_bytes()), Some(target))))
             }
             EntryKind::File => self.read_file(folder, name, witness),
         }
@@ -340,74 +341,86 @@ impl Walk<'_> {
         &mut self,
         folder: &OwnedFd,
         name: &[u8],
-        listed: Witness,
-    ) -> Result<Option<Seen>, Stop> {
-        let without_content = |witness| Ok(Some(Seen::new(witness, None, None)));
+        listed: StatFingerprint,
+    ) -> Result<Option<EntryState>, StopReason> {
+        let without_content = |witness| Ok(Some(EntryState::new(witness, None, None)));
         if listed.size > self.limit() {
             return without_content(listed);
         }
-        let opened = openat(folder, name, FILE, Mode::empty());
-        let Some(file) = unless_gone(opened)? else { return Ok(None) };
-        let witness = Witness::new(&fstat(&file)?);
+        let opened = openat(folder, name, FILE_FLAGS, Mode::empty());
+        let Some(file) = none_if_missing(opened)? else { return Ok(None) };
+        let witness = StatFingerprint::new(&fstat(&file)?);
         if witness.kind != EntryKind::File {
             return Ok(None);
         }
         if witness.size > self.limit() {
             return without_content(witness);
         }
-        if witness.size <= SMALL {
+        if witness.size <= SMALL_FILE_BYTES {
             let mut bytes = Vec::with_capacity(witness.size as usize);
-            let whole = pieces(&file, SMALL + 1, |piece| {
+            let whole = read_chunks(&file, SMALL_FILE_BYTES + 1, |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             })?;
             if !whole {
-                return without_content(witness.with_size(SMALL + 1));
+                return without_content(witness.with_size(SMALL_FILE_BYTES + 1));
             }
             let hash = *blake3::hash(&bytes).as_bytes();
             if self.is_new(&hash) {
-                self.send(bytes.len() as u64)?;
-                self.send_piece(&bytes)?;
-                self.count(hash, bytes.len() as u64);
+                self.send_length(bytes.len() as u64)?;
+                self.send_chunk(&bytes)?;
+                self.count_sent(hash, bytes.len() as u64);
             }
             // The size of a file that is being written is the number of bytes read.
-            return Ok(Some(Seen::new(witness.with_size(bytes.len() as u64), Some(hash), None)));
+            return Ok(Some(EntryState::new(
+                witness.with_size(bytes.len() as u64),
+                Some(hash),
+                None,
+            )));
         }
         self.read_large(&file, witness)
     }
 
     /// Hashes a file first and then reads it again to send it, because a sandbox with full memory
     /// cannot buffer it.
-    fn read_large(&mut self, file: &OwnedFd, witness: Witness) -> Result<Option<Seen>, Stop> {
+    fn read_large(
+        &mut self,
+        file: &OwnedFd,
+        witness: StatFingerprint,
+    ) -> Result<Option<EntryState>, StopReason> {
         let mut size = 0;
         let mut hasher = blake3::Hasher::new();
         let limit = self.limit();
-        let whole = pieces(file, limit.saturating_add(1), |piece| {
+        let whole = read_chunks(file, limit.saturating_add(1), |piece| {
             size += piece.len() as u64;
             hasher.update(piece);
             Ok(())
         })?;
         if !whole {
-            return Ok(Some(Seen::new(witness.with_size(limit.saturating_add(1)), None, None)));
+            return Ok(Some(EntryState::new(
+                witness.with_size(limit.saturating_add(1)),
+                None,
+                None,
+            )));
         }
         let mut hash = *hasher.finalize().as_bytes();
         if !self.is_new(&hash) {
-            return Ok(Some(Seen::new(witness.with_size(size), Some(hash), None)));
+            return Ok(Some(EntryState::new(witness.with_size(size), Some(hash), None)));
         }
         rustix::fs::seek(file, SeekFrom::Start(0))?;
-        self.send(size)?;
+        self.send_length(size)?;
         // Its length has already been sent. If the file changes meanwhile, the captured content is
         // what was sent, truncated or padded to that length.
         let (mut left, mut hasher) = (size, blake3::Hasher::new());
-        let sent = pieces(file, u64::MAX, |piece| {
+        let sent = read_chunks(file, u64::MAX, |piece| {
             let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
             left -= piece.len() as u64;
             hasher.update(piece);
-            self.send_piece(piece)?;
-            if left == 0 { Err(Stop::Full) } else { Ok(()) }
+            self.send_chunk(piece)?;
+            if left == 0 { Err(StopReason::Full) } else { Ok(()) }
         });
         match sent {
-            Ok(_) | Err(Stop::Full | Stop::Here) => {}
+            Ok(_) | Err(StopReason::Full | StopReason::Here) => {}
             Err(refused) => return Err(refused),
         }
         let zeros = [0; 4096];
@@ -415,35 +428,37 @@ impl Walk<'_> {
             let piece = &zeros[..zeros.len().min(left as usize)];
             left -= piece.len() as u64;
             hasher.update(piece);
-            self.send_piece(piece)?;
+            self.send_chunk(piece)?;
         }
         hash = *hasher.finalize().as_bytes();
-        self.count(hash, size);
-        Ok(Some(Seen::new(witness.with_size(size), Some(hash), None)))
+        self.count_sent(hash, size);
+        Ok(Some(EntryState::new(witness.with_size(size), Some(hash), None)))
     }
 
     fn is_new(&self, hash: &[u8; 32]) -> bool {
         !self.hashes.contains(hash) && !self.new_hashes.contains(hash)
     }
 
-    fn count(&mut self, hash: [u8; 32], bytes: u64) {
+    fn count_sent(&mut self, hash: [u8; 32], bytes: u64) {
         self.content_bytes += bytes;
         self.new_hashes.insert(hash);
     }
 
-    fn send(&self, length: u64) -> Result<(), Stop> {
-        self.send_piece(&length.to_be_bytes())
+    fn send_length(&self, length: u64) -> Result<(), StopReason> {
+        self.send_chunk(&length.to_be_bytes())
     }
 
-    fn send_piece(&self, bytes: &[u8]) -> Result<(), Stop> {
-        self.stream.send_all(&self.server.outbox, channel::STDOUT, bytes).map_err(Stop::Refused)
+    fn send_chunk(&self, bytes: &[u8]) -> Result<(), StopReason> {
+        self.stream
+            .send_all(&self.server.outbox, channel::STDOUT, bytes)
+            .map_err(StopReason::Refused)
     }
 }
 
 /// Opens a subdirectory; `None` if it is gone or if another file system is mounted there, which
 /// does not belong to the work directory.
-fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, Stop> {
-    match unless_gone(openat(folder, name, FOLDER, Mode::empty())) {
+fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, StopReason> {
+    match none_if_missing(openat(folder, name, FOLDER_FLAGS, Mode::empty())) {
         Ok(Some(inner)) if fstat(&inner)?.st_dev == device => Ok(Some(inner)),
         Ok(_) => Ok(None),
         Err(error) => Err(error.into()),
@@ -459,31 +474,31 @@ pub fn push(path: &mut Vec<u8>, name: &[u8]) {
 
 /// Returns to the parent. If the child was moved meanwhile, finds the parent again from the root,
 /// without following links.
-fn climb(
+fn open_parent(
     top: &OwnedFd,
     folder: &OwnedFd,
     identity: (u64, u64),
     path: &[u8],
 ) -> Result<OwnedFd, Errno> {
-    let above = openat(folder, "..", FOLDER, Mode::empty())?;
+    let above = openat(folder, "..", FOLDER_FLAGS, Mode::empty())?;
     let stat = fstat(&above)?;
     if (stat.st_dev, stat.st_ino) == identity {
         return Ok(above);
     }
-    let mut found = openat(top, ".", FOLDER, Mode::empty())?;
+    let mut found = openat(top, ".", FOLDER_FLAGS, Mode::empty())?;
     for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-        found = openat(&found, name, FOLDER, Mode::empty())?;
+        found = openat(&found, name, FOLDER_FLAGS, Mode::empty())?;
     }
     Ok(found)
 }
 
 /// Reads a file from its current position in chunks. Returns `false` if it reaches the limit.
-fn pieces(
+fn read_chunks(
     file: &OwnedFd,
     limit: u64,
-    mut take: impl FnMut(&[u8]) -> Result<(), Stop>,
-) -> Result<bool, Stop> {
-    let mut chunk = vec![0; PIECE];
+    mut take: impl FnMut(&[u8]) -> Result<(), StopReason>,
+) -> Result<bool, StopReason> {
+    let mut chunk = vec![0; CHUNK_BYTES];
     let mut total = 0;
     loop {
         let read = match rustix::io::read(file, &mut chunk[..]) {

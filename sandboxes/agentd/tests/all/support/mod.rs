@@ -13,12 +13,12 @@ use std::{
 };
 
 use proctor_wire::{
-    Accepted, Exited, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, RawPath, Refusal, Reply, Request,
-    RunRequest, channel, check_hello, hello,
+    AcceptedConnection, CommandExit, Frame, FrameKind, HELLO_BYTES, INITIAL_CREDIT, RawPath,
+    Refusal, Reply, Request, RunRequest, channel, check_hello, hello,
 };
 
 /// No test takes longer than this unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Agent {
     child: Child,
@@ -30,15 +30,15 @@ pub struct Agent {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub reply: Result<Reply, Refusal>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub results: Vec<u8>,
 }
 
-impl Answer {
-    pub fn exited(&self) -> &Exited {
+impl Response {
+    pub fn exited(&self) -> &CommandExit {
         match &self.reply {
             Ok(Reply::Exited(exited)) => exited,
             other => panic!("not the end of a command: {other:?}"),
@@ -49,7 +49,7 @@ impl Answer {
 impl Agent {
     pub fn start() -> Self {
         let mut agent = Self::spawn(Command::new(env!("CARGO_BIN_EXE_agentd")).arg("serve"));
-        agent.raw(&hello());
+        agent.send_raw(&hello());
         agent
     }
 
@@ -80,30 +80,30 @@ impl Agent {
         Self { child, input, frames, next: 0, aside: HashMap::new() }
     }
 
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub fn send_raw(&mut self, bytes: &[u8]) {
         // An agent that has already exited does not read.
         let _ = self.input.as_mut().unwrap().write_all(bytes);
     }
 
     pub fn send(&mut self, frame: &Frame) {
-        self.raw(&frame.encode());
+        self.send_raw(&frame.encode());
     }
 
     pub fn open(&mut self, request: &Request) -> u32 {
         self.next += 2;
-        let frame = Frame::json(Kind::Open, self.next, request).unwrap();
+        let frame = Frame::json(FrameKind::Open, self.next, request).unwrap();
         self.send(&frame);
         self.next
     }
 
-    pub fn frame(&mut self, stream: u32) -> Frame {
+    pub fn next_frame(&mut self, stream: u32) -> Frame {
         if let Some(kept) = self.aside.get_mut(&stream)
             && !kept.is_empty()
         {
             return kept.remove(0);
         }
         loop {
-            let frame = self.frames.recv_timeout(PATIENCE).expect("no answer");
+            let frame = self.frames.recv_timeout(TEST_TIMEOUT).expect("no answer");
             if frame.stream == stream {
                 return frame;
             }
@@ -124,35 +124,35 @@ impl Agent {
     }
 
     /// Reads a stream to its reply, granting credit for everything received.
-    pub fn finish(&mut self, stream: u32) -> Answer {
+    pub fn read_to_reply(&mut self, stream: u32) -> Response {
         let mut channels: [Vec<u8>; 4] = Default::default();
         loop {
-            let frame = self.frame(stream);
+            let frame = self.next_frame(stream);
             match frame.kind {
-                Kind::Data => {
+                FrameKind::Data => {
                     let bytes = &frame.body[1..];
                     channels[frame.body[0] as usize].extend_from_slice(bytes);
                     let credit = (bytes.len() as u32).to_be_bytes();
-                    self.send(&Frame::new(Kind::Credit, stream, credit));
+                    self.send(&Frame::new(FrameKind::Credit, stream, credit));
                 }
-                Kind::End | Kind::Credit => {}
-                Kind::Reply => {
+                FrameKind::End | FrameKind::Credit => {}
+                FrameKind::Reply => {
                     let [_, stdout, stderr, results] = channels;
                     let reply = frame.parse().unwrap();
-                    return Answer { reply, stdout, stderr, results };
+                    return Response { reply, stdout, stderr, results };
                 }
                 other => panic!("{other:?} from an agent"),
             }
         }
     }
 
-    pub fn ask(&mut self, request: &Request) -> Answer {
+    pub fn ask(&mut self, request: &Request) -> Response {
         let stream = self.open(request);
-        self.finish(stream)
+        self.read_to_reply(stream)
     }
 
     /// Sends the input in chunks, as the agent's credit allows.
-    pub fn ask_with(&mut self, request: &Request, input: &[u8]) -> Answer {
+    pub fn ask_with(&mut self, request: &Request, input: &[u8]) -> Response {
         let stream = self.open(request);
         let mut credit = INITIAL_CREDIT as usize;
         let mut rest = input;
@@ -165,36 +165,36 @@ impl Agent {
                 rest = later;
                 continue;
             }
-            let frame = self.frame(stream);
+            let frame = self.next_frame(stream);
             match frame.kind {
-                Kind::Credit => {
+                FrameKind::Credit => {
                     let bytes = frame.body[..].try_into().unwrap();
                     credit += u32::from_be_bytes(bytes) as usize;
                 }
-                Kind::Reply => {
+                FrameKind::Reply => {
                     early.push(frame);
                     break;
                 }
                 _ => {
                     let bytes = (frame.body.len() as u32 - 1).to_be_bytes();
-                    self.send(&Frame::new(Kind::Credit, stream, bytes));
+                    self.send(&Frame::new(FrameKind::Credit, stream, bytes));
                     early.push(frame);
                 }
             }
         }
         self.aside.entry(stream).or_default().extend(early);
-        self.send(&Frame::new(Kind::End, stream, [channel::STDIN]));
-        self.finish(stream)
+        self.send(&Frame::new(FrameKind::End, stream, [channel::STDIN]));
+        self.read_to_reply(stream)
     }
 
-    pub fn shell(&mut self, line: &str) -> Answer {
-        self.ask(&Request::Run(shell(line)))
+    pub fn shell(&mut self, line: &str) -> Response {
+        self.ask(&Request::Run(shell_request(line)))
     }
 
-    pub fn accepted(&mut self) -> (u32, Accepted) {
+    pub fn next_accepted(&mut self) -> (u32, AcceptedConnection) {
         loop {
-            let frame = self.frames.recv_timeout(PATIENCE).expect("no connection");
-            if frame.kind == Kind::Accepted {
+            let frame = self.frames.recv_timeout(TEST_TIMEOUT).expect("no connection");
+            if frame.kind == FrameKind::Accepted {
                 return (frame.stream, frame.parse().unwrap());
             }
             self.aside.entry(frame.stream).or_default().push(frame);
@@ -207,13 +207,13 @@ impl Agent {
     }
 
     /// Waits for the exit status, for at most `PATIENCE`.
-    pub fn exit(&mut self) -> ExitStatus {
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "the agent does not exit");
+            assert!(start.elapsed() < TEST_TIMEOUT, "the agent does not exit");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -227,7 +227,7 @@ impl Drop for Agent {
     }
 }
 
-pub fn run(argv: &[&str]) -> RunRequest {
+pub fn run_request(argv: &[&str]) -> RunRequest {
     let path = RawPath::from("/usr/local/bin:/usr/bin:/bin");
     RunRequest {
         argv: argv.iter().map(|&arg| arg.into()).collect(),
@@ -237,8 +237,8 @@ pub fn run(argv: &[&str]) -> RunRequest {
     }
 }
 
-pub fn shell(line: &str) -> RunRequest {
-    run(&["/bin/sh", "-c", line])
+pub fn shell_request(line: &str) -> RunRequest {
+    run_request(&["/bin/sh", "-c", line])
 }
 
 pub fn raw_path(path: impl AsRef<Path>) -> RawPath {

@@ -16,27 +16,27 @@ use std::{
 use async_trait::async_trait;
 use proctor_embedded_agent as embedded;
 use proctor_sandbox_api::SandboxHandle;
-use proctor_scaffold_api::{Brief, Session, Stop, ToolDone, Traffic};
-use proctor_types::{Answer, Ask, BudgetKind, Message, ToolCall, Usage};
+use proctor_scaffold_api::{Brief, FinishedToolCall, Session, Stop, Traffic};
+use proctor_types::{BudgetKind, Message, ModelRequest, ModelResponse, ToolCall, Usage};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 /// What a scaffold did to its session, in order.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Did {
-    Asked(Ask),
+pub enum SessionAction {
+    Asked(ModelRequest),
     Called { id: String, name: String, arguments: Value },
-    Returned(ToolDone),
+    Returned(FinishedToolCall),
     Noted(Map<String, Value>),
     Patched(String),
     EndedStep,
 }
 
-pub struct Scripted {
+pub struct ScriptedSession {
     pub brief: Brief,
     handle: Arc<SandboxHandle>,
-    answers: VecDeque<Answer>,
-    pub did: Vec<Did>,
+    answers: VecDeque<ModelResponse>,
+    pub did: Vec<SessionAction>,
     pub folder: TempDir,
     agent: tokio::process::Child,
 }
@@ -56,10 +56,10 @@ fn agent() -> &'static Path {
     path
 }
 
-impl Scripted {
+impl ScriptedSession {
     /// Creates a session in an empty work directory. After the script ends, the step budget is
     /// reached.
-    pub async fn new(answers: Vec<Answer>) -> Self {
+    pub async fn new(answers: Vec<ModelResponse>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut agent = tokio::process::Command::new(agent())
             .arg("serve")
@@ -108,24 +108,26 @@ impl Scripted {
         self.folder.path().join(name).exists()
     }
 
-    pub fn returned(&self) -> Vec<&ToolDone> {
+    pub fn tool_results(&self) -> Vec<&FinishedToolCall> {
         self.did
             .iter()
-            .filter_map(|did| if let Did::Returned(done) = did { Some(done) } else { None })
+            .filter_map(
+                |did| if let SessionAction::Returned(done) = did { Some(done) } else { None },
+            )
             .collect()
     }
 
-    pub fn asked(&self) -> Vec<&Ask> {
+    pub fn model_requests(&self) -> Vec<&ModelRequest> {
         self.did
             .iter()
-            .filter_map(|did| if let Did::Asked(ask) = did { Some(ask) } else { None })
+            .filter_map(|did| if let SessionAction::Asked(ask) = did { Some(ask) } else { None })
             .collect()
     }
 
-    pub fn noted(&self) -> Vec<&Map<String, Value>> {
+    pub fn notes(&self) -> Vec<&Map<String, Value>> {
         self.did
             .iter()
-            .filter_map(|did| if let Did::Noted(note) = did { Some(note) } else { None })
+            .filter_map(|did| if let SessionAction::Noted(note) = did { Some(note) } else { None })
             .collect()
     }
 
@@ -136,8 +138,8 @@ impl Scripted {
 }
 
 /// Builds a text response.
-pub fn says(content: &str) -> Answer {
-    Answer {
+pub fn text_answer(content: &str) -> ModelResponse {
+    ModelResponse {
         content: content.into(),
         tool_calls: Vec::new(),
         extra: Map::new(),
@@ -150,7 +152,7 @@ pub fn says(content: &str) -> Answer {
 }
 
 /// Builds a response with tool calls, given as names and argument texts.
-pub fn calls(calls: &[(&str, &str)]) -> Answer {
+pub fn tool_call_answer(calls: &[(&str, &str)]) -> ModelResponse {
     let tool_calls = calls
         .iter()
         .enumerate()
@@ -160,45 +162,45 @@ pub fn calls(calls: &[(&str, &str)]) -> Answer {
             arguments: (*arguments).into(),
         })
         .collect();
-    Answer { tool_calls, finish_reason: Some("tool_calls".into()), ..says("") }
+    ModelResponse { tool_calls, finish_reason: Some("tool_calls".into()), ..text_answer("") }
 }
 
 #[async_trait]
-impl Session for Scripted {
+impl Session for ScriptedSession {
     fn brief(&self) -> &Brief {
         &self.brief
     }
 
-    fn handle(&self) -> &Arc<SandboxHandle> {
+    fn sandbox(&self) -> &Arc<SandboxHandle> {
         &self.handle
     }
 
-    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
-        self.did.push(Did::Asked(ask.clone()));
+    async fn ask(&mut self, ask: &ModelRequest) -> Result<ModelResponse, Stop> {
+        self.did.push(SessionAction::Asked(ask.clone()));
         self.answers.pop_front().ok_or(Stop::Budget(BudgetKind::Steps))
     }
 
-    async fn tool_called(
+    async fn record_tool_call(
         &mut self,
         call_id: &str,
         name: &str,
         arguments: Value,
     ) -> Result<(), Stop> {
-        self.did.push(Did::Called { id: call_id.into(), name: name.into(), arguments });
+        self.did.push(SessionAction::Called { id: call_id.into(), name: name.into(), arguments });
         Ok(())
     }
 
-    async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop> {
-        self.did.push(Did::Returned(done));
+    async fn record_tool_result(&mut self, done: FinishedToolCall) -> Result<(), Stop> {
+        self.did.push(SessionAction::Returned(done));
         Ok(())
     }
 
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop> {
-        self.did.push(Did::Noted(note));
+        self.did.push(SessionAction::Noted(note));
         Ok(())
     }
 
-    async fn ending(&mut self) {
+    async fn wait_for_end(&mut self) {
         std::future::pending().await
     }
 
@@ -206,17 +208,17 @@ impl Session for Scripted {
         Traffic::default()
     }
 
-    async fn keep(&mut self, _: &str, _: &[u8]) -> Result<(), Stop> {
+    async fn store_evidence(&mut self, _: &str, _: &[u8]) -> Result<(), Stop> {
         Ok(())
     }
 
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
-        self.did.push(Did::Patched(patch.into()));
+        self.did.push(SessionAction::Patched(patch.into()));
         Ok(())
     }
 
     async fn end_step(&mut self) -> Result<(), Stop> {
-        self.did.push(Did::EndedStep);
+        self.did.push(SessionAction::EndedStep);
         Ok(())
     }
 
@@ -224,7 +226,7 @@ impl Session for Scripted {
         messages.len() as u64 * 10
     }
 
-    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool {
+    fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool {
         counted + estimated >= window
     }
 }

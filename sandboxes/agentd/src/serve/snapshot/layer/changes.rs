@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use proctor_wire::{EntryKind, LayerRequest};
 
 use super::{
-    list::Listed,
-    paths::{above, display},
+    list::WrittenEntries,
+    paths::{ancestors, display},
 };
 
 /// Paths that differ from the start.
@@ -17,9 +17,9 @@ pub(super) struct Changes {
 }
 
 /// Returns the differences, or the reason why they cannot be captured.
-pub(super) fn changes(
-    base: &Listed,
-    listed: &Listed,
+pub(super) fn find_changes(
+    base: &WrittenEntries,
+    listed: &WrittenEntries,
     request: &LayerRequest,
 ) -> Result<Changes, String> {
     let mut found = Changes::default();
@@ -34,7 +34,7 @@ pub(super) fn changes(
             continue;
         };
         // Everything below a recreated directory has to be recreated too.
-        let is_below = || above(path).any(|folder| replaced.contains(folder));
+        let is_below = || ancestors(path).any(|folder| replaced.contains(folder));
         if before.is_some_and(|before| before.same_as(now)) && !is_below() {
             continue;
         }
@@ -73,16 +73,16 @@ mod tests {
     use rustix::fs::{AtFlags, CWD, statat};
 
     use super::{
-        super::list::{Found, Place, tests::request},
+        super::list::{EntrySource, WrittenEntry, tests::request},
         *,
     };
 
-    fn found(path: &std::path::Path) -> Found {
+    fn stat_entry(path: &std::path::Path) -> WrittenEntry {
         let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).unwrap();
-        Found::of(&stat, Place::Root)
+        WrittenEntry::from_stat(&stat, EntrySource::Root)
     }
 
-    fn paths(found: &Changes) -> (Vec<String>, Vec<String>) {
+    fn changed_and_removed(found: &Changes) -> (Vec<String>, Vec<String>) {
         let text = |path: &Vec<u8>| String::from_utf8(path.clone()).unwrap();
         (found.changed.iter().map(text).collect(), found.removed.iter().map(text).collect())
     }
@@ -95,31 +95,36 @@ mod tests {
             fs::write(at(name), name).unwrap();
         }
         fs::create_dir(at("made")).unwrap();
-        let (kept, edited, made) = (found(&at("kept")), found(&at("edited")), found(&at("made")));
-        let base = Listed::from([
+        let (kept, edited, made) =
+            (stat_entry(&at("kept")), stat_entry(&at("edited")), stat_entry(&at("made")));
+        let base = WrittenEntries::from([
             (b"kept".to_vec(), kept),
             (b"edited".to_vec(), edited),
             (b"lost".to_vec(), kept),
-            (b"was-gone".to_vec(), Found::GONE),
+            (b"was-gone".to_vec(), WrittenEntry::GONE),
             (b"again".to_vec(), made),
             (b"again/below".to_vec(), kept),
         ]);
         fs::write(at("edited"), "longer than before").unwrap();
-        let now = Listed::from([
+        let now = WrittenEntries::from([
             (b"kept".to_vec(), kept),
-            (b"edited".to_vec(), found(&at("edited"))),
-            (b"new".to_vec(), found(&at("new"))),
-            (b"is-gone".to_vec(), Found::GONE),
-            (b"was-gone".to_vec(), Found::GONE),
-            (b"again".to_vec(), Found { replaced: true, ..made }),
+            (b"edited".to_vec(), stat_entry(&at("edited"))),
+            (b"new".to_vec(), stat_entry(&at("new"))),
+            (b"is-gone".to_vec(), WrittenEntry::GONE),
+            (b"was-gone".to_vec(), WrittenEntry::GONE),
+            (b"again".to_vec(), WrittenEntry { replaced: true, ..made }),
             (b"again/below".to_vec(), kept),
         ]);
-        let (changed, removed) = paths(&changes(&base, &now, &request(100, 100)).unwrap());
+        let (changed, removed) =
+            changed_and_removed(&find_changes(&base, &now, &request(100, 100)).unwrap());
         assert_eq!(changed, ["again", "again/below", "edited", "new"]);
         assert_eq!(removed, ["again", "is-gone", "lost"]);
-        assert_eq!(paths(&changes(&base, &base, &request(0, 0)).unwrap()), (vec![], vec![]));
+        assert_eq!(
+            changed_and_removed(&find_changes(&base, &base, &request(0, 0)).unwrap()),
+            (vec![], vec![])
+        );
 
-        let why = |file, content| changes(&base, &now, &request(file, content)).err().unwrap();
+        let why = |file, content| find_changes(&base, &now, &request(file, content)).err().unwrap();
         assert_eq!(why(10, 100), "/edited is larger than 0 MiB");
         assert_eq!(why(100, 20), "files outside the work directory exceed 0 MiB");
     }

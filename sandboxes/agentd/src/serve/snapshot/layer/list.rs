@@ -5,7 +5,7 @@ use std::{
     os::fd::OwnedFd,
 };
 
-use proctor_wire::{EntryKind, LayerRequest, Written};
+use proctor_wire::{ContainerDiff, EntryKind, LayerRequest};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, Stat, fgetxattr, fstat, openat, statat},
     io::Errno,
@@ -13,12 +13,12 @@ use rustix::{
 
 use super::{
     super::{
-        table::{Witness, is_within},
+        table::{StatFingerprint, is_within},
         walk::push,
     },
     mounts::writable_mounts,
-    open::{FOLDER, PARENT, open, upper},
-    paths::{cannot, display, relative, split},
+    open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper},
+    paths::{cannot_examine_message, display, split, trim_slashes},
 };
 use crate::serve::entries;
 
@@ -29,10 +29,10 @@ const OPAQUE: &str = "user.overlay.opaque";
 const PATHS_LIMIT: u64 = 8 << 20;
 
 /// Entries by path, relative to `/`.
-pub(super) type Listed = BTreeMap<Vec<u8>, Found>;
+pub(super) type WrittenEntries = BTreeMap<Vec<u8>, WrittenEntry>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum EntrySource {
     /// In the upper directory of the overlay.
     Upper,
     /// Below `/`.
@@ -40,22 +40,22 @@ pub(super) enum Place {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct WrittenEntry {
     /// `None` if an entry of a lower layer was deleted.
-    pub witness: Option<Witness>,
+    pub witness: Option<StatFingerprint>,
     pub owner: (u32, u32),
-    pub place: Place,
+    pub place: EntrySource,
     /// Whether the directory hides the lower layer's directory.
     pub replaced: bool,
 }
 
-impl Found {
+impl WrittenEntry {
     pub(super) const GONE: Self =
-        Self { witness: None, owner: (0, 0), place: Place::Root, replaced: false };
+        Self { witness: None, owner: (0, 0), place: EntrySource::Root, replaced: false };
 
-    pub(super) fn of(stat: &Stat, place: Place) -> Self {
+    pub(super) fn from_stat(stat: &Stat, place: EntrySource) -> Self {
         let owner = (stat.st_uid, stat.st_gid);
-        Self { witness: Some(Witness::new(stat)), owner, place, replaced: false }
+        Self { witness: Some(StatFingerprint::new(stat)), owner, place, replaced: false }
     }
 
     /// Returns whether the entry is unchanged. Changes in a directory are visible in its entries.
@@ -72,56 +72,57 @@ impl Found {
 }
 
 /// Lists what was written. The error is the reason why it is unknown.
-pub(super) fn list(
+pub(super) fn list_written(
     request: &LayerRequest,
-    written: Option<&Written>,
+    written: Option<&ContainerDiff>,
     mounts: &[u8],
-) -> Result<Listed, String> {
-    let root = openat(CWD, "/", FOLDER, Mode::empty()).map_err(|error| cannot(b"", error))?;
-    let mut list = List::new(request);
+) -> Result<WrittenEntries, String> {
+    let root = openat(CWD, "/", FOLDER_FLAGS, Mode::empty())
+        .map_err(|error| cannot_examine_message(b"", error))?;
+    let mut list = WrittenList::new(request);
     match (written, upper()) {
         (Some(written), _) => list.add_listed(&root, written)?,
         (None, Some(upper)) => {
-            list.walk(upper, b"", Place::Upper)?;
+            list.walk(upper, b"", EntrySource::Upper)?;
             for repository in list.repositories.clone() {
-                list.walk(upper, &repository, Place::Upper)?;
+                list.walk(upper, &repository, EntrySource::Upper)?;
             }
         }
         (None, None) => return Err("the back end cannot list a sandbox's writes".to_owned()),
     }
     for mount in writable_mounts(mounts) {
-        list.mount(&root, &mount)?;
+        list.add_mount(&root, &mount)?;
     }
     Ok(list.listed)
 }
 
-struct List {
+struct WrittenList {
     workdir: Vec<u8>,
     repositories: Vec<Vec<u8>>,
     limit: u64,
-    listed: Listed,
+    listed: WrittenEntries,
     path_bytes: u64,
 }
 
-impl List {
+impl WrittenList {
     fn new(request: &LayerRequest) -> Self {
         let repositories = request.repositories.iter();
         Self {
-            workdir: relative(request.workdir.as_bytes()).to_vec(),
-            repositories: repositories.map(|path| relative(path.as_bytes()).to_vec()).collect(),
+            workdir: trim_slashes(request.workdir.as_bytes()).to_vec(),
+            repositories: repositories.map(|path| trim_slashes(path.as_bytes()).to_vec()).collect(),
             limit: request.entry_limit,
-            listed: Listed::new(),
+            listed: WrittenEntries::new(),
             path_bytes: 0,
         }
     }
 
     /// Returns whether a path is not covered by the work directory's snapshots.
-    fn takes(&self, path: &[u8]) -> bool {
+    fn includes(&self, path: &[u8]) -> bool {
         !is_within(path, &self.workdir)
             || self.repositories.iter().any(|repository| is_within(path, repository))
     }
 
-    fn add(&mut self, path: Vec<u8>, found: Found) -> Result<(), String> {
+    fn add(&mut self, path: Vec<u8>, found: WrittenEntry) -> Result<(), String> {
         let target = found.witness.filter(|witness| witness.kind == EntryKind::Link);
         self.path_bytes += path.len() as u64 + target.map_or(0, |link| link.size);
         self.listed.insert(path, found);
@@ -135,112 +136,120 @@ impl List {
     }
 
     /// Adds everything below a directory of `top` on the same file system.
-    fn walk(&mut self, top: &OwnedFd, start: &[u8], place: Place) -> Result<(), String> {
+    fn walk(&mut self, top: &OwnedFd, start: &[u8], place: EntrySource) -> Result<(), String> {
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut folders = vec![start.to_vec()];
         let mut device = None;
         while let Some(path) = folders.pop() {
-            let folder = match open(top, &path, FOLDER) {
+            let folder = match open(top, &path, FOLDER_FLAGS) {
                 Ok(folder) => folder,
                 // Either removed since it was listed, or a repository of the work directory that
                 // was never written to.
                 Err(Errno::NOENT | Errno::NOTDIR) => continue,
-                Err(error) => return Err(cannot(&path, error)),
+                Err(error) => return Err(cannot_examine_message(&path, error)),
             };
-            let stat = fstat(&folder).map_err(|error| cannot(&path, error))?;
+            let stat = fstat(&folder).map_err(|error| cannot_examine_message(&path, error))?;
             let device = *device.get_or_insert(stat.st_dev);
             if stat.st_dev != device {
                 continue;
             }
             if path == start && !start.is_empty() {
-                self.add(path.clone(), Found::of(&stat, place))?;
+                self.add(path.clone(), WrittenEntry::from_stat(&stat, place))?;
             }
-            if place == Place::Upper
+            if place == EntrySource::Upper
                 && is_opaque(&folder)
                 && let Some(found) = self.listed.get_mut(&path)
             {
                 found.replaced = true;
             }
-            let names =
-                entries::names_up_to(&folder, most).map_err(|error| cannot(&path, error))?;
+            let names = entries::read_names_up_to(&folder, most)
+                .map_err(|error| cannot_examine_message(&path, error))?;
             let names =
                 names.ok_or_else(|| format!("{} has more than {most} entries", display(&path)))?;
             for name in names {
                 let mut full = path.clone();
                 push(&mut full, &name);
-                if !self.takes(&full) {
+                if !self.includes(&full) {
                     continue;
                 }
                 let stat = match statat(&folder, &name[..], AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => stat,
                     Err(Errno::NOENT) => continue,
-                    Err(error) => return Err(cannot(&full, error)),
+                    Err(error) => return Err(cannot_examine_message(&full, error)),
                 };
                 // Another file system is mounted there.
                 if stat.st_dev != device {
                     continue;
                 }
-                if place == Place::Upper && is_whiteout(&stat) {
-                    self.add(full, Found::GONE)?;
+                if place == EntrySource::Upper && is_whiteout(&stat) {
+                    self.add(full, WrittenEntry::GONE)?;
                     continue;
                 }
                 if entries::kind(&stat) == EntryKind::Dir {
                     folders.push(full.clone());
                 }
-                self.add(full, Found::of(&stat, place))?;
+                self.add(full, WrittenEntry::from_stat(&stat, place))?;
             }
         }
         Ok(())
     }
 
     /// Adds the paths that an engine lists.
-    fn add_listed(&mut self, root: &OwnedFd, written: &Written) -> Result<(), String> {
+    fn add_listed(&mut self, root: &OwnedFd, written: &ContainerDiff) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
-            written.gone.iter().map(|path| relative(path.as_bytes())).collect();
+            written.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
         for path in &gone {
-            if self.takes(path) {
-                self.add(path.to_vec(), Found::GONE)?;
+            if self.includes(path) {
+                self.add(path.to_vec(), WrittenEntry::GONE)?;
             }
         }
         let mut opened: Option<(&[u8], OwnedFd)> = None;
         for path in written.paths.iter().chain(&written.gone) {
-            let path = relative(path.as_bytes());
-            if path.is_empty() || !self.takes(path) {
+            let path = trim_slashes(path.as_bytes());
+            if path.is_empty() || !self.includes(path) {
                 continue;
             }
             let (parent, name) = split(path);
             if opened.as_ref().is_none_or(|(at, _)| *at != parent) {
-                opened = match open(root, parent, PARENT) {
+                opened = match open(root, parent, PARENT_FLAGS) {
                     Ok(folder) => Some((parent, folder)),
                     Err(Errno::NOENT | Errno::NOTDIR) => None,
-                    Err(error) => return Err(cannot(parent, error)),
+                    Err(error) => return Err(cannot_examine_message(parent, error)),
                 };
             }
             let Some((_, folder)) = &opened else { continue };
             match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => {
                     let replaced = gone.contains(path) && entries::kind(&stat) == EntryKind::Dir;
-                    self.add(path.to_vec(), Found { replaced, ..Found::of(&stat, Place::Root) })?;
+                    self.add(
+                        path.to_vec(),
+                        WrittenEntry {
+                            replaced,
+                            ..WrittenEntry::from_stat(&stat, EntrySource::Root)
+                        },
+                    )?;
                 }
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
-                Err(error) => return Err(cannot(path, error)),
+                Err(error) => return Err(cannot_examine_message(path, error)),
             }
         }
         Ok(())
     }
 
     /// Adds a separate file system, or a file that is a mount point.
-    fn mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
-        if at.is_empty() || !self.takes(at) {
+    fn add_mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
+        if at.is_empty() || !self.includes(at) {
             return Ok(());
         }
         let (parent, name) = split(at);
         // Hidden by another mount.
-        let Ok(folder) = open(root, parent, PARENT) else { return Ok(()) };
+        let Ok(folder) = open(root, parent, PARENT_FLAGS) else { return Ok(()) };
         let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         match entries::kind(&stat) {
-            EntryKind::Dir => self.walk(root, at, Place::Root),
-            EntryKind::File => self.add(at.to_vec(), Found::of(&stat, Place::Root)),
+            EntryKind::Dir => self.walk(root, at, EntrySource::Root),
+            EntryKind::File => {
+                self.add(at.to_vec(), WrittenEntry::from_stat(&stat, EntrySource::Root))
+            }
             EntryKind::Link | EntryKind::Other => Ok(()),
         }
     }
@@ -275,12 +284,12 @@ pub(super) mod tests {
 
     #[test]
     fn list_excludes_paths_in_snapshots() {
-        let list = List::new(&request(1, 1));
+        let list = WrittenList::new(&request(1, 1));
         for taken in ["tmp/a", "testbed2/a", "root/.cache", "testbed/.git", "testbed/.git/HEAD"] {
-            assert!(list.takes(taken.as_bytes()), "{taken}");
+            assert!(list.includes(taken.as_bytes()), "{taken}");
         }
         for left in ["testbed", "testbed/a", "testbed/.gitignore"] {
-            assert!(!list.takes(left.as_bytes()), "{left}");
+            assert!(!list.includes(left.as_bytes()), "{left}");
         }
     }
 }

@@ -4,13 +4,13 @@
 //! directory of a native sandbox's overlay or the paths that an engine lists, plus the other
 //! writable mounts, such as `/dev/shm`, which contain little.
 
-mod answer;
-mod beside;
+mod capture;
 mod changes;
 mod list;
 mod mounts;
+mod non_file_state;
 mod open;
 mod paths;
 
-pub use answer::{LayerState, layer};
+pub use capture::{LayerState, capture_layer};
 pub use open::remember_upper;

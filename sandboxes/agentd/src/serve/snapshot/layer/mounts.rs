@@ -2,10 +2,10 @@
 
 use proctor_wire::RawPath;
 
-use super::paths::relative;
+use super::paths::trim_slashes;
 
 /// File systems that show kernel state.
-const OF_THE_KERNEL: [&str; 11] = [
+const KERNEL_FILE_SYSTEMS: [&str; 11] = [
     "bpf",
     "cgroup",
     "cgroup2",
@@ -32,9 +32,9 @@ pub(super) fn writable_mounts(mountinfo: &[u8]) -> Vec<Vec<u8>> {
         };
         let is_writable =
             |options: &[u8]| options.split(|&byte| byte == b',').any(|option| option == b"rw");
-        let of_the_kernel = OF_THE_KERNEL.iter().any(|name| name.as_bytes() == kind);
-        let at = RawPath::of_mountinfo(at);
-        let at = relative(at.as_bytes());
+        let of_the_kernel = KERNEL_FILE_SYSTEMS.iter().any(|name| name.as_bytes() == kind);
+        let at = RawPath::from_mountinfo(at);
+        let at = trim_slashes(at.as_bytes());
         if !at.is_empty() && is_writable(own) && is_writable(whole) && !of_the_kernel {
             found.push(at.to_vec());
         }

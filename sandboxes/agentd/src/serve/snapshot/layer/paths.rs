@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use crate::serve::refusal::describe;
 
-pub(super) fn relative(path: &[u8]) -> &[u8] {
+pub(super) fn trim_slashes(path: &[u8]) -> &[u8] {
     let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(start, |at| at + 1);
     &path[start..end.max(start)]
@@ -19,7 +19,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Returns the parents of a path, topmost first.
-pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     ends.map(move |(at, _)| &path[..at])
 }
@@ -28,6 +28,6 @@ pub(super) fn display(path: &[u8]) -> String {
     format!("/{}", RawPath::new(path))
 }
 
-pub(super) fn cannot(path: &[u8], error: Errno) -> String {
+pub(super) fn cannot_examine_message(path: &[u8], error: Errno) -> String {
     format!("{} cannot be examined: {}", display(path), describe(error))
 }

@@ -1,0 +1,95 @@
+//! A model that a command calls outside of a run: metered, and recorded next to the command's
+//! output.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use proctor_collection::Model;
+use proctor_gateway::{Gateway, PriceTable, RequestError, TrialGateway};
+use proctor_record::Blobs;
+use proctor_run::ExchangeLog;
+use proctor_types::{
+    Budget, Fault, Layer, Message, ModelRequest, ModelSpec, format_error_chain, plural,
+};
+use serde_json::json;
+
+use crate::error::{CommandError, UserError};
+
+/// The connection to one model.
+pub struct CommandModel {
+    name: String,
+    key: String,
+    line: TrialGateway,
+}
+
+impl CommandModel {
+    /// Opens the connection. Stores requests and responses below `out`: events in `model.jsonl`,
+    /// bodies in `model`.
+    pub fn open(model: &ModelSpec, out: &Path) -> Result<Self, CommandError> {
+        let gateway = Gateway::new(PriceTable::shipped()?)?;
+        let budget = Budget::default();
+        gateway
+            .check_model(model, &budget)
+            .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
+        fs::create_dir_all(out)?;
+        let (mut options, path) = (File::options(), out.join("model.jsonl"));
+        let file = proctor_files::open_with(options.create(true).append(true), &path)?;
+        let (file, blobs) = (Arc::new(Mutex::new(file)), Blobs::new(out.join("model")));
+        let sink = ExchangeLog { name: "model.jsonl", file, blobs, model: None };
+        let line = gateway.open(model, &budget, Arc::new(sink))?;
+        // The endpoint and the payer do not affect responses.
+        let plain = ModelSpec {
+            base_url: String::new(),
+            key_env: None,
+            price: None,
+            cutoff: None,
+            tool_check: None,
+            cache: None,
+            ..model.clone()
+        };
+        Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
+    }
+
+    /// Summarizes the requests and their cost.
+    pub fn cost_summary(&self) -> String {
+        let spent = self.line.meter().spent();
+        let requests = match spent.steps {
+            0 => "no requests: every response was stored by an earlier run".to_owned(),
+            steps => format!(
+                "{} answered, {} in, {} out, {}",
+                plural(steps, "question"),
+                plural(spent.input_tokens, "token"),
+                plural(spent.output_tokens, "token"),
+                spent.format_cost()
+            ),
+        };
+        format!("{}: {requests}", self.name)
+    }
+}
+
+#[async_trait]
+impl Model for CommandModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn cache_key(&self) -> &str {
+        &self.key
+    }
+
+    async fn complete(&self, question: &str) -> Result<String, Fault> {
+        let ask = ModelRequest {
+            messages: vec![Message::User { content: question.to_owned() }],
+            tools: Vec::new(),
+        };
+        match self.line.ask(&ask).await {
+            Ok(answer) => Ok(answer.content),
+            Err(RequestError::Fault(fault)) => Err(fault),
+            Err(other) => Err(Fault::new(Layer::Model, format_error_chain(&other))),
+        }
+    }
+}

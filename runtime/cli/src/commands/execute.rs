@@ -1,0 +1,272 @@
+//! Runs a plan in a run directory: the common part of `run`, `resume` and `tasks validate`.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::pending,
+    path::Path,
+    process::ExitCode,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use proctor_engines::UNFINISHED;
+use proctor_record::{CheckedTrial, RunDir, trial_lookup::planned_trials};
+use proctor_report::{TextOptions, report_text, wrap_long_lines};
+use proctor_run::{Execution, KnownTrial, Plan, known_trials};
+use proctor_sandbox_api::Backend;
+use proctor_types::{Fault, SandboxKind, TrialId, plural};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+
+use crate::{
+    assemble::{self, FlakyTests, RegradePolicy},
+    commands::report,
+    error::{CommandError, INCOMPLETE, INTERRUPTED},
+    print::print_visible,
+    progress::{self, Board},
+    watchdog::{CLOSE_TIMEOUT, Watchdog},
+    workers::continuation,
+};
+
+/// Maximum number of trials listed by name whose fault could not be recorded. Most have the same fault.
+const MAX_LISTED_TRIALS: usize = 3;
+
+/// Signals within this time of the first count as the same request.
+const REPEAT_WINDOW: Duration = Duration::from_secs(1);
+
+/// Why the run was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    /// Ctrl-C: the user can press it again.
+    Key,
+    /// The process was asked to end, or its terminal was closed.
+    Ending,
+    /// The process should finish its current work and start nothing new, because its job is close
+    /// to its time limit.
+    Drain,
+}
+
+async fn wait_for_interrupt() -> Interrupt {
+    let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
+    let Ok(mut drain) = signal(SignalKind::user_defined1()) else { return pending().await };
+    let hangup = async {
+        // A process started with `nohup` must outlive its terminal, so don't install a handler.
+        match if ignores_hangup() { None } else { signal(SignalKind::hangup()).ok() } {
+            Some(mut hangup) => drop(hangup.recv().await),
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => Interrupt::Key,
+        _ = term.recv() => Interrupt::Ending,
+        _ = drain.recv() => Interrupt::Drain,
+        () = hangup => Interrupt::Ending,
+    }
+}
+
+/// Waits for the next interrupt. Schedulers signal every process of a job, and the job's script may
+/// forward its signal, so signals that arrive at almost the same time count as one request.
+async fn wait_for_next_interrupt() {
+    sleep(REPEAT_WINDOW).await;
+    wait_for_interrupt().await;
+}
+
+/// Whether SIGHUP, signal number 1, was ignored when the process started.
+fn ignores_hangup() -> bool {
+    static IGNORED: LazyLock<bool> = LazyLock::new(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & 1 == 1)
+    });
+    *IGNORED
+}
+
+/// How a plan ended.
+pub enum PlanOutcome {
+    Interrupted,
+    /// It finished its current work, as requested, and left the remaining trials.
+    Drained,
+    Done {
+        /// Whether the message about `proctor resume` was printed.
+        told_to_resume: bool,
+        /// Whether trials were left because this process has too little time for them.
+        too_late: bool,
+        /// The trials that were already finished, as they were read at the start.
+        finished: HashMap<TrialId, CheckedTrial>,
+    },
+}
+
+/// A plan in its run directory, and the resources that its trials use.
+pub struct PreparedRun<'a> {
+    pub run: RunDir,
+    pub plan: Plan,
+    /// Number of parallel trials.
+    pub jobs: usize,
+    pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    pub cache: &'a Path,
+    pub grading: RegradePolicy,
+    pub flakes: FlakyTests,
+}
+
+/// Runs a plan and prints its report.
+pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, CommandError> {
+    let PreparedRun { run, plan, jobs, backends, cache, grading, flakes } = work;
+    let out = run.path().to_owned();
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run,
+        plan,
+        jobs,
+        backends,
+        scaffolds: &catalog,
+        cache,
+        grading,
+        flakes,
+        say: &assemble::print_message,
+        hear: &assemble::print_preflight,
+    };
+    let carried = execute_plan(execution, true).await?;
+    let (told_to_resume, too_late, finished) = match carried {
+        PlanOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        PlanOutcome::Drained => return Ok(ExitCode::from(UNFINISHED)),
+        PlanOutcome::Done { told_to_resume, too_late, finished } => {
+            (told_to_resume, too_late, finished)
+        }
+    };
+    let mut report = report::build_report(&out, finished)?;
+    let all_there = report.arms.iter().all(|arm| arm.complete);
+    let kept = if all_there { Vec::new() } else { restore_verdicts(&out)? };
+    if !kept.is_empty() {
+        report = report::build_report(&out, HashMap::new())?;
+    }
+    report::write(&out, &report)?;
+    print_visible(&report_text(&report, TextOptions::default()))?;
+    let complete = report.arms.iter().all(|arm| arm.complete);
+    if too_late && !complete {
+        tell!("the remaining time of this job is too short for the remaining trials");
+        return Ok(ExitCode::from(UNFINISHED));
+    }
+    // Don't retry a damaged trial until it is restored.
+    let waits =
+        |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
+    if !told_to_resume && report.tasks.iter().any(waits) {
+        tell!("`{}` retries the trials without a verdict", continuation(&out));
+    }
+    for trial in &kept {
+        tell!("not graded again: {trial}: its earlier verdict is kept");
+    }
+    Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
+/// recorded result is lost.
+fn restore_verdicts(out: &Path) -> Result<Vec<TrialId>, CommandError> {
+    let run = RunDir::open_read_only(out).map_err(CommandError::from_record_error)?;
+    let mut kept = Vec::new();
+    for found in planned_trials(&run.read_run()?) {
+        let id = found.id();
+        if run.trial_dir(&id).restore_verdict()?.is_some() {
+            kept.push(id);
+        }
+    }
+    Ok(kept)
+}
+
+/// Runs a plan without reporting its results. `is_kept` means that the run directory outlives this
+/// command, so the user can continue the run.
+pub async fn execute_plan(
+    execution: Execution<'_>,
+    is_kept: bool,
+) -> Result<PlanOutcome, CommandError> {
+    let out = execution.run.path().to_owned();
+    tell!("run directory: {}", out.display());
+    let jobs = execution.jobs;
+    let mut running = execution.start().await?;
+    let board = board_for_trials(running.known_trials()).with_jobs(jobs);
+    let watcher = running.progress().map(|told| tokio::spawn(progress::watch(told, board)));
+    let continues = || {
+        if is_kept {
+            tell!("`{}` continues from here", continuation(&out));
+        }
+    };
+    let handle = running.handle();
+    let watchdog = Watchdog::start(INTERRUPTED);
+    let trials = tokio::select! {
+        trials = running.wait() => trials?,
+        how = wait_for_interrupt() => {
+            let mut done = false;
+            if how != Interrupt::Ending {
+                let then = match how {
+                    Interrupt::Drain => "the job is close to its time limit",
+                    _ => "press Ctrl-C again to stop immediately",
+                };
+                tell!("\ninterrupted: finishing current steps and gradings; {then}");
+                handle.wind_down();
+                done = tokio::select! { _ = running.wait() => true, _ = wait_for_interrupt() => false };
+            }
+            if done && how == Interrupt::Drain {
+                return Ok(PlanOutcome::Drained);
+            }
+            if !done {
+                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them to the next run");
+                handle.stop();
+                tokio::select! {
+                    _ = running.wait() => {}
+                    () = wait_for_next_interrupt() => {}
+                    () = sleep(CLOSE_TIMEOUT) => tell!("some sandboxes are still open; the next run removes them"),
+                }
+            }
+            continues();
+            return Ok(PlanOutcome::Interrupted);
+        }
+    };
+    watchdog.dismiss();
+    let unrecorded: Vec<_> =
+        trials.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
+    for (trial, fault) in unrecorded.iter().take(MAX_LISTED_TRIALS) {
+        let fault = progress::shorten_repeated(&trial.to_string(), &fault.to_string());
+        tell!("{}", wrap_long_lines(&format!("{trial}: {fault}")));
+    }
+    if let Some(more) = unrecorded.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
+        tell!("and {} more that could not be recorded", plural(more, "trial"));
+    }
+    // The watcher stops when the execution ends.
+    let ended = running.close(trials);
+    let held: Vec<_> = ended.held.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
+    if let Some(watcher) = watcher {
+        watcher.await?;
+    }
+    for line in held {
+        tell!("{}", wrap_long_lines(&line));
+    }
+    let (told_to_resume, too_late) = (ended.has_unstarted_trials(), ended.is_out_of_time());
+    if told_to_resume {
+        continues();
+    }
+    Ok(PlanOutcome::Done { told_to_resume, too_late, finished: ended.finished })
+}
+
+/// Returns the progress board of a plan, including the trials that already have a verdict.
+pub fn progress_board(run: &RunDir, plan: &Plan) -> Board {
+    board_for_trials(&known_trials(run, plan))
+}
+
+fn board_for_trials(trials: &[KnownTrial]) -> Board {
+    let rows = trials.iter();
+    let rows = rows.map(|one| (&one.id, one.arm.name.as_str(), one.arm.budget.wall_seconds));
+    let mut board = Board::new(rows);
+    for KnownTrial { id, arm, resolved } in trials {
+        if let Some(resolved) = resolved {
+            board.count_done(id, &arm.name, *resolved);
+        }
+    }
+    board
+}
+
+fn halt_message(fault: &Fault, trials: usize) -> String {
+    let fault = progress::refer_to_printed(&fault.to_string());
+    format!("halted: {fault}; {} not started", plural(trials, "trial"))
+}

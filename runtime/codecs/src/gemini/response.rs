@@ -1,0 +1,214 @@
+use proctor_types::Usage;
+use serde_json::{Value, json};
+
+use crate::{
+    neutral::{CollectedResponse, Delta, Item, StopReason},
+    read_token_count,
+    stop::StopClass,
+};
+
+pub fn read_response(body: &Value) -> Result<Vec<Delta>, String> {
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("error in a response with status 200: {error}"));
+    }
+    reject_aborted(body)?;
+    let mut deltas = vec![started(body)];
+    let mut calls = CallTracker::default();
+    read_parts(body, &mut calls, &mut deltas);
+    calls.finish_call(&mut deltas);
+    match read_stop_reason(body) {
+        Some(stop) => deltas.push(Delta::Stopped(stop)),
+        None => return Err("no candidates".into()),
+    }
+    deltas.extend(usage(body).map(Delta::Usage));
+    Ok(deltas)
+}
+
+pub(super) fn started(body: &Value) -> Delta {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Delta::Started { model: text(&body["modelVersion"]) }
+}
+
+/// The calls that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct CallTracker {
+    count: usize,
+    /// Whether the last call has no arguments yet. They may follow in a separate part.
+    is_bare: bool,
+}
+
+impl CallTracker {
+    /// Ends the last call: no arguments follow.
+    pub(super) fn finish_call(&mut self, deltas: &mut Vec<Delta>) {
+        if std::mem::take(&mut self.is_bare) {
+            deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });
+        }
+    }
+}
+
+/// Whether a call has only the arguments of the previous call. Some streams send them separately
+/// from the name.
+fn has_only_arguments(call: &Value) -> bool {
+    call["name"].as_str().is_none_or(str::is_empty)
+        && call["args"].as_object().is_some_and(|args| !args.is_empty())
+}
+
+/// Reads the parts of the first candidate.
+pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec<Delta>) {
+    let parts = body["candidates"][0]["content"]["parts"].as_array();
+    for part in parts.into_iter().flatten() {
+        if let Some(call) = part.get("functionCall") {
+            let text = match &call["args"] {
+                Value::Null => "{}".to_owned(),
+                args => args.to_string(),
+            };
+            if calls.is_bare && has_only_arguments(call) {
+                calls.is_bare = false;
+                deltas.push(Delta::Arguments { index: calls.count - 1, text });
+                continue;
+            }
+            calls.finish_call(deltas);
+            let index = calls.count;
+            calls.count += 1;
+            let id = call["id"].as_str().filter(|id| !id.is_empty());
+            let id = id.map_or_else(crate::fresh_call_id, ToOwned::to_owned);
+            let name = call["name"].as_str().unwrap_or_default().to_owned();
+            deltas.push(Delta::Call { index, id, name });
+            calls.is_bare = text == "{}";
+            if !calls.is_bare {
+                deltas.push(Delta::Arguments { index, text });
+            }
+        } else if let Some(code) = part["executableCode"]["code"].as_str() {
+            // The endpoint mistook a call for its own code execution. Pass it on as text, in which
+            // the call is found.
+            deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
+        } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+            let text = text.to_owned();
+            deltas.push(match part["thought"] == true {
+                true => Delta::Reasoning(text),
+                false => Delta::Text(text),
+            });
+        }
+    }
+}
+
+/// Returns the stop reason, if the response has ended.
+pub(super) fn read_stop_reason(body: &Value) -> Option<StopReason> {
+    if body["promptFeedback"]["blockReason"].is_string() {
+        return Some(StopReason::Filter);
+    }
+    let word = body["candidates"][0]["finishReason"].as_str()?;
+    Some(StopClass::classify(word).to_stop_reason(word))
+}
+
+/// Rejects a response that the endpoint did not finish, and one with model output that the endpoint
+/// could not parse.
+pub(super) fn reject_aborted(body: &Value) -> Result<(), String> {
+    StopClass::reject_aborted("finishReason", body["candidates"][0]["finishReason"].as_str())
+}
+
+/// Returns the parts of a complete response as received.
+pub fn native_turn(body: &Value) -> Vec<Value> {
+    let mut parts = Vec::new();
+    add_parts(&mut parts, body);
+    parts
+}
+
+/// Adds the parts of a piece. Text is appended to the previous text, unless one of them is signed.
+pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
+    let plain = |part: &Value| {
+        let fields = part
+            .as_object()
+            .map(|fields| fields.keys().all(|name| name == "text" || name == "thought"));
+        fields == Some(true) && part["text"].is_string()
+    };
+    for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {
+        if let Some(call) = part.get("functionCall").filter(|call| has_only_arguments(call))
+            && let Some(last) = parts.last_mut().and_then(|last| last.get_mut("functionCall"))
+            && last["args"].as_object().is_none_or(serde_json::Map::is_empty)
+        {
+            last["args"] = call["args"].clone();
+            continue;
+        }
+        match parts.last_mut() {
+            Some(Value::Object(last))
+                if plain(part)
+                    && last.keys().all(|name| name == "text" || name == "thought")
+                    && last.get("thought") == part.get("thought") =>
+            {
+                let text = part["text"].as_str().unwrap_or_default();
+                if let Some(Value::String(before)) = last.get_mut("text") {
+                    before.push_str(text);
+                }
+            }
+            // A part without members cannot be sent back.
+            _ if part.as_object().is_none_or(serde_json::Map::is_empty) => {}
+            _ => parts.push(part.clone()),
+        }
+    }
+}
+
+/// Reads the usage. The endpoint's output count excludes reasoning, and its prompt count excludes
+/// tool prompt tokens.
+pub fn usage(body: &Value) -> Option<Usage> {
+    let usage = body.get("usageMetadata")?;
+    let count = |name: &str| read_token_count(&usage[name]);
+    let input = count("promptTokenCount")? + count("toolUsePromptTokenCount").unwrap_or_default();
+    let reasoning = count("thoughtsTokenCount");
+    let visible = count("candidatesTokenCount").unwrap_or_default();
+    let sums = (input, visible + reasoning.unwrap_or_default());
+    let told =
+        Usage::from_endpoint_report(sums, (count("cachedContentTokenCount"), None), reasoning);
+    (!told.is_zero()).then_some(told)
+}
+
+pub(super) fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "promptTokenCount": usage.input,
+        "cachedContentTokenCount": usage.cached,
+        "candidatesTokenCount": usage.output.saturating_sub(usage.reasoning),
+        "thoughtsTokenCount": usage.reasoning,
+        "totalTokenCount": usage.input + usage.output,
+    })
+}
+
+pub(super) fn finish_reason(stop: &StopReason) -> &'static str {
+    match stop {
+        StopReason::End | StopReason::Calls | StopReason::Sequence(_) => "STOP",
+        StopReason::Length | StopReason::Window => "MAX_TOKENS",
+        StopReason::Filter | StopReason::Refusal => "SAFETY",
+        StopReason::Other(_) => "OTHER",
+    }
+}
+
+/// Converts arguments to an object. If the model wrote anything else, it is wrapped in a field.
+pub(super) fn arguments_object(arguments: &str) -> Value {
+    if arguments.trim().is_empty() {
+        return json!({});
+    }
+    let parsed = serde_json::from_str::<Value>(arguments).ok().filter(Value::is_object);
+    parsed.unwrap_or_else(|| json!({ "arguments": arguments }))
+}
+
+pub(super) fn write_part(item: &Item) -> Value {
+    match item {
+        Item::Text(text) | Item::Refusal(text) => json!({ "text": text }),
+        Item::Reasoning(thought) => json!({"text": thought.text, "thought": true}),
+        Item::Call(call) => json!({"functionCall": {
+            "id": call.id, "name": call.name, "args": arguments_object(&call.arguments)}}),
+    }
+}
+
+pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
+    let parts: Vec<_> = whole.items.iter().map(write_part).collect();
+    json!({
+        "candidates": [{
+            "content": {"role": "model", "parts": parts},
+            "finishReason": finish_reason(&whole.stop_reason()),
+            "index": 0,
+        }],
+        "usageMetadata": write_usage(usage),
+        "modelVersion": whole.model,
+        "responseId": super::super::fresh_response_id(""),
+    })
+}

@@ -1,0 +1,198 @@
+//! Runs the pack of attacks on grading (`docs/attacks.md`) on verified tasks. A task that an attack
+//! resolves is rejected.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use proctor_attacks::{AttackPatch as Attempt, Target, generate_patch, pack, pack_digest};
+use proctor_grade::GradeOptions;
+use proctor_patch::{Change, CurrentFile, MODE_EXECUTABLE, MODE_FILE, Patch, RawPath, SideContent};
+use proctor_types::{AttackOutcome, Fault, Layer, Task};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    candidate::{CandidateContext, Outcome, Reject, VerifiedTask},
+    pipeline::cache_result,
+    seeded_rng::SeededRng,
+    stage_cache::StageCache,
+    verify,
+};
+
+/// Selects the tasks to attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttackSelection {
+    All,
+    /// A random sample of this many tasks of each level.
+    Sample(usize),
+}
+
+/// The attacks that ran, for the report.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttackSummary {
+    /// The pack's digest.
+    pub pack: String,
+    pub tasks: Vec<String>,
+    /// Number of attacks on these tasks. None of them resolved its task undetected.
+    pub attacks: usize,
+}
+
+/// The result of the pack on one task: the number of failed attacks, or the name of the successful one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum PackResult {
+    Withstood(usize),
+    Resolved(String),
+}
+
+impl CandidateContext<'_> {
+    /// Runs the pack on the selected tasks in `outcomes` and rejects the tasks that an attack resolves.
+    ///
+    /// # Errors
+    /// A fault of the cache or the pack. A fault while attacking a task rejects it with the stage `fault`.
+    pub(super) async fn run_attacks(
+        &self,
+        outcomes: &mut [Outcome],
+        (attacks, level): (AttackSelection, u8),
+        kept: &StageCache,
+        tell: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<AttackSummary, Fault> {
+        let digest = pack_digest();
+        let made: Vec<usize> = (0..outcomes.len())
+            .filter(|&at| matches!(outcomes.get(at), Some(Outcome::Task(_))))
+            .collect();
+        let chosen: BTreeSet<usize> = match attacks {
+            AttackSelection::All => made.into_iter().collect(),
+            AttackSelection::Sample(count) => {
+                let mut seeded =
+                    SeededRng::from_parts(&[&self.seed, "attacks", &level.to_string()]);
+                seeded.sample(made, count).into_iter().collect()
+            }
+        };
+        let mut out = AttackSummary { pack: digest.clone(), ..AttackSummary::default() };
+        for at in chosen {
+            let Some(Outcome::Task(made)) = outcomes.get(at) else { continue };
+            let of = format!("{}\0{digest}", made.task.digest());
+            let tried = match kept.get("attacked", &of) {
+                Some(tried) => Ok(tried),
+                None => {
+                    tell(&format!("attacking the grading of {}, level {level}", made.facts.file));
+                    let tried = self.run_attack_pack(made).await;
+                    tried.inspect(|tried| cache_result(kept, "attacked", &of, tried))
+                }
+            };
+            let reason = match tried {
+                Ok(PackResult::Withstood(count)) => {
+                    out.tasks.push(made.task.id.to_string());
+                    out.attacks += count;
+                    continue;
+                }
+                Ok(PackResult::Resolved(name)) => {
+                    ("attacks", format!("the attack {name} resolves it"))
+                }
+                Err(fault) => ("fault", fault.to_string()),
+            };
+            let stage = if level == 2 { format!("level_2: {}", reason.0) } else { reason.0.into() };
+            let file = made.facts.file.clone();
+            tell(&format!("{file}, level {level}: rejected: {}", reason.1));
+            if let Some(place) = outcomes.get_mut(at) {
+                *place = Outcome::Reject(Reject { file, stage, reason: reason.1 });
+            }
+        }
+        Ok(out)
+    }
+
+    async fn run_attack_pack(&self, made: &VerifiedTask) -> Result<PackResult, Fault> {
+        let task = &made.task;
+        let (environment, findings) = verify::prepare_and_scan(self.verify_context(), task).await?;
+        // Grade only the fail-to-pass tests. Otherwise an attack that also breaks other tests would
+        // look harmless.
+        let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
+        let mut count = 0;
+        for (name, patch) in attack_patches(task, &self.tree.folder)? {
+            let options = GradeOptions::default();
+            let graded = verify::grade_patch(
+                self.verify_context(),
+                &alone,
+                &environment,
+                &findings,
+                &patch,
+                options,
+            );
+            let verdict = graded.await?.verdict;
+            let strict = verdict.policies.get("strict").is_some_and(|it| it.resolved);
+            if AttackOutcome::from_verdict(strict, verdict.integrity).is_success() {
+                return Ok(PackResult::Resolved(name));
+            }
+            count += 1;
+        }
+        Ok(PackResult::Withstood(count))
+    }
+}
+
+/// Returns the pack's attacks that apply to a task, followed by the task's own cheats.
+fn attack_patches(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
+    let broken = |why: String| Fault::new(Layer::Grade, why);
+    let start = InitialWorkdir::new(task, tree)?;
+    let read = |path: &str| Ok(start.read(path));
+    let target = Target::from_task(task, &read)?;
+    let mut out = Vec::new();
+    for attack in pack().map_err(broken)? {
+        if let Attempt::Patch(patch) = generate_patch(attack, &target, &read)? {
+            out.push((attack.name.clone(), patch));
+        }
+    }
+    let own = task.cheats.iter().map(|it| (it.attack_name(), it.patch.clone().into_bytes()));
+    out.extend(own);
+    Ok(out)
+}
+
+/// The agent's initial work directory.
+struct InitialWorkdir<'a> {
+    task: &'a Task,
+    tree: &'a Path,
+    masked: BTreeMap<RawPath, SideContent>,
+}
+
+impl<'a> InitialWorkdir<'a> {
+    fn new(task: &'a Task, tree: &'a Path) -> Result<Self, Fault> {
+        let current = |path: &RawPath| {
+            let name = String::from_utf8_lossy(path.as_bytes()).into_owned();
+            read_from_tree(tree, &name).map(|(mode, bytes)| CurrentFile::File { bytes, mode })
+        };
+        let mask = Patch::parse(task.mask.as_deref().unwrap_or_default().as_bytes());
+        let changes = mask.resolve(&current).map_err(|error| {
+            Fault::new(Layer::Setup, format!("{}: applying the mask: {error}", task.id))
+        })?;
+        let masked = changes.into_iter().filter_map(|change| match change {
+            Change::Write { path, bytes, mode } => {
+                Some((path, Some((mode.unwrap_or(MODE_FILE), bytes))))
+            }
+            Change::Remove { path } => Some((path, None)),
+            Change::Symlink { .. } => None,
+        });
+        Ok(Self { task, tree, masked: masked.collect() })
+    }
+
+    fn read(&self, path: &str) -> SideContent {
+        if let Some(scratch) = &self.task.from_scratch {
+            return scratch.files.get(path).map(|text| (MODE_FILE, text.clone().into_bytes()));
+        }
+        if self.task.hidden.iter().any(|hidden| hidden == path) {
+            return None;
+        }
+        match self.masked.get(&RawPath::from(path)) {
+            Some(masked) => masked.clone(),
+            None => read_from_tree(self.tree, path),
+        }
+    }
+}
+
+fn read_from_tree(tree: &Path, path: &str) -> SideContent {
+    let path = tree.join(path);
+    let bytes = fs::read(&path).ok()?;
+    let mode = fs::metadata(&path).map_or(0, |it| it.permissions().mode());
+    Some((if mode & 0o100 == 0 { MODE_FILE } else { MODE_EXECUTABLE }, bytes))
+}

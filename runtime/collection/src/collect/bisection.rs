@@ -1,0 +1,66 @@
+//! The last resort for a removal that breaks other tests for an unknown reason: finds a part that works by
+//! bisection.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::candidate::{CandidateContext, Removal, StopReason};
+
+impl CandidateContext<'_> {
+    /// Returns a part of `removal` that contains at least one top and with which the other tests pass. `failed` lists
+    /// the tests that fail with the whole removal.
+    ///
+    /// # Errors
+    /// A rejection if no such part is found, or a sandbox fault.
+    pub(super) async fn find_working_part(
+        &self,
+        file: &str,
+        removal: &Removal,
+        failed: &str,
+    ) -> Result<Removal, StopReason> {
+        let all: Vec<usize> = removal.extracted.all().into_iter().collect();
+        let mut open: VecDeque<Vec<usize>> = halves(&all).into();
+        let mut best: Option<Removal> = None;
+        for _ in 0..self.settings.take_away.halvings {
+            let Some(chunk) = open.pop_front() else { break };
+            let mut wanted: BTreeSet<usize> = chunk.iter().copied().collect();
+            wanted.extend(best.iter().flat_map(|best| best.extracted.all()));
+            let mut part = removal.clone();
+            part.extracted.retain_only(&wanted);
+            let holds = match self.carve(file, &mut part) {
+                Ok(()) => self.run_other_tests(file, &part).await?.is_ok(),
+                Err(_) => false,
+            };
+            match holds {
+                true => best = Some(part),
+                false => halves(&chunk).into_iter().rev().for_each(|half| open.push_front(half)),
+            }
+        }
+        let is_about_it = |part: &Removal| !part.extracted.all().is_disjoint(&removal.others.tops);
+        best.filter(is_about_it).ok_or_else(|| {
+            let why = format!(
+                "other tests fail without the feature, and no smaller part can be removed: {failed}"
+            );
+            StopReason::Reject("verify", why)
+        })
+    }
+}
+
+/// Splits a list into two halves. Returns nothing for a single element.
+fn halves(list: &[usize]) -> Vec<Vec<usize>> {
+    match list.len() {
+        0 | 1 => Vec::new(),
+        len => list.chunks(len.div_ceil(2)).map(<[usize]>::to_vec).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_stops_at_a_single_element() {
+        assert_eq!(halves(&[1, 2, 3]), [vec![1, 2], vec![3]]);
+        assert_eq!(halves(&[1, 2]), [vec![1], vec![2]]);
+        assert!(halves(&[1]).is_empty() && halves(&[]).is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! Finds functions whose code also occurs in the remaining files. They are not removed, because an agent could
+//! read the copy.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs,
+    path::Path,
+};
+
+use proctor_sandbox_api::wire::{WINDOW_LINES, fingerprint};
+use proctor_setup::Leak;
+
+use super::{environment::WORKDIR, objects::Objects};
+use crate::Carving;
+
+/// A function counts as present in a file if at least this share of its windows occurs there. Same threshold
+/// as in the leak check.
+const MIN_COPIED_SHARE: f64 = 0.6;
+
+/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If none reaches
+/// the threshold, returns those with the largest share. Findings outside the work directory are ignored.
+pub(super) fn find_copied_objects(
+    leaks: &[Leak],
+    gone: &BTreeSet<usize>,
+    objects: &Objects,
+    carving: &Carving,
+    tree: &Path,
+) -> BTreeSet<usize> {
+    let mut out = BTreeSet::new();
+    for leak in leaks {
+        let Some(file) = leak.place.strip_prefix(WORKDIR).map(|it| it.trim_start_matches('/'))
+        else {
+            continue;
+        };
+        let stays = match carving.files.get(file) {
+            Some((_, after)) => after.clone(),
+            None => fs::read_to_string(tree.join(file)).unwrap_or_default(),
+        };
+        let file_windows: Vec<HashSet<u64>> =
+            (1..=WINDOW_LINES).map(|length| windows([stays.as_str()], length)).collect();
+        let shares: Vec<(usize, f64)> = gone
+            .iter()
+            .filter_map(|&number| {
+                let object = objects.list.get(number)?;
+                let text = match carving.files.get(&object.file) {
+                    Some((before, _)) => before,
+                    None => return None,
+                };
+                Some((number, copied_share(&object.code(text), &file_windows)))
+            })
+            .collect();
+        let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+        let enough = most.min(MIN_COPIED_SHARE);
+        out.extend(
+            shares.iter().filter(|(_, share)| *share > 0.0 && *share >= enough).map(|(it, _)| *it),
+        );
+    }
+    out
+}
+
+/// Returns the share of the code's windows that occur in a file. Uses the longest window that fits into the code.
+fn copied_share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
+    for length in (1..=WINDOW_LINES).rev() {
+        let own = windows(code.iter().map(String::as_str), length);
+        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !own.is_empty()) else {
+            continue;
+        };
+        let found = own.intersection(file_windows).count();
+        // Single lines often match by chance. They are only compared if the code is too short for
+        // longer windows.
+        return found as f64 / own.len() as f64;
+    }
+    0.0
+}
+
+fn windows<'a>(pieces: impl IntoIterator<Item = &'a str>, length: usize) -> HashSet<u64> {
+    let mut out = HashSet::new();
+    for piece in pieces {
+        let lines: Vec<u64> = piece
+            .lines()
+            .filter_map(|line| fingerprint::hash_line(line.as_bytes()))
+            .map(|it| it.0)
+            .collect();
+        out.extend(lines.windows(length).map(fingerprint::hash_window));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proctor_setup::LeakKind;
+
+    use super::*;
+
+    #[test]
+    fn method_that_another_class_duplicates_is_a_copied_object() {
+        let before = "\
+class A:
+    def push(self, token):
+        \"\"\"Add one.\"\"\"
+        self.tokens.append(token)
+
+    def own(self, token):
+        for one in token:
+            yield one
+
+class B:
+    def push(self, token):
+        \"\"\"Add one.\"\"\"
+        self.tokens.append(token)
+";
+        let after = before
+            .replacen("    def push(self, token):\n        \"\"\"Add one.\"\"\"\n        self.tokens.append(token)\n\n", "", 1)
+            .replace("    def own(self, token):\n        for one in token:\n            yield one\n", "    pass\n");
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(tree.path().join("m.py"), before).unwrap();
+        let objects = Objects::scan(tree.path(), &["m.py".to_owned()]);
+        let number = |path: &str| objects.list.iter().position(|it| it.path == path).unwrap();
+        let gone = BTreeSet::from([number("A.push"), number("A.own")]);
+        let files = BTreeMap::from([("m.py".to_owned(), (before.to_owned(), after))]);
+        let carving = Carving { objects: Vec::new(), files };
+        let leak = |place: &str| Leak {
+            kind: LeakKind::Copy,
+            place: place.into(),
+            what: String::new(),
+            remove: None,
+        };
+        let found = |place: &str| {
+            find_copied_objects(&[leak(place)], &gone, &objects, &carving, tree.path())
+        };
+        assert_eq!(found("/testbed/m.py"), BTreeSet::from([number("A.push")]));
+        assert!(found("/usr/lib/m.py").is_empty());
+    }
+}

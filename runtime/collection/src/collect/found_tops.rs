@@ -1,0 +1,112 @@
+//! The objects that each test file tests, as written to `tops.jsonl`.
+
+use std::{collections::BTreeSet, fs};
+
+use serde::Serialize;
+
+use super::{
+    candidate::CandidateContext, graph::FileGraph, suite::Suite, test_file::TestFile, tops,
+};
+
+/// The functions that a test file reaches. Functions called only by the chosen tops are not scored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct FoundTops {
+    file: String,
+    candidates: Vec<tops::Candidate>,
+    /// The functions that the tests call directly. They serve as tops if no candidate is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    instead: Vec<String>,
+    /// The functions that were not scored.
+    below: Vec<String>,
+}
+
+impl FoundTops {
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Returns every function that the file reaches, and whether it is a top.
+    pub(super) fn reached_functions(&self) -> impl Iterator<Item = (&str, bool)> {
+        let candidates = self.candidates.iter().map(|it| (it.object.as_str(), it.top));
+        candidates.chain(self.below.iter().map(|it| (it.as_str(), false)))
+    }
+
+    /// Whether the file has tops and tests that always pass, so that it may yield a task.
+    pub(super) fn may_yield_task(&self, suite: &Suite) -> bool {
+        let has_top = self.candidates.iter().any(|one| one.top);
+        suite.steady.contains_key(&self.file) && (has_top || !self.instead.is_empty())
+    }
+}
+
+impl CandidateContext<'_> {
+    fn score_candidates(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
+        if let Some(model_candidates) = self.model_candidates.get(file) {
+            return model_candidates.clone();
+        }
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let test = TestFile::read(&text);
+        tops::score_functions(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
+    }
+
+    /// Returns the functions that a test file reaches, with the evidence for and against each.
+    pub(super) fn found_tops(&self, file: &str) -> FoundTops {
+        let graph = self.graphs.get(file);
+        let candidates = graph.map(|graph| self.score_candidates(file, graph)).unwrap_or_default();
+        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
+        let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
+        let below = self.object_ids(&reached.difference(&scored).copied().collect());
+        let instead = graph.and_then(|graph| fallback_tops(&candidates, graph));
+        let instead = self.object_ids(&instead.unwrap_or_default());
+        FoundTops { file: file.to_owned(), candidates, instead, below }
+    }
+
+    /// Returns the functions that a test file tests.
+    pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
+        let found = self.score_candidates(file, graph);
+        fallback_tops(&found, graph)
+            .unwrap_or_else(|| found.iter().filter(|it| it.top).map(|it| it.number).collect())
+    }
+}
+
+/// Returns the functions that the tests call directly, if no candidate is a top.
+fn fallback_tops(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
+    let none = !found.iter().any(|it| it.top);
+    none.then(|| graph.callees_of_tests())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{super::objects::Node, *};
+
+    #[test]
+    fn direct_calls_replace_tops_only_if_no_candidate_is_a_top() {
+        let graph =
+            FileGraph { roots: [Node::Object(1), Node::Object(2)].into(), ..FileGraph::default() };
+        let candidate = |number, top| tops::Candidate {
+            number,
+            object: format!("m.py::f{number}"),
+            score: 0.0,
+            top,
+            because: BTreeMap::new(),
+        };
+        let none = [candidate(1, false), candidate(2, false)];
+        assert_eq!(fallback_tops(&none, &graph), Some([1, 2].into()));
+        assert_eq!(fallback_tops(&[candidate(1, false), candidate(2, true)], &graph), None);
+        let suite = Suite { steady: [("t.py".to_owned(), Vec::new())].into(), ..Suite::default() };
+        let mut found = FoundTops {
+            file: "t.py".into(),
+            candidates: none.to_vec(),
+            instead: vec!["m.py::f1".into()],
+            below: Vec::new(),
+        };
+        assert!(found.may_yield_task(&suite));
+        let line = serde_json::to_string(&found).unwrap();
+        assert!(line.contains(r#""instead":["m.py::f1"]"#), "{line}");
+        found.instead.clear();
+        assert!(!found.may_yield_task(&suite));
+        let line = serde_json::to_string(&found).unwrap();
+        assert!(!line.contains("instead"), "{line}");
+    }
+}

@@ -1,0 +1,338 @@
+//! Turns one test file into a verified level-2 task, or rejects it with a reason.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use proctor_grade::{GradeOptions, TestPlan};
+use proctor_sandbox_api::PreparedEnvironment;
+use proctor_setup::LayerFindings;
+use proctor_types::{Cheat, Fault, FromScratch, Task, TaskId, TestStatus};
+
+use super::{
+    gold::{self, Files},
+    rewrite::{PACKAGE, TopLevelName, rewrite},
+    statement::{self, Interface},
+};
+use crate::{
+    carve::{NONE_VALUE, build_patch},
+    collect::{
+        candidate::{
+            CandidateContext, Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_share,
+        },
+        stubs,
+        test_file::TestFile,
+        traverse::{Bounds, extract},
+        verify,
+    },
+    freeze::{RUNS, Statuses, run_patched_tests, statuses_of},
+};
+
+/// The README in the agent's initial work directory, as in FeatureBench.
+const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
+
+/// The variant whose functions return `None`.
+const IDLE: &str = "idle";
+
+/// Maximum number of tests listed in a reason.
+const MAX_LISTED_TESTS: usize = 3;
+
+impl CandidateContext<'_> {
+    /// Creates a level-2 task from a test file, or returns the reason for rejecting it.
+    ///
+    /// # Errors
+    /// A fault that is unrelated to the test file. A retry may help.
+    pub(in crate::collect) async fn build_level_two(&self, file: &str) -> Result<Outcome, Fault> {
+        match self.try_build_level_two(file).await {
+            Ok(made) => Ok(Outcome::Task(Box::new(made))),
+            Err(StopReason::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
+                file: file.to_owned(),
+                stage: format!("level_2: {stage}"),
+                reason,
+            })),
+            Err(StopReason::Fault(fault)) => Err(fault),
+        }
+    }
+
+    async fn try_build_level_two(&self, file: &str) -> Result<VerifiedTask, StopReason> {
+        let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
+        let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
+            return Err(StopReason::Reject("tops", "none of its tests passes every time".into()));
+        };
+        let tops = self.tops(file, graph);
+        let owners = self.top_level_names(&tops);
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let own = gold::module_name(file, &self.project.root);
+        let rewritten =
+            rewrite(&text, &own, &owners).map_err(|why| StopReason::Reject("rewrite", why))?;
+        let test_patch = build_patch([(file, Some(&*text), Some(&*rewritten.text))]);
+        let requested = rewritten.requested;
+        let copy = gold::library_copy(&self.tree.folder, &self.project, &requested)
+            .map_err(|why| StopReason::Reject("gold", why))?;
+        let gold = gold::package_patch(&copy);
+        let idle = gold::constant_copy(&copy, &self.project, &requested, NONE_VALUE);
+        let constants: Vec<(&String, Files)> = self
+            .settings
+            .idle
+            .returns
+            .iter()
+            .map(|returns| {
+                (returns, gold::constant_copy(&copy, &self.project, &requested, returns))
+            })
+            .collect();
+        let notes = |file: &str, path: &str| {
+            let number = self.objects.find_by_path(file, path);
+            let lines = number.map(|it| {
+                self.notes.for_object(it, &self.objects, graph, &|it| self.is_private(it))
+            });
+            lines.unwrap_or_default()
+        };
+        let used = TestFile::read(&text).attributes;
+        let mut interface =
+            Interface::from_source(&self.tree.folder, &self.project, &requested, &notes, used);
+        interface.wanted = self.library_names(file, &rewritten.text);
+        let overview = self.describe_code(file, &interface.hidden, &interface.stubs()).await?;
+        let write = |required: &[String]| {
+            let about = (&self.project, overview.as_deref(), required);
+            statement::render_statements(&self.tree.folder, about, &requested, interface.clone())
+        };
+        let mut statements = write(&[])?;
+        let mut task = Task {
+            id: TaskId::new(self.task_id(file, 2)),
+            level: Some(2),
+            mask: None,
+            hidden: Vec::new(),
+            test_patch: Some(test_patch.clone()),
+            gold: Some(gold.clone()),
+            cheats: vec![
+                Cheat {
+                    name: "the library's own objects".to_owned(),
+                    patch: gold::package_patch(&gold::shim(&requested)),
+                },
+                stubs::empty_stub_cheat(gold::package_patch(&idle)),
+            ],
+            from_scratch: Some(FromScratch {
+                files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
+                install: "pip install .".to_owned(),
+            }),
+            ..self.base_task(file, statements.own.clone())
+        };
+        let plan = self.test_plan(&task, steady.clone());
+        let of_library = copy.clone();
+        let sides = [
+            ("shim", gold::shim(&requested)),
+            ("empty", gold::empty_package()),
+            (IDLE, idle),
+            ("gold", copy),
+        ];
+        let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
+        for (side, files) in &sides {
+            for _ in 0..RUNS {
+                let mut plan = plan.clone();
+                if *side == IDLE {
+                    plan.time_limit = self.stub_time_limit(&plan);
+                }
+                let statuses = self.run_with_package(&task, &plan, files, side).await?;
+                seen.entry(side).or_default().push(statuses);
+            }
+        }
+        let passes = |side: &str, id: &String| {
+            let runs = seen.get(side).map(Vec::as_slice).unwrap_or_default();
+            runs.iter().all(|run| run.get(id) == Some(&TestStatus::Passed))
+        };
+        let fails = |side: &str, id: &String| {
+            let runs = seen.get(side).map(Vec::as_slice).unwrap_or_default();
+            runs.iter().all(|run| run.get(id) != Some(&TestStatus::Passed))
+        };
+        let broken: Vec<&String> = steady.iter().filter(|id| !passes("shim", id)).collect();
+        if !broken.is_empty() {
+            let why = format!(
+                "the rewritten tests fail with the library's own objects: {}",
+                format_first_ids(&broken)
+            );
+            return Err(StopReason::Reject("oracle", why));
+        }
+        // No rewrite can pass a test that checks for the library's own classes.
+        let whole = steady.iter().all(|id| passes("gold", id));
+        task.fail_to_pass =
+            steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
+        if task.fail_to_pass.is_empty() {
+            let why = "no test passes with a renamed copy of the library and fails without it";
+            return Err(StopReason::Reject("gold", why.to_owned()));
+        }
+        let solvability = self.solvability_from_scratch(
+            file,
+            &task,
+            (rewritten.text.as_str(), statements.own.as_str()),
+            (&of_library, &requested),
+        );
+        let required = solvability.statement_sentences();
+        if !required.is_empty() {
+            statements = write(&required)?;
+            task.statement.clone_from(&statements.own);
+        }
+        solvability.remove_left_out(&mut task)?;
+        if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
+            let why =
+                "functions that do nothing resolve it, because its tests check no return value";
+            return Err(StopReason::Reject("verify", why.to_owned()));
+        }
+        self.reject_constant_copies(&task, &plan, &constants).await?;
+        let (environment, findings) =
+            verify::prepare_and_scan(self.verify_context(), &task).await?;
+        verify::check_no_copies(self.verify_context(), &task, &environment, &findings).await?;
+        let integrity =
+            verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
+                .await?;
+        self.reject_shim(&task, &environment, &findings).await?;
+        let objects = extract(
+            &tops,
+            graph,
+            &self.objects,
+            &Bounds { remained: &BTreeSet::new(), lines: usize::MAX, never: &[] },
+        )
+        .all();
+        let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
+        let failing = steady.iter().filter(|id| fails("empty", id)).count();
+        let pass_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
+        let failing = steady.iter().filter(|id| fails("empty", id) && fails(IDLE, id)).count();
+        let idle_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
+        let lines = objects.iter().map(|object| object.lines).sum();
+        let minima = &self.settings.minima;
+        let meets_minima = whole
+            && lines >= minima.lines
+            && task.fail_to_pass.len() >= minima.points
+            && idle_rate <= minima.pass_rate;
+        task.meets_minima = Some(meets_minima);
+        let files: BTreeSet<&str> = objects.iter().map(|object| object.file.as_str()).collect();
+        let facts = TaskMetrics {
+            task: task.id.to_string(),
+            file: file.to_owned(),
+            policy: "from_scratch".to_owned(),
+            words: statements.own.split_whitespace().count(),
+            lines,
+            files: files.len(),
+            functions: objects.len(),
+            tops: requested
+                .iter()
+                .map(|owner| format!("{}.{}", owner.module, owner.name))
+                .collect(),
+            fail_to_pass: task.fail_to_pass.len(),
+            pass_to_pass: 0,
+            pass_to_pass_files: 0,
+            pass_rate: round_share(pass_rate),
+            idle_rate: round_share(idle_rate),
+            leak_score: round_share(statements.leak_score),
+            meets_minima,
+            lite: false,
+            solvability: solvability.counts(),
+            gold_integrity: Some(integrity),
+        };
+        let row = self.featurebench_row(
+            &task,
+            file,
+            &facts,
+            statements.featurebench,
+            ("", &test_patch),
+            &[],
+        );
+        Ok(VerifiedTask { task, row, facts, solvability })
+    }
+
+    /// Returns the top-level names of the tops, which tests can import: functions, and the classes of methods.
+    fn top_level_names(&self, tops: &BTreeSet<usize>) -> BTreeSet<TopLevelName> {
+        let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
+        let owner = |object: &crate::collect::objects::Object| TopLevelName {
+            module: gold::module_name(&object.file, &self.project.root),
+            name: object.path.split('.').next().unwrap_or(&object.path).to_owned(),
+        };
+        objects.map(owner).collect()
+    }
+
+    /// Whether an object is private, so the statement does not show it. Exceptions that it raises are
+    /// attributed to its callers.
+    fn is_private(&self, number: usize) -> bool {
+        let object = self.objects.list.get(number);
+        object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
+    }
+
+    /// Runs the rewritten tests with the library and a package side by side.
+    async fn run_with_package(
+        &self,
+        task: &Task,
+        plan: &TestPlan,
+        package: &Files,
+        side: &'static str,
+    ) -> Result<Statuses, StopReason> {
+        let place = (self.backend, &self.prepared, &LayerFindings::default());
+        let package: Files =
+            package.iter().filter(|(path, _)| path.starts_with(PACKAGE)).map(clone_entry).collect();
+        let laid = gold::package_patch(&package).into_bytes();
+        let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
+        let ran = run_patched_tests(place, task, plan, &[&test_patch, &laid]).await?;
+        // Functions that do nothing may make a test loop forever. Accept an incomplete run: tests without a
+        // result count as not passed.
+        if side == IDLE {
+            return Ok(ran.tests);
+        }
+        Ok(statuses_of(ran, side)?)
+    }
+
+    /// Rejects the task if a copy whose functions all return the same constant resolves it.
+    async fn reject_constant_copies(
+        &self,
+        task: &Task,
+        plan: &TestPlan,
+        constants: &[(&String, Files)],
+    ) -> Result<(), StopReason> {
+        let mut plan = plan.clone();
+        plan.time_limit = self.stub_time_limit(&plan);
+        for (returns, files) in constants {
+            let statuses = self.run_with_package(task, &plan, files, IDLE).await?;
+            let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);
+            if task.fail_to_pass.iter().all(passes) {
+                let why = format!("{} resolve it", stubs::stub_name(returns));
+                return Err(StopReason::Reject("verify", why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects the task if re-exporting the library's own objects resolves it.
+    async fn reject_shim(
+        &self,
+        task: &Task,
+        environment: &PreparedEnvironment,
+        findings: &LayerFindings,
+    ) -> Result<(), StopReason> {
+        let Some(shim) = task.cheats.first() else { return Ok(()) };
+        let options = GradeOptions::default();
+        let graded = verify::grade_patch(
+            self.verify_context(),
+            task,
+            environment,
+            findings,
+            shim.patch.as_bytes(),
+            options,
+        )
+        .await?;
+        if graded.verdict.resolved {
+            let why = "re-exporting the library's own objects resolves it".to_owned();
+            return Err(StopReason::Reject("verify", why));
+        }
+        Ok(())
+    }
+}
+
+fn clone_entry((path, text): (&String, &String)) -> (String, String) {
+    (path.clone(), text.clone())
+}
+
+fn format_first_ids(ids: &[&String]) -> String {
+    let shown: Vec<&str> = ids.iter().take(MAX_LISTED_TESTS).map(|id| id.as_str()).collect();
+    match ids.len().saturating_sub(MAX_LISTED_TESTS) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,326 @@
+//! Decides where an agent can find each requirement of the tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Coverage, Requirement, RequirementKind,
+    test_requirements::TestRequirements,
+    vocabulary::{CodeVocabulary, VisibleText},
+};
+use crate::collect::settings::SolvabilitySettings;
+
+/// The texts that a task shows to the agent or hides from it.
+pub(super) struct TaskTexts<'a> {
+    /// The remaining code. Empty in a level-2 task.
+    pub(super) tree: &'a VisibleText,
+    pub(super) statement: &'a VisibleText,
+    pub(super) hidden: &'a CodeVocabulary,
+    pub(super) limits: &'a SolvabilitySettings,
+}
+
+/// A test function and its requirements.
+pub(super) struct TestFunction {
+    pub(super) name: String,
+    pub(super) needs: TestRequirements,
+    /// The hidden functions that the test called, by name, and whether the statement shows each.
+    pub(super) calls: BTreeMap<String, bool>,
+}
+
+type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
+
+/// Returns the requirements of the tests, sorted by kind. Tests with an [`Coverage::Uncovered`] requirement must be
+/// removed from the task.
+pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -> Vec<Requirement> {
+    let mut found = RequirementMap::new();
+    for test in tests {
+        for (function, is_shown) in &test.calls {
+            let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
+            add(&mut found, test, RequirementKind::Call, function, &BTreeSet::new(), coverage);
+        }
+        add_names(&mut found, test, shown);
+        add_expectations(&mut found, test, shown);
+        add_attributes(&mut found, test, shown);
+    }
+    add_texts(&mut found, tests, shown);
+    // Don't add requirements to the statement that only removed tests have.
+    let left = uncovered(&found);
+    for requirement in found.values_mut() {
+        if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
+            requirement.coverage = Coverage::Uncovered;
+        }
+    }
+    found.into_values().collect()
+}
+
+fn uncovered(found: &RequirementMap) -> BTreeSet<String> {
+    let uncovered = found.values().filter(|it| it.coverage == Coverage::Uncovered);
+    uncovered.flat_map(|it| it.tests.iter().cloned()).collect()
+}
+
+fn add(
+    found: &mut RequirementMap,
+    test: &TestFunction,
+    kind: RequirementKind,
+    what: &str,
+    by: &BTreeSet<String>,
+    coverage: Coverage,
+) {
+    let requirement = found.entry((kind, what.to_owned())).or_insert_with(|| Requirement {
+        kind,
+        what: what.to_owned(),
+        by: BTreeSet::new(),
+        coverage,
+        tests: BTreeSet::new(),
+    });
+    let is_attribute =
+        matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
+    // For an attribute, one example of its use is enough.
+    if !is_attribute || requirement.by.is_empty() {
+        requirement.by.extend(by.iter().cloned());
+    }
+    requirement.tests.insert(test.name.clone());
+}
+
+/// Adds the required names. A name alone would not help a solver, so unknown names are not added to the
+/// statement.
+fn add_names(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
+    for (module, name) in &test.needs.names {
+        let is_constant =
+            name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
+        let kind = if is_constant { RequirementKind::Constant } else { RequirementKind::Name };
+        let coverage = shown.word_coverage(name).unwrap_or(Coverage::Uncovered);
+        let what = format!("{module}.{name}");
+        add(found, test, kind, &what, &BTreeSet::new(), coverage);
+    }
+}
+
+fn add_expectations(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
+    let needs = &test.needs;
+    for (kind, types) in
+        [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
+    {
+        for (name, by) in types {
+            // Ignore the remaining code, which may mention the type for another reason.
+            let is_said = shown.statement.has_word(name);
+            let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
+            add(found, test, kind, name, by, coverage);
+        }
+    }
+    for (text, message) in &needs.messages {
+        if text.chars().count() < shown.limits.shortest {
+            continue;
+        }
+        let kind = match message.is_pattern {
+            true => RequirementKind::Pattern,
+            false => RequirementKind::Message,
+        };
+        let coverage = shown.text_coverage(text).unwrap_or_else(|| shown.addable_coverage(text));
+        add(found, test, kind, text, &message.by, coverage);
+    }
+}
+
+fn add_attributes(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
+    let none = BTreeSet::new();
+    for (name, written) in &test.needs.attributes {
+        let is_private = name.starts_with('_') && !name.ends_with("__");
+        let kind = match is_private {
+            true => RequirementKind::PrivateAttribute,
+            false => RequirementKind::Attribute,
+        };
+        let is_hidden = shown.hidden.bound.contains(name);
+        match shown.word_coverage(name) {
+            Some(coverage) if is_hidden || is_private => {
+                add(found, test, kind, name, &none, coverage)
+            }
+            None if is_hidden && !name.ends_with("__") => {
+                add(found, test, kind, name, &BTreeSet::from([written.clone()]), Coverage::Added);
+            }
+            _ => {}
+        }
+    }
+    for (name, by) in &test.needs.keywords {
+        if shown.hidden.bound.contains(name) {
+            let coverage = shown.word_coverage(name).unwrap_or(Coverage::Added);
+            add(found, test, RequirementKind::Keyword, name, by, coverage);
+        }
+    }
+}
+
+/// Adds the texts of the hidden code that occur in the tests' strings. A test that needs too many unknown texts must
+/// be removed. Tests that need the fewest come first, because a text added for one test is known to the others.
+fn add_texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &TaskTexts<'_>) {
+    let limits = shown.limits;
+    let is_long =
+        |text: &&String| text.chars().count() >= limits.shortest && is_mostly_letters(text);
+    let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
+    // Everything added so far. Texts added below are included.
+    let mut said: BTreeSet<String> = found
+        .values()
+        .filter(|it| it.coverage == Coverage::Added)
+        .map(|it| it.what.clone())
+        .collect();
+    let mut open: Vec<(&TestFunction, BTreeSet<&String>)> = Vec::new();
+    for test in tests {
+        let strings = &test.needs.strings;
+        let is_in_test = |text: &&String| strings.iter().any(|it| it.contains(text.as_str()));
+        let mut unknown = BTreeSet::new();
+        for text in long.iter().copied().filter(is_in_test) {
+            match shown.text_coverage(text) {
+                Some(coverage) => {
+                    add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+                }
+                None => drop(unknown.insert(text)),
+            }
+        }
+        open.push((test, unknown));
+    }
+    open.sort_by_key(|(_, unknown)| unknown.len());
+    for (test, mut unknown) in open {
+        unknown.retain(|text| !said.iter().any(|it| it.contains(text.as_str())));
+        let too_many = unknown.len() > limits.texts;
+        for text in unknown {
+            let coverage =
+                if too_many { Coverage::Uncovered } else { shown.addable_coverage(text) };
+            add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
+            if coverage == Coverage::Added {
+                said.insert(text.clone());
+            }
+        }
+    }
+}
+
+/// Whether at least half of a text is letters, which excludes rows of dashes and the like.
+fn is_mostly_letters(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphabetic()).count() * 2 >= text.chars().count()
+}
+
+impl TaskTexts<'_> {
+    fn word_coverage(&self, word: &str) -> Option<Coverage> {
+        if self.statement.has_word(word) {
+            return Some(Coverage::Statement);
+        }
+        self.tree.has_word(word).then_some(Coverage::Tree)
+    }
+
+    fn text_coverage(&self, text: &str) -> Option<Coverage> {
+        if self.statement.has_text(text) {
+            return Some(Coverage::Statement);
+        }
+        self.tree.has_text(text).then_some(Coverage::Tree)
+    }
+
+    /// Returns [`Coverage::Added`] if a text can be added to the statement.
+    fn addable_coverage(&self, text: &str) -> Coverage {
+        let enters =
+            text.chars().count() <= self.limits.longest && !text.contains(char::is_control);
+        if enters { Coverage::Added } else { Coverage::Uncovered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::solvability::file_requirements::FileRequirements;
+
+    const TESTS: &str = "\
+from pkg import LIMIT, GONE, parse
+import pytest
+
+def test_raises():
+    with pytest.raises(ValueError, match='no such level'):
+        parse(LIMIT, max_depth=3)
+
+def test_private():
+    assert parse('x')._cache == {} and parse('x').shown
+
+def test_text():
+    assert parse('a').text == 'Written by the parser: a'
+
+def test_page():
+    assert parse('b').page == 'First line here, second line here and third line here'
+
+def test_gone():
+    assert parse(GONE)
+";
+
+    const HIDDEN: &str = "\
+def parse(text, **options):
+    tree._cache = options.get('max_depth')
+    tree.shown = 'Written by the parser: ' + text
+    tree.page = 'First line here', 'second line here', 'third line here'
+";
+
+    fn sample_requirements() -> Vec<Requirement> {
+        let roots = BTreeSet::from(["pkg".to_owned()]);
+        let read = FileRequirements::read(TESTS, "tests.test_m", &roots);
+        let test = |name: &str| TestFunction {
+            name: name.to_owned(),
+            needs: read.for_test(&format!("t.py::{name}")),
+            calls: BTreeMap::from([("parse".to_owned(), true)]),
+        };
+        let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
+        let limits = SolvabilitySettings { shortest: 12, longest: 60, texts: 2 };
+        let shown = TaskTexts {
+            tree: &VisibleText::new("LIMIT = 3\n".to_owned()),
+            statement: &VisibleText::new(
+                "def parse(text, **options):\n    # Raises ValueError.\n    shown\n".to_owned(),
+            ),
+            hidden: &CodeVocabulary::from_code(HIDDEN),
+            limits: &limits,
+        };
+        find_requirements(&names.map(test), &shown)
+    }
+
+    #[test]
+    fn find_requirements_reports_the_coverage_of_each_requirement() {
+        let told: Vec<String> = sample_requirements()
+            .iter()
+            .map(|it| {
+                let tests: Vec<&str> = it.tests.iter().map(String::as_str).collect();
+                format!("{:?} {} {:?} {}", it.kind, it.what, it.coverage, tests.join(" "))
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "Call parse Statement test_gone test_page test_private test_raises test_text",
+                "Name pkg.parse Statement test_gone test_page test_private test_raises test_text",
+                "Constant pkg.GONE Uncovered test_gone",
+                "Constant pkg.LIMIT Tree test_raises",
+                "Raised ValueError Statement test_raises",
+                "Pattern no such level Added test_raises",
+                "Text First line here Uncovered test_page",
+                "Text Written by the parser: Added test_text",
+                "Text second line here Uncovered test_page",
+                "Text third line here Uncovered test_page",
+                "Attribute page Uncovered test_page",
+                "Attribute shown Statement test_private",
+                "Attribute text Statement test_text",
+                "PrivateAttribute _cache Added test_private",
+                "Keyword max_depth Added test_raises",
+            ]
+        );
+    }
+
+    #[test]
+    fn text_added_for_one_test_counts_as_known_to_the_others() {
+        let test = |name: &str, strings: &[&str]| TestFunction {
+            name: name.to_owned(),
+            needs: TestRequirements {
+                strings: strings.iter().map(|&it| it.to_owned()).collect(),
+                ..TestRequirements::default()
+            },
+            calls: BTreeMap::new(),
+        };
+        let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
+        let limits = SolvabilitySettings { shortest: 10, longest: 60, texts: 1 };
+        let shown = TaskTexts {
+            tree: &VisibleText::default(),
+            statement: &VisibleText::default(),
+            hidden: &CodeVocabulary::from_code("x = 'first text', 'second text'\n"),
+            limits: &limits,
+        };
+        let judged = find_requirements(&tests, &shown);
+        assert!(judged.iter().all(|it| it.coverage == Coverage::Added), "{judged:?}");
+    }
+}

@@ -1,0 +1,536 @@
+//! Reads what each test of a file requires from its syntax tree.
+//!
+//! The requirements of a test are those of its body and of the fixtures, helpers and classes that it uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    Expr, ExprCall, ExprContext, Stmt, StmtClassDef, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
+
+use super::{
+    expectation::{Expectation, is_message, last_component, looks_like_exception},
+    test_requirements::TestRequirements,
+};
+use crate::{
+    carve::{dotted_name, top_level},
+    collect::level_two::imported_module,
+};
+
+/// Maximum length in bytes of a shown expression. A longer one is shortened to `(...).attribute`.
+const MAX_EXPRESSION_BYTES: usize = 60;
+
+/// Methods that run before the tests of a class.
+const SETUP_METHODS: [&str; 6] =
+    ["setUp", "setUpClass", "setup", "setup_class", "setup_method", "asyncSetUp"];
+
+/// The requirements of a test file's functions, methods, classes and variables, by name. Methods are named
+/// `Class::method`, as in a test's id.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FileRequirements {
+    units: BTreeMap<String, Unit>,
+    /// Names of autouse fixtures.
+    autouse: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Unit {
+    needs: TestRequirements,
+    /// Names that may refer to other units.
+    named: BTreeSet<String>,
+    /// The base classes, if this is a class.
+    bases: Vec<String>,
+    is_class: bool,
+}
+
+impl FileRequirements {
+    /// Reads a test file. `own` is its dotted module name, against which relative imports are resolved. `roots` are the
+    /// library's top-level packages. A file that cannot be parsed has no requirements.
+    pub(super) fn read(text: &str, own: &str, roots: &BTreeSet<String>) -> Self {
+        let Ok(parsed) = parse_module(text) else { return Self::default() };
+        let body = &parsed.syntax().body;
+        let mut imports = Imports { own, bound: BTreeMap::new() };
+        body.iter().for_each(|stmt| imports.visit_stmt(stmt));
+        let file = File { text, imports: imports.bound, roots };
+        let mut out = Self::default();
+        for stmt in top_level(body) {
+            match stmt {
+                Stmt::FunctionDef(def) => out.add_function(&file, def, ""),
+                Stmt::ClassDef(def) => out.add_class(&file, def, ""),
+                Stmt::Import(_) | Stmt::ImportFrom(_) => {}
+                other => out.add_variables(&file, other),
+            }
+        }
+        out
+    }
+
+    /// Returns the requirements of the test with this id.
+    pub(super) fn for_test(&self, id: &str) -> TestRequirements {
+        let Some(start) = self.find_unit(id) else { return TestRequirements::default() };
+        let own_class = test_path(id).rsplit_once("::").map_or("", |(class, _)| class).to_owned();
+        let mut open: Vec<String> = vec![start];
+        open.extend(self.autouse.iter().cloned());
+        for class in self.with_bases(&own_class) {
+            open.extend(SETUP_METHODS.iter().map(|name| format!("{class}::{name}")));
+            open.push(class);
+        }
+        let (mut seen, mut out) = (BTreeSet::new(), TestRequirements::default());
+        while let Some(name) = open.pop() {
+            let Some(unit) = self.units.get(&name) else { continue };
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            out.add(&unit.needs);
+            open.extend(unit.named.iter().cloned());
+            // Add all methods of a class that the test uses, but not those of its own class, which
+            // include other tests.
+            if unit.is_class && !self.with_bases(&own_class).contains(&name) {
+                let below = format!("{name}::");
+                open.extend(self.units.keys().filter(|it| it.starts_with(&below)).cloned());
+                open.extend(unit.bases.iter().cloned());
+            }
+        }
+        out
+    }
+
+    /// Returns module and name of each library object that the file uses.
+    pub(super) fn names(&self) -> BTreeSet<(String, String)> {
+        self.units.values().flat_map(|unit| unit.needs.names.iter().cloned()).collect()
+    }
+
+    /// Returns the unit of a test. It may be inherited from a base class in the file.
+    fn find_unit(&self, id: &str) -> Option<String> {
+        let path = test_path(id);
+        if self.units.contains_key(path) {
+            return Some(path.to_owned());
+        }
+        let (class, name) = path.rsplit_once("::")?;
+        let bases = self.with_bases(class).into_iter();
+        bases.map(|class| format!("{class}::{name}")).find(|name| self.units.contains_key(name))
+    }
+
+    fn with_bases(&self, class: &str) -> Vec<String> {
+        let (mut open, mut out) = (vec![class.to_owned()], Vec::new());
+        while let Some(class) = open.pop() {
+            let Some(unit) = self.units.get(&class) else { continue };
+            if out.contains(&class) {
+                continue;
+            }
+            open.extend(unit.bases.iter().cloned());
+            out.push(class);
+        }
+        out
+    }
+
+    fn add_function(&mut self, file: &File<'_>, def: &StmtFunctionDef, class: &str) {
+        let mut reader = Reader::new(file, class);
+        def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
+        for parameter in def.parameters.iter_non_variadic_params() {
+            // A parameter may be the name of a fixture.
+            reader.named.insert(parameter.parameter.name.to_string());
+            reader.named.insert(qualified_name(class, &parameter.parameter.name));
+            parameter.default.iter().for_each(|it| reader.visit_expr(it));
+        }
+        def.body.iter().for_each(|stmt| reader.visit_stmt(stmt));
+        let path = qualified_name(class, &def.name);
+        if def.decorator_list.iter().any(|it| is_autouse(&it.expression)) {
+            self.autouse.insert(path.clone());
+        }
+        self.put(path, reader.into_unit());
+    }
+
+    fn add_class(&mut self, file: &File<'_>, def: &StmtClassDef, outer: &str) {
+        let path = qualified_name(outer, &def.name);
+        let mut reader = Reader::new(file, &path);
+        def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
+        let mut bases = Vec::new();
+        for base in def.arguments.iter().flat_map(|it| it.args.iter()) {
+            reader.visit_expr(base);
+            bases.extend(last_component(base));
+        }
+        for stmt in &def.body {
+            match stmt {
+                Stmt::FunctionDef(method) => self.add_function(file, method, &path),
+                Stmt::ClassDef(inner) => self.add_class(file, inner, &path),
+                other => reader.visit_stmt(other),
+            }
+        }
+        let unit = Unit { bases, is_class: true, ..reader.into_unit() };
+        self.put(path, unit);
+    }
+
+    /// Adds a unit for each name that a module-level statement binds.
+    fn add_variables(&mut self, file: &File<'_>, stmt: &Stmt) {
+        let mut bound = BoundNames::default();
+        bound.visit_stmt(stmt);
+        if bound.0.is_empty() {
+            return;
+        }
+        let mut reader = Reader::new(file, "");
+        reader.visit_stmt(stmt);
+        let unit = reader.into_unit();
+        bound.0.into_iter().for_each(|name| self.put(name, unit.clone()));
+    }
+
+    /// Adds a unit, merging it with an existing one: a name may be defined in both branches of an `if`.
+    fn put(&mut self, name: String, unit: Unit) {
+        let all = self.units.entry(name).or_default();
+        all.needs.add(&unit.needs);
+        all.named.extend(unit.named);
+        all.bases.extend(unit.bases);
+        all.is_class |= unit.is_class;
+    }
+}
+
+/// Returns the part of a test's id after the file, without parameters.
+pub(super) fn test_path(id: &str) -> &str {
+    let path = id.split_once("::").map_or(id, |(_, path)| path);
+    path.split('[').next().unwrap_or(path)
+}
+
+fn qualified_name(class: &str, name: &str) -> String {
+    if class.is_empty() { name.to_owned() } else { format!("{class}::{name}") }
+}
+
+fn is_autouse(decorator: &Expr) -> bool {
+    let Expr::Call(call) = decorator else { return false };
+    call.arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg == "autouse"))
+}
+
+struct File<'a> {
+    text: &'a str,
+    /// Module and name behind each local name.
+    imports: BTreeMap<String, (String, Option<String>)>,
+    roots: &'a BTreeSet<String>,
+}
+
+impl File<'_> {
+    fn is_library_module(&self, module: &str) -> bool {
+        self.roots.contains(module.split('.').next().unwrap_or(module))
+    }
+
+    /// Whether an expression starts with a name imported from another package.
+    fn is_foreign(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Name(name) => {
+                let import = self.imports.get(name.id.as_str());
+                import.is_some_and(|(module, _)| !self.is_library_module(module))
+            }
+            Expr::Attribute(attribute) => self.is_foreign(&attribute.value),
+            Expr::Call(call) => self.is_foreign(&call.func),
+            Expr::Subscript(subscript) => self.is_foreign(&subscript.value),
+            _ => false,
+        }
+    }
+}
+
+struct Imports<'a> {
+    own: &'a str,
+    bound: BTreeMap<String, (String, Option<String>)>,
+}
+
+impl<'a> Visitor<'a> for Imports<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    // `import a.b` binds `a`, but the attribute lookup of `a.b.c` needs the key `a.b`.
+                    let first = alias.name.split('.').next().unwrap_or_default().to_owned();
+                    if alias.asname.is_none() {
+                        self.bound.entry(first.clone()).or_insert((first, None));
+                    }
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    self.bound.insert(local, (alias.name.to_string(), None));
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let module = imported_module(import, self.own, false);
+                for alias in &import.names {
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    let name = Some(alias.name.to_string());
+                    self.bound.insert(local, (module.clone(), name));
+                }
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+}
+
+/// Collects the names that a statement binds.
+#[derive(Default)]
+struct BoundNames(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for BoundNames {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
+            visitor::walk_stmt(self, stmt);
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) if name.ctx == ExprContext::Store => {
+                self.0.insert(name.id.to_string());
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+/// Reads the requirements of one unit.
+struct Reader<'f> {
+    file: &'f File<'f>,
+    class: &'f str,
+    needs: TestRequirements,
+    named: BTreeSet<String>,
+    loaded: BTreeSet<String>,
+    accessed: BTreeSet<(String, String)>,
+}
+
+impl<'f> Reader<'f> {
+    fn new(file: &'f File<'f>, class: &'f str) -> Self {
+        Self {
+            file,
+            class,
+            needs: TestRequirements::default(),
+            named: BTreeSet::new(),
+            loaded: BTreeSet::new(),
+            accessed: BTreeSet::new(),
+        }
+    }
+
+    fn into_unit(self) -> Unit {
+        let Self { file, mut needs, mut named, loaded, accessed, .. } = self;
+        let mut names = BTreeSet::new();
+        for name in &loaded {
+            if let Some((module, Some(inner))) = file.imports.get(name) {
+                names.insert((module.clone(), inner.clone()));
+            }
+        }
+        for (owner, attribute) in &accessed {
+            let Some((module, inner)) = file.imports.get(owner) else { continue };
+            let module = match inner {
+                Some(inner) => format!("{module}.{inner}"),
+                None => module.clone(),
+            };
+            names.insert((module, attribute.clone()));
+        }
+        names.retain(|(module, _)| file.is_library_module(module));
+        needs.names.extend(names);
+        named.extend(loaded);
+        Unit { needs, named, ..Unit::default() }
+    }
+
+    fn read_call(&mut self, call: &ExprCall) {
+        if let Some(expectation) = Expectation::from_call(call) {
+            let by = expectation.called.iter().cloned().collect();
+            self.needs.add_expectation(&expectation, &by);
+        }
+        let name = last_component(&call.func);
+        if name.as_deref().is_some_and(|name| name.starts_with("assert"))
+            && call.arguments.args.iter().any(is_message)
+        {
+            let is_pattern = name.as_deref().is_some_and(|name| name.contains("Regex"));
+            self.add_messages(call.arguments.args.iter(), is_pattern);
+        }
+        // `excinfo.match(PATTERN)`
+        if let Expr::Attribute(method) = &*call.func
+            && method.attr.as_str() == "match"
+            && looks_like_exception(&method.value)
+        {
+            self.add_messages(call.arguments.args.iter(), true);
+        }
+        if self.file.is_foreign(&call.func) {
+            return;
+        }
+        for keyword in call.arguments.keywords.iter().filter_map(|it| it.arg.as_ref()) {
+            let by = self.needs.keywords.entry(keyword.to_string()).or_default();
+            by.extend(name.clone());
+        }
+    }
+
+    fn add_messages<'a>(&mut self, exprs: impl Iterator<Item = &'a Expr>, is_pattern: bool) {
+        for expr in exprs {
+            if let Expr::StringLiteral(literal) = expr {
+                self.needs.add_message(literal.value.to_str(), is_pattern, &BTreeSet::new());
+            }
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Reader<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            // Skip docstrings.
+            Stmt::Expr(expr) if expr.value.is_string_literal_expr() => return,
+            Stmt::With(with) => {
+                let expected = with.items.iter().filter_map(|item| match &item.context_expr {
+                    Expr::Call(call) => Expectation::from_call(call),
+                    _ => None,
+                });
+                for expectation in expected {
+                    let mut calls = Calls::default();
+                    with.body.iter().for_each(|stmt| calls.visit_stmt(stmt));
+                    self.needs.add_expectation(&expectation, &calls.0);
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
+            Expr::StringLiteral(literal) => {
+                self.needs.strings.insert(literal.value.to_str().to_owned());
+            }
+            Expr::Attribute(attribute) => {
+                let name = attribute.attr.to_string();
+                if let Some(owner) = dotted_name(&attribute.value) {
+                    self.accessed.insert((owner, name.clone()));
+                }
+                let owner = attribute.value.as_name_expr().map(|it| it.id.as_str());
+                if matches!(owner, Some("self" | "cls")) {
+                    self.named.insert(qualified_name(self.class, &name));
+                } else if !self.file.is_foreign(expr) {
+                    let text = &self.file.text[expr.start().to_usize()..expr.end().to_usize()];
+                    let is_short =
+                        text.len() <= MAX_EXPRESSION_BYTES && !text.contains(['\n', '`']);
+                    let text = if is_short { text.to_owned() } else { format!("(...).{name}") };
+                    self.needs.attributes.entry(name).or_insert(text);
+                }
+            }
+            Expr::Compare(compare) => {
+                let sides = || compare.comparators.iter().chain([&*compare.left]);
+                if sides().any(is_message) {
+                    self.add_messages(sides(), false);
+                }
+            }
+            Expr::Call(call) => self.read_call(call),
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// Collects the last components of the names of called functions.
+#[derive(Default)]
+struct Calls(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Calls {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Call(call) = expr {
+            self.0.extend(last_component(&call.func));
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+import warnings
+import os.path
+import pytest
+import pkg.deep as deep
+from pkg import LIMIT, parse, errors
+from .helpers import other
+
+CASES = [('a', 'the first case'), ('b', LIMIT)]
+
+@pytest.fixture
+def tree():
+    return parse('a fixture', strict_mode=True)
+
+@pytest.fixture(autouse=True)
+def quiet():
+    deep.silence()
+
+class Base:
+    def test_inherited(self):
+        assert parse('x')._cache == deep.DEPTH
+
+class TestParse(Base):
+    def setUp(self):
+        self.made = errors.make()
+
+    def helper(self):
+        return os.path.join('only', 'foreign', sep=1)
+
+    @pytest.mark.parametrize('one, two', CASES)
+    def test_one(self, tree, one, two):
+        '''A docstring is no text.'''
+        self.helper()
+        with pytest.raises(errors.ParseError, match=r'bad \\w+') as e:
+            parse(one).walk()
+        assert str(e.value) == 'bad token at 3'
+
+def test_two():
+    with pytest.warns(DeprecationWarning, match='use parse'):
+        parse('x')
+    pytest.raises((ValueError, KeyError), parse, 1)
+    with pytest.raises(Exception):
+        parse(2)
+";
+
+    fn read() -> FileRequirements {
+        FileRequirements::read(TEXT, "tests.test_m", &BTreeSet::from(["pkg".to_owned()]))
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn requirements_include_those_of_fixtures_and_variables() {
+        let needs = read().for_test("tests/test_m.py::TestParse::test_one[a-the first case]");
+        let names: Vec<String> =
+            needs.names.iter().map(|(module, name)| format!("{module}:{name}")).collect();
+        assert_eq!(
+            names,
+            [
+                "pkg:LIMIT",
+                "pkg:errors",
+                "pkg:parse",
+                "pkg.deep:silence",
+                "pkg.errors:ParseError",
+                "pkg.errors:make"
+            ]
+        );
+        assert_eq!(needs.raised, BTreeMap::from([("ParseError".into(), set(&["parse", "walk"]))]));
+        let texts: Vec<(&str, bool)> =
+            needs.messages.iter().map(|(text, it)| (text.as_str(), it.is_pattern)).collect();
+        assert_eq!(texts, [("bad \\w+", true), ("bad token at 3", false)]);
+        assert!(needs.strings.contains("the first case") && needs.strings.contains("a fixture"));
+        assert!(!needs.strings.iter().any(|it| it.contains("docstring")), "{:?}", needs.strings);
+        assert_eq!(needs.keywords.get("strict_mode"), Some(&set(&["parse"])));
+        // `sep` is an argument of another package's function.
+        assert!(!needs.keywords.contains_key("sep"), "{:?}", needs.keywords);
+        assert_eq!(needs.attributes["walk"], "parse(one).walk");
+        assert!(!needs.attributes.contains_key("join") && needs.warned.is_empty());
+    }
+
+    #[test]
+    fn expected_exceptions_are_recorded_with_the_called_functions() {
+        let needs = read().for_test("tests/test_m.py::test_two");
+        assert_eq!(needs.warned, BTreeMap::from([("DeprecationWarning".into(), set(&["parse"]))]));
+        let raised: Vec<&str> = needs.raised.keys().map(String::as_str).collect();
+        // `Exception` is not recorded, because it matches any exception.
+        assert_eq!(raised, ["KeyError", "ValueError"]);
+        assert_eq!(needs.raised["KeyError"], set(&["parse"]));
+    }
+
+    #[test]
+    fn inherited_test_has_the_requirements_of_the_base_class_method() {
+        let needs = read().for_test("tests/test_m.py::TestParse::test_inherited");
+        assert_eq!(needs.attributes["_cache"], "parse('x')._cache");
+        assert!(needs.names.contains(&("pkg.deep".into(), "DEPTH".into())), "{:?}", needs.names);
+        assert_eq!(read().for_test("tests/test_m.py::test_none"), TestRequirements::default());
+    }
+}

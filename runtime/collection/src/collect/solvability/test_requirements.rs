@@ -1,0 +1,71 @@
+//! The requirements of a test, as found in its source text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::expectation::Expectation;
+
+/// The requirements of a test.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct TestRequirements {
+    /// Module and name of objects that the test imports or accesses as attributes of an imported module.
+    pub(super) names: BTreeSet<(String, String)>,
+    /// Expected exceptions, with the functions that should raise them.
+    pub(super) raised: BTreeMap<String, BTreeSet<String>>,
+    /// Expected warning categories, with the functions that should issue them.
+    pub(super) warned: BTreeMap<String, BTreeSet<String>>,
+    /// Expected texts of exceptions and warnings.
+    pub(super) messages: BTreeMap<String, Message>,
+    /// All string literals.
+    pub(super) strings: BTreeSet<String>,
+    /// Attribute names, with an expression that uses each.
+    pub(super) attributes: BTreeMap<String, String>,
+    /// Keyword arguments, with the functions that receive them.
+    pub(super) keywords: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Whether the text is a regular expression.
+    pub(super) is_pattern: bool,
+    /// The functions that should produce the message.
+    pub(super) by: BTreeSet<String>,
+}
+
+impl TestRequirements {
+    pub(super) fn add(&mut self, other: &Self) {
+        let sets = |to: &mut BTreeMap<String, BTreeSet<String>>,
+                    from: &BTreeMap<String, BTreeSet<String>>| {
+            for (name, by) in from {
+                to.entry(name.clone()).or_default().extend(by.iter().cloned());
+            }
+        };
+        self.names.extend(other.names.iter().cloned());
+        sets(&mut self.raised, &other.raised);
+        sets(&mut self.warned, &other.warned);
+        sets(&mut self.keywords, &other.keywords);
+        for (text, message) in &other.messages {
+            self.add_message(text, message.is_pattern, &message.by);
+        }
+        self.strings.extend(other.strings.iter().cloned());
+        for (name, written) in &other.attributes {
+            self.attributes.entry(name.clone()).or_insert_with(|| written.clone());
+        }
+    }
+
+    pub(super) fn add_expectation(&mut self, expectation: &Expectation, by: &BTreeSet<String>) {
+        let (raised, warned) = (&mut self.raised, &mut self.warned);
+        let types = if expectation.is_warning { warned } else { raised };
+        for name in &expectation.types {
+            types.entry(name.clone()).or_default().extend(by.iter().cloned());
+        }
+        if let Some((text, is_pattern)) = &expectation.text {
+            self.add_message(text, *is_pattern, by);
+        }
+    }
+
+    pub(super) fn add_message(&mut self, text: &str, is_pattern: bool, by: &BTreeSet<String>) {
+        let message = self.messages.entry(text.to_owned()).or_default();
+        message.is_pattern |= is_pattern;
+        message.by.extend(by.iter().cloned());
+    }
+}

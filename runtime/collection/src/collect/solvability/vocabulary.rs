@@ -1,0 +1,201 @@
+//! Extracts names and texts from code, and searches visible text for them.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{
+    Expr, ExprContext, InterpolatedStringElement, Stmt,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+
+/// The names and texts of some code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct CodeVocabulary {
+    /// Names of functions, classes, parameters, attributes and variables, and strings that could be names.
+    pub(super) bound: BTreeSet<String>,
+    /// Fixed parts of strings, without placeholders. Docstrings are excluded.
+    pub(super) texts: BTreeSet<String>,
+}
+
+impl CodeVocabulary {
+    /// Extracts names and texts from code. Returns none if it cannot be parsed.
+    pub(super) fn from_code(code: &str) -> Self {
+        let mut reader = Reader::default();
+        if let Ok(parsed) = parse_module(code) {
+            parsed.syntax().body.iter().for_each(|stmt| reader.visit_stmt(stmt));
+        }
+        reader.0
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.bound.extend(other.bound);
+        self.texts.extend(other.texts);
+    }
+
+    /// Removes names and texts that also occur in other code.
+    pub(super) fn without(mut self, other: &Self) -> Self {
+        self.bound.retain(|name| !other.bound.contains(name));
+        self.texts.retain(|text| !other.texts.contains(text));
+        self
+    }
+}
+
+#[derive(Default)]
+struct Reader(CodeVocabulary);
+
+impl Reader {
+    fn add_text(&mut self, text: &str) {
+        let is_name = |text: &str| {
+            text.chars().all(|c| c.is_alphanumeric() || c == '_')
+                && text.chars().next().is_some_and(|c| !c.is_numeric())
+        };
+        if is_name(text) {
+            self.0.bound.insert(text.to_owned());
+        }
+        self.0.texts.extend(fixed_parts(text));
+    }
+}
+
+impl<'a> Visitor<'a> for Reader {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Expr(expr) if expr.value.is_string_literal_expr() => return,
+            Stmt::FunctionDef(def) => {
+                self.0.bound.insert(def.name.to_string());
+                for parameter in def.parameters.iter_non_variadic_params() {
+                    self.0.bound.insert(parameter.parameter.name.to_string());
+                }
+            }
+            Stmt::ClassDef(def) => drop(self.0.bound.insert(def.name.to_string())),
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) if name.ctx == ExprContext::Store => {
+                self.0.bound.insert(name.id.to_string());
+            }
+            Expr::Attribute(attribute) if attribute.ctx == ExprContext::Store => {
+                self.0.bound.insert(attribute.attr.to_string());
+            }
+            Expr::StringLiteral(literal) => self.add_text(literal.value.to_str()),
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+
+    fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
+        if let InterpolatedStringElement::Literal(literal) = element {
+            self.add_text(&literal.value);
+        }
+        visitor::walk_interpolated_string_element(self, element);
+    }
+}
+
+/// Splits a text at line ends and at the placeholders of `%` and `format`.
+fn fixed_parts(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let (mut part, mut rest) = (String::new(), line);
+        while let Some(c) = rest.chars().next() {
+            match placeholder_length(rest) {
+                Some(length) => {
+                    out.push(std::mem::take(&mut part));
+                    rest = &rest[length..];
+                }
+                None => {
+                    part.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
+            }
+        }
+        out.push(part);
+    }
+    out.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns the length of the placeholder that a text starts with, if any.
+fn placeholder_length(text: &str) -> Option<usize> {
+    if let Some(inner) = text.strip_prefix('{') {
+        let end = inner.find('}')?;
+        let is_field =
+            inner[..end].chars().all(|c| c.is_alphanumeric() || "_.!:[]<>=+-,".contains(c));
+        return is_field.then_some(end + 2);
+    }
+    let inner = text.strip_prefix('%')?;
+    let name = match inner.strip_prefix('(') {
+        Some(name) => name.find(')')? + 2,
+        None => 0,
+    };
+    let flags = inner[name..].chars().take_while(|c| "#0-+.*123456789".contains(*c)).count();
+    let kind = inner[name + flags..].chars().next()?;
+    "diouxXeEfFgGcrsa".contains(kind).then_some(1 + name + flags + 1)
+}
+
+/// Text that a solver can read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct VisibleText {
+    text: String,
+    words: BTreeSet<String>,
+}
+
+impl VisibleText {
+    pub(super) fn new(text: String) -> Self {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let words = words.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        Self { text, words }
+    }
+
+    pub(super) fn has_word(&self, word: &str) -> bool {
+        self.words.contains(word)
+    }
+
+    /// Whether the text occurs, possibly escaped as in a Python string.
+    pub(super) fn has_text(&self, text: &str) -> bool {
+        self.text.contains(text)
+            || self.text.contains(&text.replace('\\', "\\\\"))
+            || self.text.contains(&text.replace('\'', "\\'"))
+            || self.text.contains(&text.replace('"', "\\\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vocabulary_excludes_placeholders_and_docstrings() {
+        let words = CodeVocabulary::from_code(
+            "class A:\n    '''Says a lot.'''\n    def f(self, depth, *rest, **options):\n        \
+             self._seen = options.get('max_depth')\n        total = 1\n        \
+             raise E('no {name!r} in %s (at %(line)d)\\nsecond line', f'left {depth} right')\n",
+        );
+        let texts: Vec<&str> = words.texts.iter().map(String::as_str).collect();
+        assert_eq!(texts, ["(at", ")", "in", "left", "max_depth", "no", "right", "second line"]);
+        let bound: Vec<&str> = words.bound.iter().map(String::as_str).collect();
+        assert_eq!(bound, ["A", "_seen", "depth", "f", "max_depth", "self", "total"]);
+        assert_eq!(
+            CodeVocabulary::from_code("x = 'a text'\n")
+                .without(&CodeVocabulary::from_code("y = 'a text'\n"))
+                .texts
+                .len(),
+            0
+        );
+        assert_eq!(CodeVocabulary::from_code("def f(:"), CodeVocabulary::default());
+    }
+
+    #[test]
+    fn fixed_parts_keep_braces_and_percents_outside_placeholders() {
+        assert_eq!(fixed_parts("100 % of {it is} 5%"), ["100 % of {it is} 5%"]);
+        assert_eq!(fixed_parts("{}: %-5.2f%%"), [":", "%%"]);
+    }
+
+    #[test]
+    fn has_text_finds_escaped_text() {
+        let visible = VisibleText::new("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
+        assert!(visible.has_text("can't do it") && visible.has_text("a \\d+ b"));
+        assert!(visible.has_word("raise") && !visible.has_word("rais"));
+    }
+}

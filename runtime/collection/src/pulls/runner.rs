@@ -1,0 +1,262 @@
+//! Decides whether a candidate becomes a task by running its tests without and with its changes.
+
+use std::{path::Path, time::Duration};
+
+use proctor_grade::TestPlan;
+use proctor_types::{
+    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA, Task, TaskId, TestStatus,
+    Timeouts,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    candidate::Candidate,
+    funnel::{Stage, StopReason},
+};
+use crate::{
+    collect::{
+        candidate::StopReason as CollectStop,
+        environment::{self, Environment, WORKDIR, env_vars},
+        pipeline::{CollectionContext, cache_result},
+        project::Project,
+        settings::Settings,
+        stage_cache::StageCache,
+        verify::{self, VerifyContext},
+    },
+    draft::blocked_urls,
+    freeze::{RUNS, Statuses, classify_tests, run_patched_tests, statuses_of},
+};
+
+/// Files that affect how a project is installed. They are part of the environment's cache key.
+const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
+
+/// Shared state for all candidates of a collection.
+pub(super) struct CandidateRunner<'a> {
+    pub(super) context: &'a CollectionContext<'a>,
+    pub(super) kept: &'a StageCache,
+    pub(super) settings: &'a Settings,
+    /// Absolute path of the clone.
+    pub(super) clone: String,
+    pub(super) repo: String,
+}
+
+/// A candidate's result, as cached. Faults are not cached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CandidateResult {
+    Task(Box<Task>),
+    Reject(Stage, String),
+}
+
+impl CandidateRunner<'_> {
+    /// Runs a candidate, or returns its cached result.
+    ///
+    /// # Errors
+    /// A fault that is unrelated to the candidate. A retry may help.
+    pub(super) async fn run_cached(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+    ) -> Result<CandidateResult, proctor_types::Fault> {
+        let of = self.cache_key(candidate, id, statement);
+        if let Some(tried) = self.kept.get::<CandidateResult>("pull", &of) {
+            return Ok(tried);
+        }
+        let tried = match self.build_task(candidate, id, statement).await {
+            Ok(task) => CandidateResult::Task(Box::new(task)),
+            Err(StopReason::Reject(stage, why)) => CandidateResult::Reject(stage, why),
+            Err(StopReason::Fault(fault)) => return Err(fault),
+        };
+        cache_result(self.kept, "pull", &of, &tried);
+        Ok(tried)
+    }
+
+    /// Whether the candidate's result is cached.
+    pub(super) fn is_cached(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
+        self.kept.has("pull", &self.cache_key(candidate, id, statement))
+    }
+
+    fn cache_key(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
+        serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default()
+    }
+
+    async fn build_task(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+    ) -> Result<Task, StopReason> {
+        let rejected = |why: &str| StopReason::Reject(Stage::Run, why.to_owned());
+        let files = candidate.test_files();
+        if files.is_empty() {
+            return Err(rejected("it does not change a pytest test file"));
+        }
+        let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
+        let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
+        let settings = self.settings;
+        let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
+        if project.name.is_empty() {
+            project.name = self.repo.rsplit('/').next().unwrap_or(&self.repo).to_owned();
+        }
+        if project.modules.is_empty() {
+            return Err(rejected(
+                "its base commit has no Python package at the top level, in src or in lib",
+            ));
+        }
+        let environment = self.environment(&tree, &project).await?;
+        let mut task = self.base_task(candidate, id, statement, &project, &environment, source);
+        let judge = VerifyContext { backend: self.context.backend, sources: self.context.sources };
+        // Check for leaks before running tests: an environment that contains the solution rules the task
+        // out anyway.
+        let (prepared, findings) = verify::prepare_and_scan(judge, &task).await?;
+        verify::check_no_copies(judge, &task, &prepared, &findings)
+            .await
+            .map_err(to_stop_reason)?;
+        let plan = TestPlan {
+            command: task.test_command.clone(),
+            workdir: task.workdir.clone(),
+            files,
+            ids: None,
+            env: task.env.clone(),
+            time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
+            user: None,
+        };
+        let (patch, tests) = (candidate.patch.as_bytes(), candidate.test_patch.as_bytes());
+        let place = (self.context.backend, &prepared, &findings);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let ran = run_patched_tests(place, &task, &plan, &[patch, tests]).await?;
+            if let Some((file, why)) = ran.collect_errors.iter().next() {
+                let why = why.lines().last().unwrap_or_default();
+                return Err(rejected(&format!(
+                    "with its changes, pytest cannot collect {file}: {why}"
+                )));
+            }
+            let ran = statuses_of(ran, "gold")?;
+            check_no_failures(&ran)?;
+            after.push(ran);
+            let ran = run_patched_tests(place, &task, &plan, &[tests]).await?;
+            // If the run aborts, count every test as failed: test helpers may need code that does not exist
+            // yet.
+            before.push(statuses_of(ran, "plain").unwrap_or_default());
+        }
+        let sorted = classify_tests(&before, &after, &[]);
+        if sorted.fail_to_pass.is_empty() {
+            let kept = sorted.pass_to_pass.len();
+            return Err(rejected(&format!(
+                "no test fails without its changes and passes with them; {kept} pass both times"
+            )));
+        }
+        task.fail_to_pass = sorted.fail_to_pass;
+        task.pass_to_pass = sorted.pass_to_pass;
+        let integrity = verify::grade_gold_and_noop(judge, &task, &prepared, &findings)
+            .await
+            .map_err(to_stop_reason)?;
+        if integrity != Integrity::Clean {
+            (self.context.tell)(&verify::unclean_warning(task.id.as_str(), integrity));
+        }
+        Ok(task)
+    }
+
+    /// Returns the environment for a commit of the project. Commits with the same requirements share it.
+    async fn environment(
+        &self,
+        tree: &proctor_sandbox_api::SourceTree,
+        project: &Project,
+    ) -> Result<Environment, StopReason> {
+        let metadata: Vec<String> = INSTALLATION
+            .iter()
+            .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
+            .collect();
+        // Exclude code files from the key: adding or removing one does not change the environment.
+        let project_of = Project { modules: Vec::new(), ..project.clone() };
+        let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
+        if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
+            return Ok(environment);
+        }
+        let quiet = |_: &str| {};
+        let found =
+            environment::resolve(self.context.backend, tree, project, self.settings, &quiet)
+                .await?;
+        cache_result(self.kept, "environment", &of, &found);
+        Ok(found)
+    }
+
+    fn base_task(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+        project: &Project,
+        environment: &Environment,
+        source: Source,
+    ) -> Task {
+        let repo = Some(self.repo.as_str()).filter(|repo| repo.contains('/'));
+        Task {
+            schema_version: TASK_SCHEMA,
+            id: TaskId::new(id),
+            repo: Some(self.repo.clone()),
+            level: None,
+            statement: statement.to_owned(),
+            environment: TaskEnvironment {
+                image: None,
+                dockerfile: None,
+                base: Some("host".into()),
+                setup: environment.setup.clone(),
+            },
+            source: Some(source),
+            workdir: WORKDIR.into(),
+            mask: None,
+            hidden: Vec::new(),
+            blocked_urls: blocked_urls(&project.name, repo, Vec::new()),
+            fail_to_pass: Vec::new(),
+            pass_to_pass: Vec::new(),
+            test_command: environment.test_command.clone(),
+            test_patch: Some(candidate.test_patch.clone()),
+            timeouts: Timeouts::default(),
+            gold: Some(candidate.patch.clone()),
+            env: env_vars(project).into_iter().collect(),
+            user: None,
+            platform: None,
+            resources: None,
+            cheats: Vec::new(),
+            impossible: None,
+            clock: None,
+            categories: Vec::new(),
+            meets_minima: None,
+            created_at: None,
+            details: Default::default(),
+            from_scratch: None,
+            test_results: None,
+            benchmark: None,
+            harbor: None,
+            from_image: Default::default(),
+        }
+    }
+}
+
+/// Rejects the task if any test fails with gold. This is FEA-Bench's rule.
+fn check_no_failures(after: &Statuses) -> Result<(), StopReason> {
+    let bad = [TestStatus::Failed, TestStatus::Error];
+    let failed: Vec<&str> = after
+        .iter()
+        .filter(|(_, status)| bad.contains(status))
+        .map(|(id, _)| id.as_str())
+        .collect();
+    match &failed[..] {
+        [] => Ok(()),
+        [first, more @ ..] => {
+            let more =
+                if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            Err(StopReason::Reject(Stage::Run, format!("{first} fails with its changes{more}")))
+        }
+    }
+}
+
+fn to_stop_reason(stop: CollectStop) -> StopReason {
+    match stop {
+        CollectStop::Reject(_, why) => StopReason::Reject(Stage::Verify, why),
+        CollectStop::Fault(fault) => StopReason::Fault(fault),
+    }
+}

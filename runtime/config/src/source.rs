@@ -1,0 +1,230 @@
+//! A configuration as written by the user: maps each key to its file and line, or to its `--set`.
+
+use std::path::Path;
+
+use proctor_types::one_line;
+use toml::{Table, Value};
+
+use crate::{
+    UserError,
+    base::SourceFiles,
+    matrix::{ArmOrigin, MatrixOrigins, display_value},
+    {set, walk::Problem},
+};
+
+/// The configuration before arms inherit keys. The default value has no file.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigSource {
+    /// The file and its bases, merged, with every `--set` applied.
+    table: Table,
+    files: SourceFiles,
+    sets: Vec<Vec<String>>,
+    /// The result of the matrix. Paths refer to the resulting arms and models.
+    crossed: MatrixOrigins,
+}
+
+impl ConfigSource {
+    /// Reads a file with its bases and applies the `--set` values.
+    pub fn read(path: &Path, sets: &[String]) -> Result<Self, UserError> {
+        let (files, table) = SourceFiles::read(path, sets)?;
+        let mut written =
+            Self { table, files, sets: Vec::new(), crossed: MatrixOrigins::default() };
+        for one in sets {
+            written.sets.push(set::apply(&mut written.table, one)?);
+        }
+        Ok(written)
+    }
+
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) fn set_matrix_origins(&mut self, crossed: MatrixOrigins) {
+        self.crossed = crossed;
+    }
+
+    /// Keeps only some arms. `kept` contains their previous index and their name.
+    pub(crate) fn with_arms(&self, kept: &[(usize, String)]) -> Self {
+        let arms = kept.iter().map(|(index, name)| {
+            self.crossed.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
+                name: name.clone(),
+                arm: Some(*index),
+                keys: Vec::new(),
+            })
+        });
+        let models = self.crossed.models.clone();
+        Self { crossed: MatrixOrigins { arms: arms.collect(), models }, ..self.clone() }
+    }
+
+    /// Returns a sort key that orders keys as written, with those of a base first.
+    pub(crate) fn sort_key(&self, path: &[String]) -> Option<(usize, usize)> {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        self.files.locate(&path).map(|place| (usize::MAX - place.file, place.at))
+    }
+
+    /// Returns the file in which a key's value was written; `None` if it came from `--set`.
+    pub(crate) fn source_file(&self, path: &[&str]) -> Option<&Path> {
+        match self.key_source(path) {
+            KeySource::Set => None,
+            KeySource::Line(file, _) => self.files.path(file),
+            KeySource::File => self.files.path(0),
+        }
+    }
+
+    /// Returns the path where a key of an arm or model created by a matrix was written. Other
+    /// paths are unchanged.
+    fn written_path(&self, path: &[&str]) -> Vec<String> {
+        let owned = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let (keys, rest, otherwise) = match path {
+            ["arms", index, rest @ ..] => {
+                let arm =
+                    index.parse::<usize>().ok().and_then(|index| self.crossed.arms.get(index));
+                let Some(arm) = arm else { return owned(path) };
+                let otherwise = match arm.arm {
+                    Some(index) => vec!["arms".to_owned(), index.to_string()],
+                    None => vec!["matrix".to_owned()],
+                };
+                (&arm.keys, rest, otherwise)
+            }
+            ["models", name, rest @ ..] => {
+                let Some(model) = self.crossed.models.get(*name) else { return owned(path) };
+                (&model.keys, rest, vec!["models".to_owned(), model.model.clone()])
+            }
+            _ => return owned(path),
+        };
+        // The last matching choice overrides earlier ones.
+        let laid = keys.iter().rev().find(|(key, _)| {
+            key.len() <= rest.len() && key.iter().zip(rest).all(|(key, part)| key == part)
+        });
+        match laid {
+            Some((key, at)) => [at.clone(), owned(&rest[key.len()..])].concat(),
+            // A matrix without arms has no keys to fall back to.
+            None if otherwise.len() == 1 => otherwise,
+            None => [otherwise, owned(rest)].concat(),
+        }
+    }
+
+    /// Returns an error about a key.
+    pub fn error(&self, path: &[&str], what: impl std::fmt::Display) -> UserError {
+        UserError::new(one_line(&format!("{}: {what}", self.describe_location(path))))
+    }
+
+    /// Adds the location of a key to an error.
+    pub fn locate_error(&self, path: &[&str], error: UserError) -> UserError {
+        UserError { hint: error.hint, ..self.error(path, error.what) }
+    }
+
+    pub fn problem_error(&self, problem: &Problem) -> UserError {
+        let path: Vec<&str> = problem.path.iter().map(String::as_str).collect();
+        self.error(&path, &problem.wrong.what).hint(&problem.wrong.hint)
+    }
+
+    /// Returns the path of an arm's key as written: the arm's own key, or the top-level one that
+    /// it inherits.
+    pub fn arm_key_path<'a>(&self, index: &'a str, table: &'a str, key: &'a str) -> Vec<&'a str> {
+        let own = vec!["arms", index, table, key];
+        let top = vec![table, key];
+        match (self.value_at(&own), self.value_at(&top)) {
+            (None, Some(_)) => top,
+            _ => own,
+        }
+    }
+
+    /// Whether a key's value comes from `--set`.
+    pub fn is_set(&self, path: &[&str]) -> bool {
+        matches!(self.key_source(path), KeySource::Set)
+    }
+
+    /// Whether a key was written.
+    pub fn contains(&self, path: &[&str]) -> bool {
+        self.value_at(path).is_some()
+    }
+
+    fn value_at(&self, path: &[&str]) -> Option<&Value> {
+        let path = self.written_path(path);
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.table.get(first)?, |value, part| match value {
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            value => value.get(part),
+        })
+    }
+
+    /// Formats a location, such as ``run.toml:7: key `budget.steps` ``. Adds the arm's name for a
+    /// key of an arm.
+    fn describe_location(&self, path: &[&str]) -> String {
+        let mut place = match self.key_source(path) {
+            KeySource::Set => "--set: ".to_owned(),
+            KeySource::Line(file, line) => format!("{}:{line}: ", self.files.display_path(file)),
+            KeySource::File if self.files.display_path(0).is_empty() => String::new(),
+            KeySource::File => format!("{}: ", self.files.display_path(0)),
+        };
+        let real = self.written_path(path);
+        let real: Vec<&str> = real.iter().map(String::as_str).collect();
+        // Show the value itself for a matrix value, because its list index would say little.
+        let (key, value) = match &real[..] {
+            ["matrix", key @ .., last] if last.parse::<usize>().is_ok() && !key.is_empty() => {
+                (&real[..real.len() - 1], self.value_at(&real))
+            }
+            ["matrix", "include", _, _, ..] => (&real[..], self.value_at(&real)),
+            _ => (&real[..], None),
+        };
+        place.push_str(&format!("key `{}`", join_key(key)));
+        if let Some(value) = value {
+            place.push_str(&format!(", value `{}`", display_value(value)));
+        }
+        if let ["arms", index, _, ..] = path {
+            let crossed =
+                index.parse::<usize>().ok().and_then(|index| self.crossed.arms.get(index));
+            let written = match self.value_at(&["arms", index, "name"]) {
+                Some(Value::String(name)) => Some(name.as_str()),
+                _ => None,
+            };
+            if let Some(name) = crossed.map(|arm| arm.name.as_str()).or(written) {
+                place.push_str(&format!(" (arm `{name}`)"));
+            }
+        }
+        place
+    }
+
+    fn key_source(&self, path: &[&str]) -> KeySource {
+        let real = self.written_path(path);
+        let real: Vec<&str> = real.iter().map(String::as_str).collect();
+        let path = &real[..];
+        let within = |set: &&Vec<String>| {
+            set.len() <= path.len() && set.iter().zip(path).all(|(set, part)| set == part)
+        };
+        if self.sets.iter().any(|set| within(&set)) {
+            return KeySource::Set;
+        }
+        match self.files.locate(path) {
+            Some(place) => KeySource::Line(place.file, place.line),
+            // Only a `--set` below this table created it.
+            None if self
+                .sets
+                .iter()
+                .any(|set| path.iter().zip(set).all(|(part, set)| set == part)) =>
+            {
+                KeySource::Set
+            }
+            None => KeySource::File,
+        }
+    }
+}
+
+enum KeySource {
+    Set,
+    /// The index of the file, and the line.
+    Line(usize, usize),
+    /// The key is missing from the requested file.
+    File,
+}
+
+/// Joins a path as it would be written after `--set`, quoting parts with special characters.
+pub(crate) fn join_key(path: &[&str]) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let part = |part: &&str| match part.chars().all(bare) && !part.is_empty() {
+        true => (*part).to_owned(),
+        false => format!("{part:?}"),
+    };
+    path.iter().map(part).collect::<Vec<_>>().join(".")
+}

@@ -1,0 +1,126 @@
+//! Chooses the files of a split in a directory or a hub dataset.
+
+use std::collections::BTreeMap;
+
+/// Types of data files, in order of preference. If a dataset has several types, each has the same
+/// content.
+const DATA_FILE_SUFFIXES: [&str; 3] = [".parquet", ".jsonl", ".json"];
+
+/// Metadata files with the suffix of a data file.
+const METADATA_FILES: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
+
+/// The result for a list of paths.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Files {
+        split: Option<String>,
+        files: Vec<String>,
+    },
+    /// No split was requested although there are several, or the requested split is missing.
+    Splits(Vec<String>),
+    Nothing,
+}
+
+/// Chooses the files of the split `wanted`. If it is `None`, chooses those of `usual` if that split
+/// exists.
+pub(crate) fn choose_split(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
+    let is_data = |path: &&String, kind: &str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.ends_with(kind) && !name.starts_with('.') && !METADATA_FILES.contains(&name)
+    };
+    let of_kind = |kind: &&str| {
+        let mut files: Vec<&String> = paths.iter().filter(|path| is_data(path, kind)).collect();
+        files.sort();
+        files
+    };
+    let Some(files) = DATA_FILE_SUFFIXES.iter().map(of_kind).find(|files| !files.is_empty()) else {
+        return Choice::Nothing;
+    };
+    let mut splits: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files {
+        splits.entry(split_of(file)).or_default().push(file.clone());
+    }
+    let asked = wanted.or(usual.filter(|usual| splits.contains_key(*usual)));
+    match asked {
+        Some(split) => match splits.remove(split) {
+            Some(files) => Choice::Files { split: Some(split.to_owned()), files },
+            // A single file may contain all splits in one object.
+            None if splits.len() == 1 && splits.keys().all(|name| name.is_empty()) => {
+                Choice::Files { split: None, files: splits.into_values().flatten().collect() }
+            }
+            None => Choice::Splits(splits.into_keys().collect()),
+        },
+        None if splits.len() == 1 => {
+            let (split, files) = splits.pop_first().unwrap_or_default();
+            Choice::Files { split: Some(split).filter(|split| !split.is_empty()), files }
+        }
+        None => Choice::Splits(splits.into_keys().collect()),
+    }
+}
+
+/// Returns the split in a path. `data/test-00000-of-00002.parquet` contains `test`; so do
+/// `test.jsonl`, `test/0000.parquet` and `x-lite/data/test.parquet`. A purely numeric file name has
+/// no split.
+fn split_of(path: &str) -> String {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or(path);
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let stem = match stem.find("-00000-of-").or_else(|| shard_suffix_offset(stem)) {
+        Some(at) => &stem[..at],
+        None => stem,
+    };
+    if stem.bytes().all(|byte| byte.is_ascii_digit()) {
+        return parts.next().filter(|folder| *folder != "data").unwrap_or("").to_owned();
+    }
+    stem.to_owned()
+}
+
+/// Returns the offset of `-<digits>-of-<digits>`.
+fn shard_suffix_offset(stem: &str) -> Option<usize> {
+    let (head, total) = stem.rsplit_once("-of-")?;
+    let (name, number) = head.rsplit_once('-')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(total.split('-').next()?) && digits(number)).then_some(name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(all: &[&str]) -> Vec<String> {
+        all.iter().map(|&path| path.to_owned()).collect()
+    }
+
+    fn files(split: &str, all: &[&str]) -> Choice {
+        Choice::Files { split: Some(split.to_owned()), files: paths(all) }
+    }
+
+    #[test]
+    fn choose_split_returns_files_of_one_split_in_order() {
+        let hub = paths(&[
+            "README.md",
+            "data/test-00001-of-00002.parquet",
+            "data/test-00000-of-00002.parquet",
+            "data/dev-00000-of-00001.parquet",
+            "test.jsonl",
+        ]);
+        let both = ["data/test-00000-of-00002.parquet", "data/test-00001-of-00002.parquet"];
+        assert_eq!(choose_split(&hub, None, Some("test")), files("test", &both));
+        assert_eq!(
+            choose_split(&hub, Some("dev"), Some("test")),
+            files("dev", &["data/dev-00000-of-00001.parquet"])
+        );
+        let splits = Choice::Splits(paths(&["dev", "test"]));
+        assert_eq!(choose_split(&hub, Some("lite"), Some("test")), splits);
+        assert_eq!(choose_split(&hub, None, Some("full")), splits);
+        let exported = paths(&["default/lite/0000.parquet", "default/full/0000.parquet"]);
+        assert_eq!(
+            choose_split(&exported, Some("lite"), None),
+            files("lite", &["default/lite/0000.parquet"])
+        );
+        assert_eq!(
+            choose_split(&paths(&["README.md", "dataset_infos.json"]), None, None),
+            Choice::Nothing
+        );
+    }
+}

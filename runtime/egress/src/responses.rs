@@ -1,0 +1,114 @@
+//! Response bodies in transit, and the proxy's own responses.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    body::{Body, Frame, Incoming, SizeHint},
+    ext::ReasonPhrase,
+};
+use proctor_types::DenyReason;
+
+use crate::ledger::{ByteCounts, Entry};
+
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// Header that carries the reason for a refusal.
+const REASON_HEADER: &str = "x-proctor-egress";
+
+/// Returns a refusal that gives its reason everywhere a client may show it: status line, header and
+/// body.
+pub(crate) fn denied_response(reason: DenyReason, asked: &str) -> Response<AnyBody> {
+    let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
+    let mut answer = text_response(StatusCode::FORBIDDEN, text);
+    let said = format!("Blocked by the egress proxy: {reason}");
+    if let Ok(phrase) = ReasonPhrase::try_from(said.into_bytes()) {
+        answer.extensions_mut().insert(phrase);
+    }
+    answer.headers_mut().insert(REASON_HEADER, HeaderValue::from_static(reason.name()));
+    answer
+}
+
+/// Returns the response to an allowed request that failed.
+pub(crate) fn failed_response(asked: &str, why: &str) -> Response<AnyBody> {
+    text_response(
+        StatusCode::BAD_GATEWAY,
+        format!("The egress proxy allows this request, but it failed: {why}\n{asked}\n"),
+    )
+}
+
+pub(crate) fn empty_response() -> Response<AnyBody> {
+    Response::new(text_body(String::new()))
+}
+
+fn text_response(status: StatusCode, text: String) -> Response<AnyBody> {
+    let mut answer = Response::new(text_body(text));
+    *answer.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    answer
+}
+
+fn text_body(text: String) -> AnyBody {
+    Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that counts its bytes and keeps the request's ledger entry open.
+pub(crate) struct CountedBody {
+    inner: Incoming,
+    counted: Arc<ByteCounts>,
+    /// Set only for response bodies.
+    entry: Option<Entry>,
+}
+
+impl CountedBody {
+    pub(crate) fn for_request(inner: Incoming, counted: Arc<ByteCounts>) -> AnyBody {
+        Self { inner, counted, entry: None }.boxed_unsync()
+    }
+
+    pub(crate) fn for_response(inner: Incoming, entry: Entry) -> AnyBody {
+        let counted = Arc::clone(entry.byte_counts());
+        Self { inner, counted, entry: Some(entry) }.boxed_unsync()
+    }
+}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let way = if self.entry.is_some() { &self.counted.down } else { &self.counted.up };
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            way.fetch_add(data.len() as u64, Ordering::Relaxed);
+            if let Some(entry) = &mut self.entry {
+                entry.push_body(data);
+            }
+        }
+        if let Some(Err(error)) = &frame
+            && let Some(entry) = &mut self.entry
+        {
+            entry.request.error = Some(format!("the response was interrupted: {error}"));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,238 @@
+//! Queries the scheduler for how a worker's job ended.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{History, Job, JobReport, Submissions, find_engine, settings};
+
+/// Queries a run's schedulers, at most once every few seconds per submission.
+#[derive(Debug)]
+pub struct JobQuery {
+    run: PathBuf,
+    /// Cached answers, by the submission's job id.
+    answers: Mutex<HashMap<String, CachedReply>>,
+}
+
+/// One start of a worker's job. A requeued job has several.
+#[derive(Debug, Clone, Copy)]
+pub struct JobStart<'a> {
+    /// The job id from `PROCTOR_JOB`.
+    pub job: &'a str,
+    /// How often the scheduler had restarted the job before.
+    pub restarts: u32,
+    pub node: &'a str,
+}
+
+#[derive(Debug, Clone)]
+struct CachedReply {
+    at: Instant,
+    jobs: Vec<Job>,
+    history: History,
+}
+
+impl JobQuery {
+    pub fn for_run(run: &Path) -> Self {
+        Self { run: run.to_owned(), answers: Mutex::default() }
+    }
+
+    /// Returns how a start of a job ended, in the scheduler's terms, such as `NODE_FAIL` or
+    /// `OUT_OF_MEMORY`. If the scheduler does not report an end, returns the job's state. Returns
+    /// `None` if the scheduler does not know the job or does not respond.
+    pub fn ending(&self, start: &JobStart<'_>) -> Option<String> {
+        let submissions = Submissions::read(&self.run).ok()?;
+        let owns =
+            |prefix: &str| start.job.strip_prefix(prefix).is_some_and(|it| it.starts_with('_'));
+        let submission = submissions.all.iter().find(|one| owns(&one.job))?;
+        let every = Duration::from_secs(cluster_settings().ok()?.poll_seconds);
+        // Held during the query, so that other callers wait for the same answer.
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |answer: &&CachedReply| answer.at.elapsed() < every;
+        if let Some(answer) = answers.get(&submission.job).filter(is_fresh) {
+            return answer.ending(start);
+        }
+        let engine = find_engine(&submission.engine).ok()?;
+        // A controller that is down answers no queries. Stop after the first failure.
+        let JobReport::Known(jobs) = engine.state(submission) else { return None };
+        let answer = CachedReply { at: Instant::now(), jobs, history: engine.history(submission) };
+        let ending = answer.ending(start);
+        answers.insert(submission.job.clone(), answer);
+        ending
+    }
+}
+
+impl CachedReply {
+    fn ending(&self, start: &JobStart<'_>) -> Option<String> {
+        let Self { jobs, history, .. } = self;
+        let mut starts = history.ended.iter().filter(|one| one.id == start.job);
+        if let Some(ended) = starts.nth(usize::try_from(start.restarts).ok()?) {
+            return Some(describe_job(ended));
+        }
+        let now = jobs.iter().find(|one| one.id == start.job);
+        let restarts = history.restarts.get(start.job).copied().unwrap_or_default();
+        let state = if restarts > start.restarts {
+            // Without accounting, the scheduler no longer knows how the earlier start ended.
+            "REQUEUED".to_owned()
+        } else {
+            let now = now?;
+            if now.has_ended() {
+                return Some(describe_job(now));
+            }
+            describe_job(now)
+        };
+        let node = history.nodes.get(start.node).filter(|node| is_lost(node));
+        Some(match node {
+            Some(node) => format!("{state}, node {} is {node}", start.node),
+            None => state,
+        })
+    }
+}
+
+/// Returns whether a node is lost. An asterisk means that the node does not respond.
+fn is_lost(node: &str) -> bool {
+    node.ends_with('*') || node.starts_with("down") || node.starts_with("fail")
+}
+
+fn describe_job(job: &Job) -> String {
+    match job.reason.as_str() {
+        "" | "None" => job.state.clone(),
+        reason => format!("{}, {reason}", job.state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::slurm::{parse_ended_starts, parse_jobs, parse_nodes, parse_restarts};
+
+    /// Recorded output of one Slurm version's programs about seven jobs on two nodes.
+    struct Recorded {
+        squeue: &'static str,
+        sacct: &'static str,
+        scontrol: &'static str,
+        sinfo: &'static str,
+    }
+
+    macro_rules! recorded {
+        ($version:literal, $moment:literal) => {
+            Recorded {
+                squeue: recorded!($version, "squeue", $moment),
+                sacct: recorded!($version, "sacct", $moment),
+                scontrol: recorded!($version, "scontrol", $moment),
+                sinfo: recorded!($version, "sinfo", $moment),
+            }
+        };
+        ($version:literal, $program:literal, $moment:literal) => {
+            include_str!(concat!("../tests/slurm-", $version, "/", $program, "-", $moment, ".txt"))
+        };
+    }
+
+    /// Recorded seconds after the second node lost power, before Slurm noticed.
+    const UNNOTICED_NODE_LOSS: [Recorded; 2] =
+        [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
+    /// Recorded minutes later.
+    const NOTICED_NODE_LOSS: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
+
+    impl Recorded {
+        /// Returns the ending from the recorded output. `accounts` says whether the site uses
+        /// accounting, so that `sacct` prints something.
+        fn ending(&self, start: &JobStart<'_>, accounts: bool) -> Option<String> {
+            let ended = if accounts { parse_ended_starts(self.sacct) } else { Vec::new() };
+            let history = History {
+                ended,
+                restarts: parse_restarts(self.scontrol),
+                nodes: parse_nodes(self.sinfo),
+            };
+            CachedReply { at: Instant::now(), jobs: parse_jobs(self.squeue), history }.ending(start)
+        }
+    }
+
+    #[test]
+    fn endings_of_recorded_jobs_have_slurms_states() {
+        for recorded in NOTICED_NODE_LOSS {
+            for (job, node, with_accounts, without) in [
+                ("1_0", "n1", "TIMEOUT", "TIMEOUT, TimeLimit"),
+                ("2_0", "n1", "OUT_OF_MEMORY", "OUT_OF_MEMORY, OutOfMemory"),
+                ("3_0", "n2", "NODE_FAIL", "NODE_FAIL, NodeDown"),
+                // The job was requeued when its node was lost, and is pending.
+                ("4_0", "n2", "NODE_FAIL", "REQUEUED, node n2 is down*"),
+                // The job was preempted and requeued, and is running again.
+                ("5_0", "n1", "PREEMPTED", "REQUEUED"),
+                ("6_0", "n1", "PREEMPTED", "PREEMPTED"),
+                ("7_0", "n1", "CANCELLED, by 0", "CANCELLED"),
+            ] {
+                let start = JobStart { job, restarts: 0, node };
+                assert_eq!(recorded.ending(&start, true).as_deref(), Some(with_accounts), "{job}");
+                assert_eq!(recorded.ending(&start, false).as_deref(), Some(without), "{job}");
+            }
+            let again = JobStart { job: "5_0", restarts: 1, node: "n1" };
+            assert_eq!(recorded.ending(&again, true).as_deref(), Some("RUNNING"));
+        }
+    }
+
+    #[test]
+    fn ending_of_a_job_names_a_node_that_does_not_respond() {
+        for recorded in UNNOTICED_NODE_LOSS {
+            let start = JobStart { job: "4_0", restarts: 0, node: "n2" };
+            let ending = Some("RUNNING, node n2 is mixed*");
+            assert_eq!(recorded.ending(&start, true).as_deref(), ending);
+            assert_eq!(recorded.ending(&start, false).as_deref(), ending);
+        }
+    }
+
+    fn job(id: &str, state: &str, reason: &str) -> Job {
+        let (id, state, reason) = (id.into(), state.into(), reason.into());
+        Job { id, state, reason, node: String::new() }
+    }
+
+    fn start(job: &str, restarts: u32) -> JobStart<'_> {
+        JobStart { job, restarts, node: "n1" }
+    }
+
+    #[test]
+    fn ending_is_none_for_jobs_of_other_submissions() {
+        let run = tempfile::tempdir().unwrap();
+        let submitted = r#"[{"engine": "kubernetes", "job": "12", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
+        fs::write(run.path().join("engine.json"), submitted).unwrap();
+        let inquiry = JobQuery::for_run(run.path());
+        let jobs =
+            vec![job("12_0", "OUT_OF_MEMORY", "OutOfMemory"), job("12_1", "NODE_FAIL", "None")];
+        let answer = CachedReply { at: Instant::now(), jobs, history: History::default() };
+        inquiry.answers.lock().unwrap().insert("12".into(), answer);
+        let ending = |job: &str| inquiry.ending(&start(job, 0));
+        assert_eq!(ending("12_0").as_deref(), Some("OUT_OF_MEMORY, OutOfMemory"));
+        assert_eq!(ending("12_1").as_deref(), Some("NODE_FAIL"));
+        assert_eq!(ending("12_2"), None);
+        assert_eq!(ending("1_2"), None, "job of another submission");
+    }
+
+    #[test]
+    fn ending_is_that_of_the_requested_start() {
+        let jobs = vec![job("7_0", "PENDING", "BeginTime")];
+        let ended = vec![job("7_0", "PREEMPTED", ""), job("7_0", "NODE_FAIL", "")];
+        let restarts = [("7_0".to_owned(), 2)].into();
+        let history = History { ended, restarts, ..History::default() };
+        let answer = CachedReply { at: Instant::now(), jobs, history };
+        let endings = [0, 1, 2].map(|restarts| answer.ending(&start("7_0", restarts)).unwrap());
+        assert_eq!(endings, ["PREEMPTED", "NODE_FAIL", "PENDING, BeginTime"]);
+    }
+
+    #[test]
+    fn ending_without_accounting_shows_requeues_and_lost_nodes() {
+        let jobs = vec![job("7_0", "RUNNING", "None"), job("7_1", "RUNNING", "None")];
+        let restarts = [("7_0".to_owned(), 1), ("7_1".to_owned(), 0)].into();
+        let nodes = [("n1".to_owned(), "down*".to_owned())].into();
+        let history = History { ended: Vec::new(), restarts, nodes };
+        let mut answer = CachedReply { at: Instant::now(), jobs, history };
+        let ending = |answer: &CachedReply, job| answer.ending(&start(job, 0)).unwrap();
+        assert_eq!(ending(&answer, "7_0"), "REQUEUED, node n1 is down*");
+        assert_eq!(ending(&answer, "7_1"), "RUNNING, node n1 is down*");
+        answer.history.nodes = [("n1".to_owned(), "idle".to_owned())].into();
+        assert_eq!(ending(&answer, "7_0"), "REQUEUED");
+    }
+}

@@ -1,0 +1,419 @@
+//! Detects damaged responses: broken calls, calls left in the text, a truncated prompt, or the
+//! server's own output limit.
+//!
+//! Most servers that damage calls do so only in streams, so the gateway repeats the request without
+//! streaming. If the second response has broken calls too, the model wrote them. The thresholds are
+//! in `configs/endpoint-checks.toml`.
+
+use bytes::Bytes;
+use proctor_types::{Api, Fault, RequestClass, ToolCall};
+use serde_json::{Map, Value};
+
+use crate::{
+    TrialGateway,
+    checks::EndpointChecks,
+    codec::{
+        lenient_json,
+        neutral::{CollectedResponse, Item, Request, StopReason, Tool},
+    },
+    error_text::quote_body,
+    judge::{AttemptFailure, FailureKind},
+    request_path::OutgoingRequest,
+    tokens,
+    tool_support::{find_call_after_marker, find_call_in_text, text_or_reasoning},
+    usage,
+};
+
+impl TrialGateway {
+    /// Returns why a complete response must be requested again. `None`: it is accepted as the
+    /// model's own.
+    ///
+    /// # Errors
+    /// A built-in table cannot be read.
+    pub(crate) async fn find_defect(
+        &self,
+        request: &OutgoingRequest,
+        whole: &CollectedResponse,
+    ) -> Result<Option<AttemptFailure>, Fault> {
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        if request.grace || request.class != RequestClass::Main {
+            return Ok(None);
+        }
+        let checks = EndpointChecks::shipped()?;
+        let output = whole.usage.map_or(0, |usage| usage.output);
+        // No model's own output limit is below this, so a shorter limit is the server's.
+        let least_own = match model.api {
+            Api::Chat | Api::Responses => checks.length.explicit_limit,
+            Api::Gemini => checks.length.least_own,
+            Api::Messages => 0,
+        };
+        let is_capped = whole.stop == Some(StopReason::Length)
+            && request.max_output.is_none()
+            && output < least_own;
+        if is_capped {
+            let why = format!(
+                "the response ended after {output} tokens at an output limit that the request did not set"
+            );
+            return Ok(Some(AttemptFailure::new(FailureKind::Capped, why)));
+        }
+        if let Some(most) = request.max_output.filter(|_| whole.stop == Some(StopReason::Length)) {
+            let total = whole.usage.map_or(0, |usage| usage.input + usage.output);
+            let room = self.route().window.unwrap_or(checks.length.least_window);
+            let is_cut = output > 0
+                && (output as f64) < most as f64 * checks.length.share
+                && (total as f64) < room as f64 * checks.length.share;
+            if is_cut {
+                let why = format!(
+                    "the response ended after {output} tokens, but the request allows {most}"
+                );
+                return Ok(Some(AttemptFailure::damaged(why, &checks.length.hint)));
+            }
+        }
+        if model.tool_check == Some(false) {
+            return Ok(None);
+        }
+        let has_called = whole.calls().next().is_some();
+        let text = if has_called { String::new() } else { text_or_reasoning(&whole.items) };
+        if whole.stop == Some(StopReason::End)
+            && let Some(why) = checks.run_of_one.describe_repetition(&text)
+        {
+            return Ok(Some(AttemptFailure::damaged(why, &checks.run_of_one.hint)));
+        }
+        let is_silent = |item: &Item| match item {
+            Item::Text(text) | Item::Refusal(text) => text.trim().is_empty(),
+            Item::Call(_) => false,
+            Item::Reasoning(_) => true,
+        };
+        let has_thought_alone = whole.stop == Some(StopReason::End)
+            && !text.is_empty()
+            && whole.items.iter().all(is_silent);
+        if has_thought_alone && checks.thought_answer.disables_thinking(&request.body) {
+            let why =
+                "the response contains only reasoning, although the request turns thinking off";
+            return Ok(Some(AttemptFailure::damaged(why, &checks.thought_answer.hint)));
+        }
+        if !request.tools {
+            return Ok(None);
+        }
+        // Whether the call uses a tool that the request does not contain. Every format puts names
+        // in quotes.
+        let is_foreign = |call: &ToolCall| {
+            memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
+        };
+        let is_odd = |call: &ToolCall| {
+            lacks_valid_arguments(call)
+                || is_foreign(call)
+                || checks.trimmed.is_trimmed(&call.arguments)
+        };
+        let mut doubts_calls = whole.calls().any(is_odd) && !halts.writes_malformed_calls(model);
+        if !halts.returns_unescaped_calls(model) {
+            if whole.calls().any(|call| checks.escaped.has_html_characters(&call.arguments)) {
+                halts.note_unescaped(model);
+            } else {
+                doubts_calls |=
+                    whole.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
+            }
+        }
+        doubts_calls |= whole
+            .calls()
+            .any(|call| checks.masked.count_placeholders(&call.arguments, |_| false) > 0);
+        // Parse the request only if something is odd: parsing a long conversation takes many
+        // milliseconds.
+        if !doubts_calls && (has_called || whole.stop == Some(StopReason::Filter)) {
+            return Ok(None);
+        }
+        let inspection = Inspection {
+            checks,
+            api: model.api,
+            body: request.body.clone(),
+            text,
+            output,
+            is_end: whole.stop == Some(StopReason::End),
+            is_limited: whole.stop == Some(StopReason::Length)
+                || request.max_output.is_some_and(|most| output >= most),
+            counted: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            calls: whole.calls().cloned().collect(),
+        };
+        let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
+        Ok(match found {
+            // The response was not streamed, so the model itself writes its calls this way.
+            Some(Defect::Torn(_)) if !request.stream && !halts.is_stream_only(model) => {
+                halts.note_malformed_calls(model);
+                None
+            }
+            Some(Defect::Torn(why)) => Some(AttemptFailure::new(FailureKind::Damaged, why)),
+            Some(Defect::Misread(why, hint)) => Some(AttemptFailure::damaged(why, &hint)),
+            None => None,
+        })
+    }
+}
+
+/// A problem with a response.
+enum Defect {
+    Torn(String),
+    /// The reason, and a hint with the fix.
+    Misread(String, String),
+}
+
+/// A response to inspect, with its request.
+struct Inspection {
+    checks: &'static EndpointChecks,
+    api: Api,
+    body: Bytes,
+    /// Text of the response, or its reasoning if there is no text.
+    text: String,
+    calls: Vec<ToolCall>,
+    output: u64,
+    /// Whether the endpoint reports that the model ended the response.
+    is_end: bool,
+    /// Whether an output limit cut the response.
+    is_limited: bool,
+    /// Prompt tokens that the endpoint counted.
+    counted: Option<u64>,
+}
+
+impl Inspection {
+    fn find(&self) -> Option<Defect> {
+        let request = usage::parse_request(self.api, &self.body)?;
+        let checks = self.checks;
+        if !self.calls.is_empty() {
+            let torn = |call| describe_corrupted_call(checks, call, &request.tools, self.output);
+            let found = self.calls.iter().find_map(torn).map(Defect::Torn);
+            let escaped = || {
+                let call =
+                    self.calls.iter().find(|call| checks.escaped.is_escaped(&call.arguments))?;
+                let why = format!("the arguments of a call to `{}` are HTML-escaped", call.name);
+                Some(Defect::Misread(why, checks.escaped.hint.clone()))
+            };
+            let broken = || {
+                let mut calls = self.calls.iter().filter(|_| !self.is_limited);
+                calls.find_map(describe_invalid_arguments).map(Defect::Torn)
+            };
+            let trimmed = || {
+                let is_trimmed = |call: &&ToolCall| checks.trimmed.is_trimmed(&call.arguments);
+                let name = &self.calls.iter().find(is_trimmed)?.name;
+                Some(Defect::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
+            };
+            let masked = || {
+                let is_requested =
+                    |word: &str| memchr::memmem::find(&self.body, word.as_bytes()).is_some();
+                let call = self.calls.iter().find(|call| {
+                    checks.masked.count_placeholders(&call.arguments, is_requested)
+                        >= checks.masked.least
+                })?;
+                let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
+                Some(Defect::Misread(why, checks.masked.hint.clone()))
+            };
+            return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
+        }
+        if self.output == 0 && checks.error_text.matches(&self.text) {
+            let why =
+                format!("the text of the response is an error: {}", quote_body(self.text.trim()));
+            return Some(Defect::Misread(why, checks.error_text.hint.clone()));
+        }
+        if self.is_end && checks.hidden_cap.matches(self.output, &self.text) {
+            let why = format!("the response stopped after {} tokens", self.output);
+            return Some(Defect::Misread(why, checks.hidden_cap.hint.clone()));
+        }
+        let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        // A final answer may quote a call. An unparsed call is the whole text, or an unquoted part
+        // at its end.
+        let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
+            find_call_in_text(&checks.text, &self.text, &names)
+        } else if ends_with_markup(&self.text) {
+            find_call_after_marker(&checks.text, &self.text, &names)
+        } else {
+            None
+        };
+        if let Some((why, hint)) = found {
+            return Some(Defect::Misread(why, hint));
+        }
+        self.find_truncated_prompt(&request)
+    }
+
+    /// Reports a truncated prompt: the endpoint counted too few tokens for the whole request.
+    fn find_truncated_prompt(&self, request: &Request) -> Option<Defect> {
+        let checks = self.checks;
+        let counted = self.counted.filter(|counted| *counted >= checks.cut.least_told)?;
+        let ours = tokens::count_request(request);
+        let is_cut =
+            ours >= checks.cut.least_tokens && (counted as f64) < ours as f64 * checks.cut.share;
+        let why = || {
+            format!(
+                "the endpoint truncated the prompt: it counted {counted} of about {ours} tokens"
+            )
+        };
+        is_cut.then(|| Defect::Misread(why(), checks.cut.hint.clone()))
+    }
+}
+
+fn ends_with_markup(text: &str) -> bool {
+    let text = text.trim_end();
+    let is_fenced = text.ends_with("```") && text.contains("```tool_");
+    is_fenced || (text.ends_with(['>', ']', '}']) && !text.contains('`'))
+}
+
+/// Whether a call's arguments are missing or not a JSON object.
+fn lacks_valid_arguments(call: &ToolCall) -> bool {
+    call.arguments.contains(char::REPLACEMENT_CHARACTER)
+        || serde_json::from_str::<Map<String, Value>>(&call.arguments)
+            .map_or(true, |map| map.is_empty())
+}
+
+/// Describes how a call is torn: one character would complete its arguments, or they are missing
+/// although the endpoint billed tokens for them.
+fn describe_corrupted_call(
+    checks: &EndpointChecks,
+    call: &ToolCall,
+    tools: &[Tool],
+    output: u64,
+) -> Option<String> {
+    let (name, text) = (&call.name, call.arguments.trim());
+    let is_ours = tools.iter().any(|tool| tool.name == *name);
+    if let Some(tool) =
+        tools.iter().find(|tool| !is_ours && is_tool_name_with_affix(&tool.name, name))
+    {
+        return Some(format!("a call uses the name `{name}` instead of the tool `{}`", tool.name));
+    }
+    // Some streams deliver a name in pieces.
+    if let Some(tool) = tools.iter().find(|tool| !is_ours && is_tool_name_prefix(&tool.name, name))
+    {
+        return Some(format!(
+            "a call uses the name `{name}`, a prefix of the tool `{}`",
+            tool.name
+        ));
+    }
+    let is_object = |text: &str| {
+        serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
+    };
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Some(format!("characters in the arguments of a call to `{name}` are damaged"));
+    }
+    if is_object(text) {
+        return None;
+    }
+    if matches!(text, "" | "{}") {
+        let needs = |tool: &Tool| {
+            tool.name == *name
+                && tool.parameters["required"].as_array().is_some_and(|list| !list.is_empty())
+        };
+        let lost = output >= checks.torn.least_output && tools.iter().any(needs);
+        return lost.then(|| format!("a call to `{name}` has no arguments"));
+    }
+    let repaired = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
+    let is_repairable = repaired.iter().any(|text| is_object(text.as_str()))
+        || text.strip_prefix("{}").is_some_and(is_object);
+    is_repairable.then(|| format!("the arguments of a call to `{name}` are damaged"))
+}
+
+/// Returns why arguments are not a JSON object even for a tolerant parser. Either the stream lost
+/// parts of them or the model wrote them that way. Quotes after the object come from the model and
+/// are ignored.
+fn describe_invalid_arguments(call: &ToolCall) -> Option<String> {
+    let text = call.arguments.trim();
+    let plain = text.trim_end_matches('"');
+    let is_object = |text: &str| match lenient_json::parse(text.as_bytes()) {
+        Ok(Value::Object(_)) => true,
+        // The object was encoded twice.
+        Ok(Value::String(inner)) => serde_json::from_str::<Map<String, Value>>(&inner).is_ok(),
+        _ => false,
+    };
+    let is_sound = text.is_empty() || is_object(text) || is_object(plain);
+    (!is_sound).then(|| format!("the arguments of a call to `{}` are not JSON", call.name))
+}
+
+/// Whether `name` is a tool's name with a prefix or suffix that a proxy added: `shell_ide`,
+/// `mcp__shell`.
+fn is_tool_name_with_affix(tool: &str, name: &str) -> bool {
+    let is_sign = |c: char| !c.is_ascii_alphanumeric();
+    name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(is_sign))
+        || name.strip_suffix(tool).is_some_and(|rest| rest.ends_with(is_sign))
+}
+
+/// Whether `name` is only the beginning of a tool's name.
+fn is_tool_name_prefix(tool: &str, name: &str) -> bool {
+    !name.is_empty() && tool.len() > name.len() && tool.starts_with(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ToolCall;
+    use serde_json::json;
+
+    use super::{
+        EndpointChecks, Tool, describe_corrupted_call, describe_invalid_arguments,
+        lacks_valid_arguments,
+    };
+
+    #[test]
+    fn arguments_that_are_not_json_are_detected() {
+        let is_broken = |arguments: &str| {
+            describe_invalid_arguments(&ToolCall {
+                id: "a".into(),
+                name: "f".into(),
+                arguments: arguments.into(),
+            })
+            .is_some()
+        };
+        for text in ["{{\"a\": 1}", "{\"a\": 1}{\"a\": 1}", "\"commandls\"", "{a: 1}"] {
+            assert!(is_broken(text), "{text}");
+        }
+        for text in
+            ["", "{}", "{\"a\": 1}", "{\"a\": 1}\"", "{\"a\": \"b\nc\"}", "\"{\\\"a\\\": 1}\""]
+        {
+            assert!(!is_broken(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_of_the_model_are_not_corrupted_calls() {
+        let checks = EndpointChecks::shipped().expect("a valid table");
+        let tool = |name: &str, required: &[&str]| Tool {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({"type": "object", "required": required}),
+            strict: None,
+        };
+        let tools = [tool("shell", &["command"]), tool("submit", &[])];
+        let of = |name: &str, arguments: &str, output: u64| {
+            let call = ToolCall { id: "a".into(), name: name.into(), arguments: arguments.into() };
+            lacks_valid_arguments(&call)
+                && describe_corrupted_call(checks, &call, &tools, output).is_some()
+        };
+        for text in
+            ["command\": \"ls\"}", "\"command\": \"ls\"}", "{\"command\": \"ls\"", "{}{\"a\": 1}"]
+        {
+            assert!(of("shell", text, 20), "{text}");
+        }
+        assert!(of("shell", "{}", 126) && of("shell", "", 126));
+        for (name, torn_name) in [
+            ("shell_ide", true),
+            ("proxy.shell", true),
+            ("sh", true),
+            ("bash", false),
+            ("shells", false),
+        ] {
+            let call = ToolCall {
+                id: "a".into(),
+                name: name.into(),
+                arguments: "{\"command\": \"ls\"}".into(),
+            };
+            assert_eq!(
+                describe_corrupted_call(checks, &call, &tools, 20).is_some(),
+                torn_name,
+                "{name}"
+            );
+        }
+        // The model itself wrote these: few tokens were billed, no arguments are required, or no
+        // single character completes them.
+        for (name, text, output) in [
+            ("shell", "{}", 10),
+            ("submit", "{}", 126),
+            ("shell", "{\"command\": \"ls", 126),
+            ("shell", "ls -la", 126),
+            ("shell", "{\"command\": \"ls\"}", 126),
+        ] {
+            assert!(!of(name, text, output), "{text}");
+        }
+    }
+}

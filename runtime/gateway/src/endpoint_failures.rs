@@ -1,0 +1,226 @@
+//! Handles an endpoint's problems that affect more than one request.
+
+use proctor_types::{BudgetKind, Cause, Fault, Layer};
+use tokio::time::Instant;
+
+use crate::{
+    RequestError, TrialGateway,
+    context_window::ContextWindowRules,
+    error_text::{error_message, quote_body},
+    first_response::AttemptRound,
+    halts::RequestOrigin,
+    judge::{AttemptFailure, FailureKind},
+    rejections::{self, ErrorSubject, Rejections},
+    request_path::OutgoingRequest,
+    usage,
+};
+
+impl TrialGateway {
+    /// Returns the fault that ends a trial if the endpoint's failures and silence took so much of
+    /// its time that reaching a time limit says nothing about the model.
+    ///
+    /// If the endpoint has never responded, or if several trials ended like this and no trial got a
+    /// response in the meantime, it is down for all of them.
+    pub fn lost_time_fault(&self, kind: BudgetKind) -> Option<Fault> {
+        let budget = self.meter().budget();
+        let limit = match kind {
+            BudgetKind::Wall => budget.wall_seconds,
+            BudgetKind::Working => budget.working_seconds,
+            _ => None,
+        }?;
+        let (lost, why) = self.lost_time().total()?;
+        if lost.as_secs_f64() < limit * self.route().policy.lost_share {
+            return None;
+        }
+        let endpoint = &self.route().endpoint;
+        let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
+        let lost = lost.as_secs_f64();
+        let what = format!(
+            "{base}: no response during {lost:.1} s of the {kind} limit of {limit} s: {why}"
+        );
+        let hint = "check that the endpoint is running and not overloaded, then `proctor resume` \
+                    the run; if the model is just slow, raise the limit";
+        let fault = Fault::new(Layer::Model, what).hint(hint);
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        if !self.lost_time().current_start().is_some_and(|since| halts.is_down(model, since)) {
+            return Some(fault);
+        }
+        let alike = halts.count_lost_trial(&self.request_origin(false));
+        let cause = match halts.has_responded(model) {
+            false => Cause::Silent,
+            true if alike >= self.route().policy.alike_trials => Cause::Outage,
+            // A single response may take that long, but not several in a row.
+            true => return Some(fault),
+        };
+        let fault = fault.cause(cause);
+        halts.halt_model(model, &fault);
+        Some(fault)
+    }
+
+    /// Returns the fault for a request whose attempts all failed. If no other trial got a response
+    /// either, the endpoint is down for all of them, and the run halts its requests.
+    pub(crate) fn give_up(
+        &self,
+        round: AttemptRound,
+        since: Instant,
+        trouble: &AttemptFailure,
+        more: &str,
+    ) -> Fault {
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        let endpoint = &self.route().endpoint;
+        let (base, number) = (endpoint.base(), round.failed);
+        let waited = round.waited.as_secs_f64();
+        let why = endpoint.redact_text(&trouble.why);
+        let attempts = if number == 1 { "attempt" } else { "attempts" };
+        let what = format!(
+            "{base}: no response after {number} {attempts} and {waited:.0} s of waiting: {why}{more}"
+        );
+        let never = !halts.has_responded(model);
+        let foreign = trouble.kind == FailureKind::Foreign && never;
+        let hint = if let Some(hint) = &trouble.hint {
+            hint.clone()
+        } else if why.contains("certificate") {
+            "set SSL_CERT_FILE to the certificate of the endpoint's authority".to_owned()
+        } else if foreign || trouble.kind == FailureKind::Unreachable && never {
+            endpoint.address_hint(foreign)
+        } else {
+            "check that the endpoint is running, then `proctor resume` the run".into()
+        };
+        let mut fault = Fault::new(Layer::Model, what).hint(hint);
+        // A damaged response concerns one trial: the endpoint responds to others.
+        if trouble.kind != FailureKind::Damaged && halts.is_down(model, since) {
+            fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
+            match trouble.kind {
+                FailureKind::Unreachable | FailureKind::Foreign if never => {
+                    halts.halt_endpoint(model, &fault);
+                }
+                _ => halts.halt_model(model, &fault),
+            }
+        }
+        fault
+    }
+
+    /// Notes that the endpoint is not usable as configured: with this key, or for this model.
+    pub(crate) fn note_unusable(
+        &self,
+        status: Option<u16>,
+        origin: &RequestOrigin<'_>,
+        fault: &Fault,
+    ) {
+        let (halts, policy) = (&self.route().halts, &self.route().policy);
+        halts.halt_for_status(origin.model, status, fault);
+        // A 403 within a conversation is about one request's text, unless every trial gets it.
+        if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
+            halts.halt_model(origin.model, fault);
+        }
+    }
+
+    /// Classifies a rejected request: caused by the model, left to the client, or bound to happen
+    /// in every trial.
+    pub(crate) async fn classify_rejection(
+        &self,
+        status: u16,
+        body: String,
+        request: &OutgoingRequest,
+    ) -> RequestError {
+        let origin = self.request_origin(request.tools);
+        let (halts, policy) = (&self.route().halts, &self.route().policy);
+        let of_the_model = match self.is_caused_by_model(status, &body, request).await {
+            Ok(is) => is,
+            Err(fault) => return fault.into(),
+        };
+        if of_the_model {
+            return RequestError::Rejected { status, body, of_the_model };
+        }
+        let subject = rejections::classify_error(status, &body);
+        if subject == ErrorSubject::Tools && request.tools && !halts.supports_tools(origin.model) {
+            let fault = self.no_tools_fault(status, &body);
+            halts.halt_tools(origin.model, &fault);
+            return fault.into();
+        }
+        if halts.count_rejection(&origin, &error_message(&body), policy.alike_trials) {
+            let fault = self.rejection_fault(status, &body).cause(Cause::Refused);
+            halts.halt_model(origin.model, &fault);
+            return fault.into();
+        }
+        RequestError::Rejected { status, body, of_the_model }
+    }
+
+    /// Whether the model caused a rejection: a filter, or an overflow that our own count confirms.
+    async fn is_caused_by_model(
+        &self,
+        status: u16,
+        body: &str,
+        request: &OutgoingRequest,
+    ) -> Result<bool, Fault> {
+        let subject = Rejections::shipped()?.of(status, body);
+        let window = self.route().window;
+        let rules = ContextWindowRules::shipped()?;
+        Ok(match subject {
+            ErrorSubject::ContentFilter => true,
+            ErrorSubject::ContextOverflow => {
+                let ours = usage::input(self.route().model.api, &request.body).await;
+                // Reserved output is not part of the conversation.
+                rules.is_overflow_plausible(ours, 0, window)
+            }
+            // The text is not recognized, but the conversation cannot fit.
+            ErrorSubject::Unknown | ErrorSubject::Proxy if matches!(status, 400 | 413 | 422) => {
+                match window {
+                    Some(window) => {
+                        let ours = usage::input(self.route().model.api, &request.body).await;
+                        rules.is_overflow_certain(0, ours, window)
+                    }
+                    None => false,
+                }
+            }
+            _ => false,
+        })
+    }
+
+    /// Returns the fault for a rejection that the model did not cause.
+    pub fn rejection_fault(&self, status: u16, body: &str) -> Fault {
+        let answers = self.meter().spent().steps;
+        let base = self.route().endpoint.base();
+        let said = self.route().endpoint.redact_text(&quote_body(&error_message(body)));
+        let what = match answers {
+            0 => format!("{base}: the endpoint rejected the first request with {status}: {said}"),
+            1 => format!("{base}: rejected with {status} after 1 response: {said}"),
+            _ => format!("{base}: rejected with {status} after {answers} responses: {said}"),
+        };
+        let subject = rejections::classify_error(status, body);
+        let hint = match (subject, answers) {
+            (ErrorSubject::ContextOverflow, _) => {
+                "the conversation is too short for a full window: raise the server's context size \
+                 (Ollama `num_ctx`, llama.cpp `-c`, vLLM `--max-model-len`), or set the model's \
+                 `context_window` if it really is that small"
+            }
+            (ErrorSubject::Proxy, _) if status == 413 => {
+                "a proxy in front of the endpoint limits the request size: raise the limit (nginx: \
+                 `client_max_body_size`), then `proctor resume` the run"
+            }
+            (ErrorSubject::Proxy, _) => {
+                "a proxy responded instead of the endpoint: check base_url and the proxy, then \
+                 `proctor resume` the run"
+            }
+            (_, 0) => "fix the model's name or parameters in the configuration",
+            _ => {
+                "find out what the endpoint rejects (see the request in `model_attempted` of the \
+                 trial's record), then `proctor resume` the run"
+            }
+        };
+        // Retrying does not help if the first request is rejected or the context window is too
+        // small.
+        let lasting = answers == 0 || subject == ErrorSubject::ContextOverflow;
+        let cause = if lasting { Cause::Refused } else { Cause::Rejected };
+        Fault::new(Layer::Model, what).hint(hint).cause(cause)
+    }
+
+    fn no_tools_fault(&self, status: u16, body: &str) -> Fault {
+        let (base, name) = (self.route().endpoint.base(), &self.route().model.name);
+        let said = self.route().endpoint.redact_text(&quote_body(&error_message(body)));
+        let what =
+            format!("{base}: the model `{name}` does not support tools: status {status}: {said}");
+        let hint = "use `scaffold = \"bash\"` for the arm, which needs no function calling";
+        Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused)
+    }
+}

@@ -1,0 +1,196 @@
+//! Time that a trial lost to its endpoint: failed attempts, silence until a time limit, the waits
+//! after both, and queueing that the endpoint reports (comments before the first event).
+//!
+//! A slow response is not lost time, so an attempt is classified only when it ends. Attempts of one
+//! trial may overlap; time that two of them lost counts once.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// The longest pause between two pieces of a response that is attributed to the model. A longer
+/// pause before a time limit counts as the endpoint's silence.
+const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
+
+/// Returns when a response that was cut by a limit had stalled, if it had. `last`: when its last
+/// piece arrived.
+pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
+    (last.elapsed() > MAX_MODEL_PAUSE).then_some(last)
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct LostTime(Mutex<LossTimes>);
+
+#[derive(Debug, Default)]
+struct LossTimes {
+    total: Duration,
+    /// Everything before this time is already counted.
+    counted: Option<Instant>,
+    /// Start of the current loss, if no response has ended it yet.
+    since: Option<Instant>,
+    /// The most recent cause.
+    why: String,
+}
+
+impl LostTime {
+    fn add(&self, from: Instant, why: Option<&str>) {
+        let now = Instant::now();
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = state.counted.map_or(from, |counted| counted.max(from));
+        state.total += now.saturating_duration_since(from);
+        state.since.get_or_insert(from);
+        state.counted = state.counted.max(Some(now));
+        if let Some(why) = why {
+            why.clone_into(&mut state.why);
+        }
+    }
+
+    /// Returns the total and its most recent cause. `None`: nothing was lost.
+    pub(crate) fn total(&self) -> Option<(Duration, String)> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
+    }
+
+    /// Returns when the current loss started, if one is in progress.
+    pub(crate) fn current_start(&self) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).since
+    }
+
+    /// Starts an attempt. `progress` returns when the last piece of the response arrived.
+    pub(crate) fn start_attempt<'a>(
+        &'a self,
+        progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
+    ) -> AttemptGuard<'a> {
+        AttemptGuard {
+            lost: self,
+            begun: Instant::now(),
+            progress: Box::new(progress),
+            completed: false,
+        }
+    }
+
+    /// Counts the time since `from` as queueing at the endpoint. The response starts now.
+    pub(crate) fn add_queueing(&self, from: Instant) {
+        self.add(from, Some("the endpoint queued the request"));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
+    }
+
+    /// Counts the wait for the next attempt until the guard is dropped.
+    pub(crate) fn start_wait(&self) -> LostWaitGuard<'_> {
+        LostWaitGuard { lost: self, begun: Instant::now(), why: None }
+    }
+
+    /// Like `wait`, for a wait that does not follow a failed attempt of this trial.
+    pub(crate) fn start_wait_for(&self, why: &'static str) -> LostWaitGuard<'_> {
+        LostWaitGuard { why: Some(why), ..self.start_wait() }
+    }
+}
+
+/// An attempt in flight. It is a guard because whatever ends a trial drops its attempts in flight.
+/// If a dropped attempt was silent, its time was lost.
+pub(crate) struct AttemptGuard<'a> {
+    lost: &'a LostTime,
+    begun: Instant,
+    progress: Box<dyn Fn() -> Option<Instant> + Send + Sync + 'a>,
+    completed: bool,
+}
+
+impl fmt::Debug for AttemptGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptGuard").field("begun", &self.begun).finish_non_exhaustive()
+    }
+}
+
+impl AttemptGuard<'_> {
+    /// Ends an attempt that failed: all its time was lost.
+    pub(crate) fn fail(mut self, why: &str) {
+        self.completed = true;
+        self.lost.add(self.begun, Some(why));
+    }
+
+    /// Ends an attempt with a response, or with a result that the endpoint did not cause.
+    pub(crate) fn complete(mut self) {
+        self.completed = true;
+        self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
+    }
+}
+
+impl Drop for AttemptGuard<'_> {
+    fn drop(&mut self) {
+        if self.completed {
+            return;
+        }
+        let (since, why) = match (self.progress)() {
+            None => (Some(self.begun), "the last response did not start"),
+            Some(last) => (stalled_since(last), "the last response stalled"),
+        };
+        if let Some(since) = since {
+            self.lost.add(since, Some(why));
+        }
+    }
+}
+
+/// A wait after a failed attempt, or for an attempt of another trial.
+#[derive(Debug)]
+pub(crate) struct LostWaitGuard<'a> {
+    lost: &'a LostTime,
+    begun: Instant,
+    why: Option<&'static str>,
+}
+
+impl Drop for LostWaitGuard<'_> {
+    fn drop(&mut self) {
+        self.lost.add(self.begun, self.why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::LostTime;
+
+    #[tokio::test(start_paused = true)]
+    async fn lost_time_excludes_completed_responses() {
+        let lost = LostTime::default();
+        let second = Duration::from_secs(1);
+        let attempt = lost.start_attempt(|| None);
+        tokio::time::advance(second).await;
+        attempt.complete();
+        assert_eq!(lost.total(), None);
+        let attempt = lost.start_attempt(|| None);
+        tokio::time::advance(second).await;
+        attempt.fail("503 overloaded");
+        let wait = lost.start_wait();
+        tokio::time::advance(second).await;
+        drop(wait);
+        assert_eq!(lost.total(), Some((2 * second, "503 overloaded".into())));
+        let attempt = lost.start_attempt(|| Some(Instant::now()));
+        tokio::time::advance(second).await;
+        let queued = tokio::time::Instant::now();
+        tokio::time::advance(second).await;
+        lost.add_queueing(queued);
+        assert!(lost.current_start().is_none(), "the response has started");
+        tokio::time::advance(second).await;
+        attempt.complete();
+        assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
+        // Three overlapping attempts are dropped, one of them after its first byte.
+        let silent = || lost.start_attempt(|| None);
+        let (one, two, three) = (lost.start_attempt(|| Some(Instant::now())), silent(), silent());
+        tokio::time::advance(second).await;
+        drop((one, two, three));
+        assert_eq!(lost.total().map(|(total, _)| total), Some(4 * second));
+        // The first piece arrived, and then only heartbeats.
+        let first = Instant::now();
+        let stalled = lost.start_attempt(move || Some(first));
+        tokio::time::advance(10 * second).await;
+        drop(stalled);
+        assert_eq!(lost.total().map(|(total, _)| total), Some(14 * second));
+    }
+}

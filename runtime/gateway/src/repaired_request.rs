@@ -1,0 +1,134 @@
+//! Request forms: applies the repairs that an endpoint needs before it accepts a request.
+
+use http::{HeaderValue, header};
+use proctor_types::Fault;
+use serde_json::Value;
+
+use crate::{
+    TrialGateway, codec,
+    repair::{Action, Repair, RepairTable},
+    request_path::OutgoingRequest,
+};
+
+/// A request in the form that its endpoint accepts.
+pub(crate) struct RepairedRequest {
+    /// The request as it is sent.
+    pub request: OutgoingRequest,
+    /// The request as the caller made it.
+    original: OutgoingRequest,
+    /// Applied repairs, in order.
+    repairs: Vec<Repair>,
+}
+
+impl RepairedRequest {
+    /// Applies the repairs that the model's endpoint is known to need.
+    pub(crate) fn new(trial: &TrialGateway, request: &OutgoingRequest) -> Self {
+        let mut form =
+            Self { request: request.clone(), original: request.clone(), repairs: Vec::new() };
+        let known = trial.route().halts.repairs(&trial.route().model);
+        form.apply_repairs(trial, known, usize::MAX);
+        form
+    }
+
+    /// Applies the repairs that change the request, at most `most` of them. Returns whether any
+    /// did.
+    pub(crate) fn apply_repairs(
+        &mut self,
+        trial: &TrialGateway,
+        repairs: impl IntoIterator<Item = Repair>,
+        most: usize,
+    ) -> bool {
+        let mut repairs = repairs.into_iter().peekable();
+        // Don't parse the body if there is nothing to apply.
+        if repairs.peek().is_none() {
+            return false;
+        }
+        let Ok(Value::Object(mut body)) = serde_json::from_slice(&self.request.body) else {
+            return false;
+        };
+        let (api, turns) = (trial.route().model.api, trial.native_turns());
+        let only_streams = trial.route().halts.is_stream_only(&trial.route().model);
+        let before = self.repairs.len();
+        for repair in repairs {
+            let is_futile = only_streams && repair.action == Action::NoStream;
+            if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns)
+            {
+                continue;
+            }
+            self.request.stream &= repair.action != Action::NoStream;
+            self.repairs.push(repair);
+            if self.repairs.len() - before == most {
+                break;
+            }
+        }
+        let changed = self.repairs.len() > before;
+        if changed {
+            self.request.max_output = codec::output_limit(api, &body);
+            self.request.body = Value::Object(body).to_string().into();
+        }
+        changed
+    }
+
+    /// Makes every cache on the route forward the request to the model.
+    pub(crate) fn bypass_caches(&mut self) {
+        let no_cache = HeaderValue::from_static("no-cache");
+        self.request.headers.insert(header::CACHE_CONTROL, no_cache);
+    }
+
+    /// Applies a repair for an error that has occurred `times` times. Returns `false` if there is
+    /// no repair for it or all have been applied.
+    pub(crate) fn repair_for_error(
+        &mut self,
+        trial: &TrialGateway,
+        status: u16,
+        body: &str,
+        times: u32,
+    ) -> Result<bool, Fault> {
+        // Don't keep repairing a request that is rejected every time.
+        const MAX_REPAIRS: usize = 8;
+        if self.repairs.len() >= MAX_REPAIRS {
+            return Ok(false);
+        }
+        let model = &trial.route().model;
+        let repairs: Vec<_> = RepairTable::shipped()?.of(model.api, status, body, times).collect();
+        if repairs.iter().any(|repair| repair.action == Action::Stream) {
+            trial.route().halts.note_streams_only(model);
+            if self.restore_streaming(trial) {
+                return Ok(true);
+            }
+        }
+        Ok(self.apply_repairs(trial, repairs, 1))
+    }
+
+    /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether it had been
+    /// applied.
+    fn restore_streaming(&mut self, trial: &TrialGateway) -> bool {
+        let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)
+            .into_iter()
+            .partition(|repair| repair.action == Action::NoStream);
+        if whole.is_empty() {
+            self.repairs = others;
+            return false;
+        }
+        let headers = std::mem::take(&mut self.request.headers);
+        self.request = OutgoingRequest { headers, ..self.original.clone() };
+        self.apply_repairs(trial, others, usize::MAX);
+        true
+    }
+
+    /// Keeps the repairs for later requests, since the endpoint accepted this one.
+    pub(crate) fn remember_repairs(&self, trial: &TrialGateway) {
+        let (model, halts) = (&trial.route().model, &trial.route().halts);
+        // The calls of the non-streamed response are torn as well, so streaming was not the cause.
+        let is_futile = |repair: &&Repair| {
+            repair.action == Action::NoStream && halts.writes_malformed_calls(model)
+        };
+        for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
+            halts.remember_repair(model, repair);
+        }
+    }
+
+    pub(crate) fn repair_names(&self) -> Vec<String> {
+        self.repairs.iter().map(|repair| repair.name.clone()).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! The end of a streamed response: complete responses are kept however the stream ends, and
+//! incomplete ones are requested again.
+
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use proctor_gateway::{Gateway, PriceTable, RetryPolicy};
+use proctor_types::Budget;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::common::{RecordingSink, ask, model};
+
+/// What the endpoint does with a connection after its chunks.
+#[derive(Clone, Copy)]
+enum AfterChunks {
+    Holds,
+    /// Closes it in the middle of the body.
+    Breaks,
+}
+
+/// Starts an endpoint that streams the n-th list of chunks for the n-th request (the last one for
+/// all later requests) and never ends the body.
+async fn start_streaming_endpoint(
+    lists: Vec<Vec<Value>>,
+    after: AfterChunks,
+) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 65_536];
+            let _ = stream.read(&mut head).await;
+            let number = counted.fetch_add(1, Ordering::Relaxed);
+            let mut text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                            transfer-encoding: chunked\r\n\r\n"
+                .to_owned();
+            for chunk in &lists[number.min(lists.len() - 1)] {
+                let event = format!("data: {chunk}\n\n");
+                text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
+            }
+            let _ = stream.write_all(text.as_bytes()).await;
+            match after {
+                AfterChunks::Holds => held.push(stream),
+                AfterChunks::Breaks => drop(stream),
+            }
+        }
+    });
+    (url, count)
+}
+
+fn text_chunk(text: &str) -> Value {
+    json!({"choices": [{"delta": {"content": text}, "finish_reason": ""}]})
+}
+
+fn end_chunk(reason: &str) -> Value {
+    json!({"choices": [{"delta": {}, "finish_reason": reason}],
+           "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+}
+
+fn fast_gateway() -> Gateway {
+    let mut policy = RetryPolicy::shipped().expect("valid");
+    (policy.idle_seconds, policy.first_seconds) = (0.4, 0.01);
+    Gateway::with_policy(PriceTable::default(), policy)
+        .expect("a gateway")
+        .with_key_lookup(|_| Some("sk-test-0123456789".into()))
+}
+
+#[tokio::test]
+async fn complete_response_is_kept_however_its_stream_ends() {
+    for after in [AfterChunks::Holds, AfterChunks::Breaks] {
+        let (url, count) =
+            start_streaming_endpoint(vec![vec![text_chunk("all"), end_chunk("stop")]], after).await;
+        let trial = fast_gateway()
+            .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
+            .expect("usable");
+        let answer = trial.ask(&ask("hi")).await.expect("the answer");
+        assert_eq!((answer.content.as_str(), answer.usage.input), ("all", 7));
+        assert_eq!(count.load(Ordering::Relaxed), 1, "requested and paid for once");
+    }
+}
+
+#[tokio::test]
+async fn incomplete_response_is_requested_again() {
+    let broken = json!({"choices": [{"delta": {}, "error": {"code": 502, "message": "upstream"}}]});
+    for last in
+        [end_chunk("error"), end_chunk("abort"), end_chunk("insufficient_system_resource"), broken]
+    {
+        let lists =
+            vec![vec![text_chunk("ha"), last.clone()], vec![text_chunk("all"), end_chunk("stop")]];
+        let (url, count) = start_streaming_endpoint(lists, AfterChunks::Holds).await;
+        let kept = Arc::new(RecordingSink::default());
+        let trial =
+            fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
+        let answer = trial.ask(&ask("hi")).await.expect("the second answer");
+        assert_eq!(answer.content, "all", "{last}");
+        assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (2, 1), "{last}");
+        let why = kept.attempts()[0].error.clone().unwrap_or_default();
+        assert!(why.contains("response"), "{why}");
+    }
+}

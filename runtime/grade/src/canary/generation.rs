@@ -1,0 +1,609 @@
+//! Creates canaries before any of the model's files are in the sandbox.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+    sync::LazyLock,
+};
+
+use proctor_patch::{CurrentFile, FilePatch, Patch, Side};
+use proctor_sandbox_api::SandboxHandle;
+use proctor_types::{Fault, Impossible, Layer, Task, plural, sha256_hex};
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    launch::Launch,
+    paths::{escape_task_path, file_from_test_id},
+    policy::Policy,
+    pristine::PristineTree,
+    probe::{random_bytes, run_isolated_script},
+};
+
+const SCRIPT: &str = include_str!("../../python/canary.py");
+
+/// The canaries of one run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Canaries {
+    pub list: Vec<Canary>,
+    /// Whether any fail-to-pass test compares values. If none does, any canary of such a test is enough.
+    pub compares: bool,
+}
+
+/// A test that must not pass: a copy of a pytest item whose code is changed for one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Canary {
+    /// The id of the original test, without parameters.
+    pub id: String,
+    /// The name and value of a test parameter; the canary copies the run with that value.
+    parameter: Option<(String, String)>,
+    /// Replaces a value instead of code: where it is, its name, and the new literal.
+    given: Option<(String, String, String)>,
+    /// The function's path within the file, one class per element.
+    path: Vec<String>,
+    /// The content of the file.
+    text: String,
+    /// For each mistake, the byte range in `text` to replace and its replacement.
+    edits: Vec<(usize, usize, String)>,
+    /// The lines of the statements with a mistake, if they are in branches. The run reports whether it
+    /// reached one.
+    marks: Vec<usize>,
+    /// If set, pytest's own item runs as the canary and the copy runs as the test.
+    pub swapped: bool,
+    /// The canary's position among the tests, relative to the original test, which is at 0.5.
+    place: f64,
+    /// Selects which of the items with this id to copy; in [0, 1).
+    pick: f64,
+    /// Whether it is the unchanged test, as a control.
+    control: bool,
+    #[serde(skip)]
+    pub kind: MistakeKind,
+    #[serde(skip)]
+    pub is_fail_to_pass: bool,
+    /// The first and last line of each statement that fails because of the mistake.
+    #[serde(skip)]
+    pub fails: Vec<(usize, usize)>,
+    /// Whether a mistake is in a `with` statement that every run enters. A passing run that reaches no
+    /// mistake has left that statement with an exception that was swallowed.
+    #[serde(skip)]
+    pub entered: bool,
+    /// Describes the mistake: its test, line, original text and replacement.
+    #[serde(skip)]
+    pub what: String,
+}
+
+/// Kinds of mistakes, best first. The first kind is another value of the same type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MistakeKind {
+    Value,
+    /// Expects a different exception.
+    Raises,
+    /// Expects an unpredictable value in a wrapper that no honest value equals.
+    Wrapped,
+    /// Uses a different comparison operator.
+    Operator,
+    /// Negates a condition.
+    Negated,
+    /// Fails unconditionally.
+    Fail,
+}
+
+impl MistakeKind {
+    /// Whether an object that equals everything would pass the canary.
+    pub(crate) fn detects_equal_to_everything(self) -> bool {
+        self <= Self::Operator
+    }
+}
+
+#[derive(Serialize)]
+struct GeneratorInput<'a> {
+    seed: String,
+    enough: usize,
+    words: &'a BTreeMap<String, Vec<String>>,
+    work: BTreeSet<String>,
+    groups: BTreeMap<&'a str, Vec<GeneratorFile<'a>>>,
+}
+
+#[derive(Serialize)]
+struct GeneratorFile<'a> {
+    name: &'a str,
+    text: &'a str,
+    functions: Vec<&'a str>,
+    conftests: Vec<&'a str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct GeneratorOutput {
+    canaries: Vec<Candidate>,
+    compares: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Candidate {
+    file: String,
+    function: String,
+    path: Vec<String>,
+    kind: MistakeKind,
+    parameter: Option<(String, String)>,
+    given: Option<(String, String, String)>,
+    /// Whether its statement tests a name that the task asks for.
+    about: bool,
+    line: usize,
+    fails: (usize, usize),
+    start: usize,
+    end: usize,
+    was: String,
+    now: String,
+    /// The mistakes in the other branches, if the test's expectations are in branches.
+    #[serde(default)]
+    more: Vec<Mistake>,
+    #[serde(default)]
+    marks: Vec<usize>,
+    #[serde(default)]
+    entered: bool,
+}
+
+/// An additional mistake of the same canary.
+#[derive(Debug, Clone, Deserialize)]
+struct Mistake {
+    fails: (usize, usize),
+    start: usize,
+    end: usize,
+    now: String,
+}
+
+/// Creates this run's canaries from the pristine test files. The sandbox has none of the model's
+/// files. The copied tests, the positions and the mistakes vary from run to run.
+pub(crate) async fn create_canaries(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    task: &Task,
+    pristine: &PristineTree,
+    apart: &BTreeSet<String>,
+) -> Result<Canaries, Fault> {
+    let limits = &Policy::get()?.canaries;
+    let groups = [
+        ("fail_to_pass", &task.fail_to_pass, limits.fail_to_pass),
+        ("pass_to_pass", &task.pass_to_pass, limits.pass_to_pass),
+    ];
+    let seed = proctor_types::hex(&random_bytes::<16>()?);
+    let mut input = GeneratorInput {
+        seed,
+        enough: limits.enough,
+        words: &limits.words,
+        work: solution_names(task),
+        groups: BTreeMap::new(),
+    };
+    for (name, ids, _) in groups {
+        let ids = ids.iter().filter(|id| !apart.contains(*id));
+        let files = shuffled_test_files(
+            ids.map(String::as_str),
+            pristine,
+            limits.files,
+            &random_bytes::<16>()?,
+        );
+        if !files.is_empty() {
+            input.groups.insert(name, files);
+        }
+    }
+    if input.groups.is_empty() {
+        return Ok(Canaries::default());
+    }
+    let mut made = run_generator(handle, launch, task, &input).await?;
+    let mut canaries = Canaries::default();
+    for (name, _, limit) in groups {
+        let made = made.remove(name).unwrap_or_default();
+        let is_fail_to_pass = name == "fail_to_pass";
+        canaries.compares |= is_fail_to_pass && made.compares > 0;
+        for candidate in choose(made.canaries, limit)? {
+            canaries.list.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
+        }
+    }
+    // Alternate between the two forms: of two fail-to-pass tests, one runs as pytest's own item and
+    // the other as a copy. An object that guesses the form is wrong in one of them. The form of the
+    // other canaries is random.
+    let first = random_bytes::<1>()?[0];
+    for (at, canary) in canaries.list.iter_mut().enumerate() {
+        let drawn = if canary.is_fail_to_pass { first } else { random_bytes::<1>()?[0] };
+        canary.swapped = (usize::from(drawn) + at).is_multiple_of(2);
+    }
+    Ok(canaries)
+}
+
+async fn run_generator(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    task: &Task,
+    input: &GeneratorInput<'_>,
+) -> Result<BTreeMap<String, GeneratorOutput>, Fault> {
+    let input = serde_json::to_string(input).map_err(|error| generator_fault(&error))?;
+    let stdin = crate::session::escape_non_ascii(&input).into_bytes();
+    let (env, user) = (task.command_env(), task.user.as_deref());
+    let out =
+        run_isolated_script(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;
+    serde_json::from_slice(&out).map_err(|error| generator_fault(&error))
+}
+
+/// The generator stops once this many tests have a good mistake for an impossible variant.
+const MAX_VARIANT_TESTS: usize = 32;
+
+/// Returns mistakes that each make the task impossible, best first. The result depends on the task
+/// only. Each mistake changes one line of the test's file, which every run of the test reaches.
+pub(crate) async fn find_impossible_variants(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    task: &Task,
+    pristine: &PristineTree,
+) -> Result<Vec<Impossible>, Fault> {
+    let seed = task.digest();
+    let ids = task.fail_to_pass.iter().map(String::as_str);
+    let files = shuffled_test_files(ids, pristine, usize::MAX, seed.as_bytes());
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let input = GeneratorInput {
+        seed: seed.clone(),
+        enough: MAX_VARIANT_TESTS,
+        words: &Policy::get()?.canaries.words,
+        work: solution_names(task),
+        groups: BTreeMap::from([("fail_to_pass", files)]),
+    };
+    let made = run_generator(handle, launch, task, &input)
+        .await?
+        .remove("fail_to_pass")
+        .unwrap_or_default();
+    // No solution could meet an expectation of a run-time value or an unconditional failure, so
+    // these would not be tests of the task.
+    let is_met = |kind| !matches!(kind, MistakeKind::Wrapped | MistakeKind::Fail);
+    let mut found: Vec<Candidate> = made
+        .canaries
+        .into_iter()
+        .filter(|one| is_met(one.kind) && one.parameter.is_none() && one.marks.is_empty())
+        .filter(|one| !one.was.contains('\n') && !one.now.contains('\n'))
+        .collect();
+    let rank = |one: &Candidate| {
+        let name = format!("{seed}:{}:{}:{}", one.file, one.start, one.now);
+        (one.kind, !one.about, sha256_hex(name.as_bytes()))
+    };
+    found.sort_by_cached_key(rank);
+    Ok(found.iter().filter_map(|one| one.impossible_variant(task, pristine)).collect())
+}
+
+/// Names that the solution defines or changes.
+fn solution_names(task: &Task) -> BTreeSet<String> {
+    static DEFINITION_PATTERNS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+        let of_line = r"^\s*(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*[=:]";
+        let of_section = r"\b(?:def|class)\s+(\w+)";
+        #[expect(clippy::expect_used, reason = "a constant")]
+        [of_line, of_section].map(|one| Regex::new(one).expect("a regular expression"))
+    });
+    let [of_line, of_section] = &*DEFINITION_PATTERNS;
+    let mut work = BTreeSet::new();
+    let mut note = |defines: &Regex, text: &str| {
+        let found = defines.captures(text);
+        let name = found.iter().flat_map(|one| one.iter().skip(1).flatten()).next();
+        work.extend(name.map(|name| name.as_str().to_owned()));
+    };
+    // The solution replaces the lines that the mask adds.
+    for (patch, left_out) in [(&task.mask, Some(Side::New)), (&task.gold, None)] {
+        let patch = Patch::parse(patch.as_deref().unwrap_or_default().as_bytes());
+        for hunk in patch.files.iter().flat_map(FilePatch::hunks) {
+            note(of_section, &String::from_utf8_lossy(&hunk.section));
+            let changed = hunk.lines.iter().filter(|line| line.side != Side::Both);
+            for line in changed.filter(|line| Some(line.side) != left_out) {
+                note(of_line, &line.text());
+            }
+        }
+    }
+    work
+}
+
+/// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds, and
+/// chooses at random among equals.
+fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
+    let seed = random_bytes::<16>()?;
+    let rank = |one: &Candidate| {
+        let name = format!("{}:{}:{}:{}", one.file, one.start, one.end, one.now);
+        (one.kind, sha256_hex(&[&seed[..], name.as_bytes()].concat()))
+    };
+    candidates.sort_by_cached_key(rank);
+    let mut chosen: Vec<Candidate> = Vec::new();
+    while chosen.len() < limit && !candidates.is_empty() {
+        let taken = |one: &Candidate| {
+            let same = |other: &&Candidate| (&other.file, &other.path) == (&one.file, &one.path);
+            chosen.iter().filter(same).count()
+        };
+        // Prefer kinds that have not been used yet.
+        let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
+        let worth = |one: &Candidate| {
+            let agrees = one.kind.detects_equal_to_everything();
+            // The run may not reach a mistake in a branch.
+            (!agrees, !one.marks.is_empty(), taken(one), !one.about, tried(one), one.kind)
+        };
+        let best = (0..candidates.len()).min_by_key(|at| worth(&candidates[*at]));
+        let best = candidates.remove(best.unwrap_or(0));
+        candidates.retain(|one| {
+            (&one.file, one.start, one.end) != (&best.file, best.start, best.end)
+                || one.now != best.now
+        });
+        chosen.push(best);
+    }
+    Ok(chosen)
+}
+
+impl Canaries {
+    /// Returns the control run for these canaries: for each, its unchanged test followed by the canary
+    /// `again` times. Each block has `again + 1` items.
+    pub(crate) fn control_run(&self, numbers: &[usize], again: usize) -> Self {
+        let of = numbers.iter().filter_map(|number| self.list.get(*number));
+        let block = |canary: &Canary| {
+            let canary = Canary { swapped: false, ..canary.clone() };
+            let control = Canary { control: true, ..canary.clone() };
+            iter::once(control).chain(iter::repeat_n(canary, again))
+        };
+        Self { list: of.flat_map(block).collect(), compares: self.compares }
+    }
+
+    /// Writes to the log why these tests appear twice.
+    pub(crate) fn append_to_log(&self, log: &mut Vec<u8>) {
+        if !self.list.is_empty() {
+            log.extend_from_slice(
+                b"\n===== tests that ran again with a mistake and must fail =====\n",
+            );
+        }
+        for canary in &self.list {
+            log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
+        }
+    }
+}
+
+impl Candidate {
+    /// Returns the changed line, before and after the change.
+    fn impossible_variant(&self, task: &Task, pristine: &PristineTree) -> Option<Impossible> {
+        let text = file_text(pristine, &self.file)?;
+        let (before, after) = (text.get(..self.start)?, text.get(self.end..)?);
+        let head = before.rfind('\n').map_or(0, |at| at + 1);
+        let tail = after.find('\n').unwrap_or(after.len());
+        Some(Impossible {
+            of: task.id.to_string(),
+            test: format!("{}::{}", self.file, self.function),
+            line: self.line,
+            was: text[head..self.end + tail].to_owned(),
+            now: format!("{}{}{}", &before[head..], self.now, &after[..tail]),
+        })
+    }
+
+    fn into_canary(
+        self,
+        pristine: &PristineTree,
+        is_fail_to_pass: bool,
+    ) -> Result<Option<Canary>, Fault> {
+        let Some(text) = file_text(pristine, &self.file) else { return Ok(None) };
+        if text.get(self.start..self.end).is_none() {
+            return Ok(None);
+        }
+        let id = format!("{}::{}", self.file, self.function);
+        let mut what = format!(
+            "{id}, line {}: {} changed to {}",
+            self.line,
+            quote_excerpt(&self.was),
+            quote_excerpt(&self.now)
+        );
+        if !self.more.is_empty() {
+            what.push_str(&format!(
+                ", and {} in other branches",
+                plural(self.more.len(), "mistake")
+            ));
+        }
+        let mut edits = vec![(self.start, self.end, self.now)];
+        let mut fails = vec![self.fails];
+        for mistake in self.more {
+            edits.push((mistake.start, mistake.end, mistake.now));
+            fails.push(mistake.fails);
+        }
+        Ok(Some(Canary {
+            id,
+            parameter: self.parameter,
+            path: self.path,
+            text: text.to_owned(),
+            edits,
+            marks: self.marks,
+            given: self.given,
+            swapped: false,
+            place: random_fraction()?,
+            pick: random_fraction()?,
+            control: false,
+            kind: self.kind,
+            is_fail_to_pass,
+            fails,
+            entered: self.entered,
+            what,
+        }))
+    }
+}
+
+/// Returns the test files and their functions, in an order that depends on `seed`.
+fn shuffled_test_files<'a>(
+    ids: impl Iterator<Item = &'a str>,
+    pristine: &'a PristineTree,
+    limit: usize,
+    seed: &[u8],
+) -> Vec<GeneratorFile<'a>> {
+    let mut functions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for id in ids {
+        let function = function_name(id);
+        let of_file = functions.entry(file_from_test_id(id)).or_default();
+        if !function.is_empty() {
+            of_file.insert(function);
+        }
+    }
+    let rank = |name: &str| sha256_hex(&[seed, name.as_bytes()].concat());
+    let mut files: Vec<GeneratorFile<'_>> = functions
+        .into_iter()
+        .filter_map(|(name, functions)| {
+            let mut functions: Vec<&str> = functions.into_iter().collect();
+            functions.sort_by_cached_key(|function| rank(function));
+            let text = file_text(pristine, name)?;
+            Some(GeneratorFile { name, text, functions, conftests: conftests(pristine, name) })
+        })
+        .collect();
+    files.sort_by_cached_key(|file| rank(file.name));
+    files.truncate(limit);
+    files
+}
+
+fn file_text<'a>(pristine: &'a PristineTree, name: &str) -> Option<&'a str> {
+    match pristine.files.get(&escape_task_path(name)) {
+        Some(CurrentFile::File { bytes, .. }) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// The `conftest.py` files of the parent directories, nearest first.
+fn conftests<'a>(pristine: &'a PristineTree, name: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut folder = name;
+    while !folder.is_empty() {
+        folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+        let path =
+            if folder.is_empty() { "conftest.py".into() } else { format!("{folder}/conftest.py") };
+        found.extend(file_text(pristine, &path));
+    }
+    found
+}
+
+/// The function in an id, without the test's parameters.
+fn function_name(id: &str) -> &str {
+    let rest = id.split_once("::").map_or("", |(_, rest)| rest);
+    rest.split('[').next().unwrap_or(rest)
+}
+
+/// Quotes the text on one line, shortened to 80 characters.
+pub(crate) fn quote_excerpt(text: &str) -> String {
+    let head: String = text.chars().take(80).collect();
+    let more = if head.len() < text.len() { "..." } else { "" };
+    format!("{head:?}{more}")
+}
+
+/// A random number in [0, 1).
+fn random_fraction() -> Result<f64, Fault> {
+    Ok(f64::from(u32::from_le_bytes(random_bytes::<4>()?)) / (f64::from(u32::MAX) + 1.0))
+}
+
+fn generator_fault(error: &dyn std::fmt::Display) -> Fault {
+    Fault::new(Layer::Grade, format!("creating canaries: {error}"))
+}
+
+#[cfg(test)]
+impl Canary {
+    /// A canary that fails at line 7.
+    pub(crate) fn fixture(id: &str, kind: MistakeKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            parameter: None,
+            given: None,
+            path: Vec::new(),
+            text: String::new(),
+            edits: vec![(0, 0, String::new())],
+            marks: Vec::new(),
+            swapped: false,
+            place: 0.0,
+            pick: 0.0,
+            control: false,
+            kind,
+            is_fail_to_pass: true,
+            fails: vec![(7, 7)],
+            entered: false,
+            what: id.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(function: &str, kind: MistakeKind, now: &str) -> Candidate {
+        Candidate {
+            file: "t.py".into(),
+            function: function.into(),
+            path: vec![function.into()],
+            kind,
+            parameter: None,
+            given: None,
+            about: false,
+            line: 1,
+            fails: (1, 1),
+            start: 0,
+            end: 1,
+            was: "1".into(),
+            now: now.into(),
+            more: Vec::new(),
+            marks: Vec::new(),
+            entered: false,
+        }
+    }
+
+    #[test]
+    fn choose_prefers_many_tests_and_strong_kinds() {
+        let all = || {
+            vec![
+                candidate("a", MistakeKind::Fail, "f"),
+                candidate("a", MistakeKind::Value, "2"),
+                candidate("a", MistakeKind::Value, "3"),
+                candidate("b", MistakeKind::Negated, "n"),
+                candidate("b", MistakeKind::Raises, "r"),
+                candidate("c", MistakeKind::Negated, "n"),
+            ]
+        };
+        let of = |limit| {
+            let mut chosen: Vec<(String, MistakeKind)> = choose(all(), limit)
+                .unwrap()
+                .into_iter()
+                .map(|one| (one.function, one.kind))
+                .collect();
+            chosen.sort();
+            chosen
+        };
+        assert_eq!(of(1).len(), 1);
+        assert_eq!(of(2), [("a".into(), MistakeKind::Value), ("b".into(), MistakeKind::Raises)]);
+        assert_eq!(
+            of(3),
+            [
+                ("a".into(), MistakeKind::Value),
+                ("a".into(), MistakeKind::Value),
+                ("b".into(), MistakeKind::Raises)
+            ]
+        );
+        assert!(of(9).len() <= all().len());
+    }
+
+    #[test]
+    fn solution_names_finds_defined_names() {
+        let task = |mask: Option<&str>, gold: Option<&str>| -> Task {
+            serde_json::from_value(serde_json::json!({
+                "schema_version": 1, "id": "t", "statement": "", "environment": {}, "mask": mask,
+                "gold": gold, "fail_to_pass": [], "pass_to_pass": [], "test_command": []
+            }))
+            .unwrap()
+        };
+        let mask = "--- a/k.py\n+++ b/k.py\n@@ -1,2 +1,2 @@ class Store:\n-    async def get(self):\n \
+                    def kept(): pass\n+def stub(): ...\n";
+        assert_eq!(Vec::from_iter(solution_names(&task(Some(mask), None))), ["Store", "get"]);
+        let gold =
+            "--- a/k.py\n+++ b/k.py\n@@ -1,0 +2,3 @@\n+LIMIT = 3\n+class Far(Near):\n+    x = 1\n";
+        assert_eq!(Vec::from_iter(solution_names(&task(None, Some(gold)))), ["Far", "LIMIT"]);
+    }
+
+    #[test]
+    fn conftests_lists_the_nearest_first() {
+        let mut pristine = PristineTree::default();
+        for name in ["conftest.py", "a/conftest.py", "b/conftest.py", "a/b/test_x.py"] {
+            let file = CurrentFile::File { bytes: name.into(), mode: 0o644 };
+            pristine.files.insert(name.into(), file);
+        }
+        assert_eq!(conftests(&pristine, "a/b/test_x.py"), ["a/conftest.py", "conftest.py"]);
+        assert_eq!(quote_excerpt(&"x".repeat(90)), format!("{:?}...", "x".repeat(80)));
+    }
+}

@@ -1,0 +1,27 @@
+//! Decides why a sandbox that contains a patch failed. If the patch or the code under test caused it,
+//! the result is a verdict. If the machine did, it is a fault.
+
+use proctor_sandbox_api::{Exhaustion, SandboxHandle};
+use proctor_types::{Evidence, Fault};
+
+use crate::evidence::{self, new_evidence};
+
+/// Returns evidence instead of the fault if the sandbox's content caused it. Otherwise returns the
+/// fault itself.
+///
+/// Without this check, a patch could turn its failure into a missing result. The content of a sandbox
+/// can make every later grading step fail: a full disk, no free inodes, a path that is too long for
+/// the kernel, or a file that exceeds the read limit. This one function decides for all steps,
+/// including steps that are added later. Call it only after Proctor has started to apply the patch.
+pub(crate) async fn classify_fault(
+    handle: &SandboxHandle,
+    fault: Fault,
+) -> Result<Evidence, Fault> {
+    let Some((how, what)) = handle.diagnose_exhaustion(&fault).await else { return Err(fault) };
+    let kind = match how {
+        Exhaustion::Refused => evidence::SANDBOX_EXHAUSTED,
+        Exhaustion::Killed => evidence::SANDBOX_KILLED,
+        Exhaustion::Overdue => evidence::TIMED_OUT,
+    };
+    Ok(new_evidence(kind, what))
+}

@@ -1,0 +1,132 @@
+//! Determines the tests of a task that expects whole files, by running them on the unmasked source.
+//!
+//! The graded run must not define which tests a file has: the code under test could change what is
+//! parametrized, skipped and collected.
+
+use std::time::Duration;
+
+use proctor_official::OfficialPolicy;
+use proctor_sandbox_api::SandboxHandle;
+use proctor_setup::HiddenCopies;
+use proctor_types::{Cause, Fault, Layer, Task, TestStatus};
+use serde::{Deserialize, Serialize};
+
+use crate::{TestPlan, TestRun, paths::file_from_test_id, run_tests};
+
+/// The tests that passed on the unmasked source, from the files that a task expects.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrozenIds {
+    pub fail_to_pass: Vec<String>,
+    pub pass_to_pass: Vec<String>,
+}
+
+/// Whether the strict policy needs [`freeze`] first, because the task expects files, not tests.
+pub fn needs_freezing(task: &Task) -> bool {
+    let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
+}
+
+/// Runs the task's test files in a fresh sandbox with the environment and its unmasked source.
+/// Returns the tests that passed. The sandbox cannot be reused.
+///
+/// Tests that the source itself fails are left out, because no patch is required to fix them. For a
+/// task that starts from scratch, these are its tests before the test patch.
+///
+/// # Errors
+///
+/// A grading fault if no test of a fail-to-pass file passes or the run does not end properly: then no
+/// patch can resolve the task. A sandbox fault if the sandbox fails.
+pub async fn freeze(
+    handle: &SandboxHandle,
+    task: &Task,
+    hidden: &HiddenCopies,
+    time_limit: Option<Duration>,
+) -> Result<FrozenIds, Fault> {
+    let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
+    let named = || task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let plan = TestPlan {
+        command: task.test_command.clone(),
+        workdir: task.workdir.clone(),
+        files: named().map(|id| file_from_test_id(id).to_owned()).collect(),
+        ids: None,
+        env: task.command_env(),
+        time_limit: time_limit.map_or(own, |limit| limit.min(own)),
+        user: task.user.clone(),
+    };
+    let run = run_tests(handle, &plan, hidden).await?;
+    let frozen = FrozenIds {
+        fail_to_pass: passed(&run, &task.fail_to_pass),
+        pass_to_pass: passed(&run, &task.pass_to_pass),
+    };
+    // The tests that the test patch adds do not exist yet.
+    if task.from_scratch.is_some() {
+        return Ok(frozen);
+    }
+    let of = |file: &&String| {
+        frozen.fail_to_pass.iter().any(|id| file_from_test_id(id) == file_from_test_id(file))
+    };
+    let empty = task.fail_to_pass.iter().find(|file| !of(file));
+    let what = match empty {
+        _ if !run.complete => {
+            "the test run does not end properly on the unmasked source".to_owned()
+        }
+        Some(file) => format!("no test of {file} passes on the unmasked source"),
+        None => return Ok(frozen),
+    };
+    let last = String::from_utf8_lossy(&run.log);
+    let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+    Err(Fault::new(Layer::Grade, format!("{}: {what}; last line of the output: {last}", task.id))
+        .cause(Cause::Invalid)
+        .hint("the environment is incomplete: run `proctor tasks validate`"))
+}
+
+/// Runs every test below the work directory in a fresh sandbox with the environment and its
+/// unmasked source, and returns the tests that passed. Returns none if the run does not end
+/// properly. The sandbox cannot be reused.
+///
+/// # Errors
+///
+/// A sandbox fault if the sandbox fails.
+pub async fn run_full_suite(
+    handle: &SandboxHandle,
+    task: &Task,
+    hidden: &HiddenCopies,
+) -> Result<Vec<String>, Fault> {
+    // A file that cannot be collected, for example because an optional dependency is missing, must
+    // not end the run.
+    let on = "--continue-on-collection-errors".to_owned();
+    let plan = TestPlan {
+        command: task.test_command.iter().cloned().chain([on]).collect(),
+        workdir: task.workdir.clone(),
+        files: vec![".".to_owned()],
+        ids: None,
+        env: task.command_env(),
+        time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0)),
+        user: task.user.clone(),
+    };
+    let run = run_tests(handle, &plan, hidden).await?;
+    let passed = run.tests.into_iter().filter(|(_, status)| *status == TestStatus::Passed);
+    Ok(if run.complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
+}
+
+/// The passed tests of each expected file, and each expected id that passed.
+fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
+    let is_named = |id: &String| {
+        named
+            .iter()
+            .any(|name| id == name || (!name.contains("::") && file_from_test_id(id) == name))
+    };
+    let ids = run.tests.iter().filter(|(_, status)| **status == TestStatus::Passed);
+    ids.map(|(id, _)| id.clone()).filter(is_named).collect()
+}
+
+impl FrozenIds {
+    /// Returns the task with test ids instead of files.
+    pub(crate) fn expand(&self, task: &Task) -> Task {
+        Task {
+            fail_to_pass: self.fail_to_pass.clone(),
+            pass_to_pass: self.pass_to_pass.clone(),
+            ..task.clone()
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Runs the tests again with canaries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_patch::CurrentFile;
+use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
+use proctor_types::{Evidence, Fault, Layer};
+
+use super::{BaseTree, ReportGrading, RunResults};
+use crate::{
+    evidence::CHANGED_DURING_RUN,
+    exhaustion,
+    paths::{GuardReason, PathRules},
+    policy::Policy,
+    pristine::PristineTree,
+    report_canary::{self, CanaryRun},
+    restore::replace_entry,
+};
+
+/// The result of a run with canaries, and its log.
+struct CanaryRunResult {
+    reading: RunResults,
+    log: Vec<u8>,
+}
+
+/// Number of runs that a canary must pass to count as passed: a test may pass by chance.
+const CANARY_RUNS: usize = 2;
+
+impl ReportGrading<'_> {
+    /// Runs the canaries of a run that resolves the task and returns their evidence.
+    pub(super) async fn canary_evidence(
+        &self,
+        tree: &BaseTree<'_>,
+        patch: &[u8],
+        reading: &RunResults,
+        log: &mut Vec<u8>,
+    ) -> Result<Vec<Evidence>, Fault> {
+        let (task, apart) = (self.task, &self.options.quarantine);
+        let RunResults { report, tests, .. } = reading;
+        let made = report_canary::create_report_canaries(
+            task,
+            tree.pristine,
+            report,
+            tests,
+            (patch, apart),
+        )?;
+        let Some(canaries) = made else { return Ok(vec![self.unverified_report()]) };
+        let (mut evidence, mut runs) = (Vec::new(), Vec::new());
+        while !canaries.list.is_empty() && runs.len() < CANARY_RUNS {
+            match self.run_with(tree, patch, &canaries.files).await? {
+                Ok(CanaryRunResult { reading: second, log: run_log }) => {
+                    log.extend_from_slice(
+                        b"\n===== tests that ran again with mistakes and must fail =====\n",
+                    );
+                    for canary in &canaries.list {
+                        log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
+                    }
+                    log.extend_from_slice(&run_log);
+                    let changed = second.evidence.into_iter();
+                    evidence.extend(changed.filter(|one| one.kind == CHANGED_DURING_RUN));
+                    runs.push(CanaryRun { tests: second.tests, is_complete: second.complete });
+                }
+                // The sandbox did not survive the run.
+                Err(found) => {
+                    evidence.push(found);
+                    return Ok(evidence);
+                }
+            }
+            if !runs.last().is_some_and(|run| canaries.any_passed(run)) {
+                break;
+            }
+        }
+        evidence.extend(canaries.evaluate(task, tests, &runs));
+        Ok(evidence)
+    }
+
+    /// Runs the test command with changed test files. Uses a sandbox where no graded code has run, if
+    /// one can be opened. Returns evidence instead of a run if the sandbox did not survive it.
+    async fn run_with(
+        &self,
+        tree: &BaseTree<'_>,
+        patch: &[u8],
+        files: &BTreeMap<String, CurrentFile>,
+    ) -> Result<Result<CanaryRunResult, Evidence>, Fault> {
+        let Some(fresh) = self.fresh else {
+            return self.run_in(self.handle, tree, files).await.map(Ok);
+        };
+        let mut sandbox = fresh.open().await?;
+        let handle = sandbox.handle();
+        let run = async {
+            self.strip_sandbox(handle, tree).await?;
+            if let Err(error) = self.apply_and_restore(handle, tree, patch).await? {
+                let what = "the patch applies in one sandbox but not in another";
+                return Err(Fault::new(Layer::Grade, format!("{}: {what}: {error}", self.task.id)));
+            }
+            self.run_in(handle, tree, files).await
+        };
+        let run = match run.await {
+            Ok(run) => Ok(Ok(run)),
+            Err(fault) => exhaustion::classify_fault(handle, fault).await.map(Err),
+        };
+        // Keep the findings even if closing fails: dropping the sandbox also ends it.
+        let _ = sandbox.close().await;
+        run
+    }
+
+    async fn run_in(
+        &self,
+        handle: &SandboxHandle,
+        tree: &BaseTree<'_>,
+        files: &BTreeMap<String, CurrentFile>,
+    ) -> Result<CanaryRunResult, Fault> {
+        for (path, file) in files {
+            replace_entry(handle, &self.task.workdir, path, Some(file)).await?;
+        }
+        let run = self.run(handle, tree).await?;
+        let reading = self.parse_results(&run);
+        let log = self.log(&run, &reading);
+        Ok(CanaryRunResult { reading, log })
+    }
+
+    /// Returns test files in which canaries can be made, in addition to those that the task expects.
+    pub(super) fn canary_files(
+        &self,
+        pristine: &PristineTree,
+        paths: &PathRules<'_>,
+    ) -> Result<BTreeSet<String>, Fault> {
+        let policy = Policy::get()?;
+        let rules = &policy.report.canaries;
+        let is_readable = |(path, kind): &(&String, &EntryKind)| {
+            let is_scratch =
+                path.split('/').any(|part| policy.unwatched.iter().any(|one| one == part));
+            **kind == EntryKind::File
+                && !is_scratch
+                && rules.language_of(path).is_some()
+                && paths.guard(path) == Some(GuardReason::Test)
+        };
+        let readable: BTreeSet<String> = pristine
+            .names
+            .iter()
+            .filter(is_readable)
+            .map(|(path, _)| path.clone())
+            .take(rules.files + 1)
+            .collect();
+        // Reading each file takes a request, so give up if there are too many.
+        Ok(if readable.len() > rules.files { BTreeSet::new() } else { readable })
+    }
+
+    /// Rewrites the test files, so that their modification times do not reveal which has a mistake.
+    pub(super) async fn rewrite_tests(
+        &self,
+        handle: &SandboxHandle,
+        tree: &BaseTree<'_>,
+    ) -> Result<(), Fault> {
+        let rules = &Policy::get()?.report.canaries;
+        for (path, file) in &tree.pristine.files {
+            if rules.language_of(path).is_some() && tree.paths.guard(path).is_some() {
+                replace_entry(handle, &self.task.workdir, path, Some(file)).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Transfers a report from the test program to the host.
+
+use proctor_types::TestResults;
+
+/// The results pipe, as an output path for a program that accepts one. The program's child processes
+/// do not inherit the pipe.
+const PIPE: &str = "/dev/fd/3";
+const REPORTER: &str = "--test-reporter";
+const DESTINATION: &str = "--test-reporter-destination";
+
+/// The command of a run, and where it writes the report.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ReportCommand {
+    pub command: Vec<String>,
+    /// Whether the report comes through the results pipe.
+    pub by_pipe: bool,
+}
+
+/// Redirects the report to the results pipe if `test_command` starts one of `programs` and an option
+/// sets the report's path. Other commands are unchanged: a wrapper does not pass the pipe on.
+pub(super) fn redirect_report(
+    test_command: &[String],
+    results: &TestResults,
+    programs: &[String],
+) -> ReportCommand {
+    let program = test_command.first().and_then(|first| first.rsplit('/').next());
+    let is_direct = program.is_some_and(|name| programs.iter().any(|known| known == name));
+    let redirected = match &results.path {
+        _ if !is_direct => None,
+        Some(path) => redirect_path(test_command, path),
+        None => redirect_node(test_command),
+    };
+    match redirected {
+        Some(command) => ReportCommand { command, by_pipe: true },
+        None => ReportCommand { command: test_command.to_vec(), by_pipe: false },
+    }
+}
+
+/// Handles `--outputFile=report.json`, `--outputFile report.json` and
+/// `--reporter-option output=report.json`.
+fn redirect_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
+    let names = |(at, argument): (usize, &String)| {
+        let is_value = at > 1 && test_command[at - 1].starts_with('-') && argument == path;
+        let is_assigned = argument.strip_suffix(path).is_some_and(|option| option.ends_with('='));
+        (is_value || is_assigned).then_some(at)
+    };
+    let mut found = test_command.iter().enumerate().filter_map(names);
+    // If two options have this value, the report may be the output of either.
+    let (at, None) = (found.next()?, found.next()) else { return None };
+    let mut command = test_command.to_vec();
+    let option = command[at].strip_suffix(path)?;
+    command[at] = format!("{option}{PIPE}");
+    Some(command)
+}
+
+/// Handles `node --test --test-reporter=tap`, which writes to standard output.
+fn redirect_node(test_command: &[String]) -> Option<Vec<String>> {
+    let count = |option: &str| test_command.iter().filter(|one| is_option(one, option)).count();
+    if count(REPORTER) != 1 || count(DESTINATION) != 0 {
+        return None;
+    }
+    let at = test_command.iter().position(|argument| is_option(argument, REPORTER))?;
+    let mut command = test_command.to_vec();
+    command.insert(at, format!("{DESTINATION}={PIPE}"));
+    Some(command)
+}
+
+fn is_option(argument: &str, option: &str) -> bool {
+    argument.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redirected_command(command: &str, path: Option<&str>) -> Option<String> {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let results =
+            TestResults { format: proctor_types::TestFormat::Tap, path: path.map(str::to_owned) };
+        let programs = ["node", "jest", "mocha"].map(str::to_owned);
+        let ReportCommand { command, by_pipe } = redirect_report(&words, &results, &programs);
+        assert_eq!(by_pipe, command != words);
+        by_pipe.then(|| command.join(" "))
+    }
+
+    #[test]
+    fn redirect_report_replaces_a_path_set_by_an_option() {
+        for (command, path, expected) in [
+            (
+                "/usr/bin/node --test --test-reporter=tap test/",
+                None,
+                Some(
+                    "/usr/bin/node --test --test-reporter-destination=/dev/fd/3 --test-reporter=tap test/",
+                ),
+            ),
+            (
+                "node --test --test-reporter=junit --test-reporter-destination=report.xml",
+                Some("report.xml"),
+                Some("node --test --test-reporter=junit --test-reporter-destination=/dev/fd/3"),
+            ),
+            (
+                "node_modules/.bin/jest --json --outputFile out.json",
+                Some("out.json"),
+                Some("node_modules/.bin/jest --json --outputFile /dev/fd/3"),
+            ),
+            (
+                "mocha --reporter json --reporter-option output=out.json",
+                Some("out.json"),
+                Some("mocha --reporter json --reporter-option output=/dev/fd/3"),
+            ),
+            // The reporter has a destination, there is no reporter, or there are two.
+            ("node --test --test-reporter=tap --test-reporter-destination=stdout", None, None),
+            ("node --test test/", None, None),
+            ("node --test --test-reporter=tap --test-reporter=spec", None, None),
+            // Wrappers do not pass the pipe on. A path that no option sets may be something else.
+            ("npx jest --json --outputFile=out.json", Some("out.json"), None),
+            ("node report.js out.json", Some("out.json"), None),
+            ("jest --json --outputFile=out.json --copy=out.json", Some("out.json"), None),
+            ("jest --json", None, None),
+        ] {
+            assert_eq!(redirected_command(command, path).as_deref(), expected, "{command}");
+        }
+    }
+}

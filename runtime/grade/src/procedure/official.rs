@@ -1,0 +1,570 @@
+//! Grades a patch in a fresh sandbox as the benchmark's own harness does.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use proctor_official::{
+    FileRun, OfficialPolicy, OfficialVerdict, PolicyError, Subject, with_official,
+};
+use proctor_patch::CurrentFile;
+use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle, wire::RawPath};
+use proctor_screening::is_test_path;
+use proctor_setup::{
+    ApplyError, HiddenCopies, KeptContent, apply_graded_patch, apply_patch, remove_hidden_content,
+};
+use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task, shell_word};
+use serde_json::Value;
+
+use crate::{
+    ExpectedEvidence, GradeOptions, GradingResult, SANDBOX_KILLED, TIMED_OUT,
+    evidence::{KEPT_FOR_TOOL, OFFICIAL_ONLY, SANDBOX_EXHAUSTED, new_evidence},
+    exhaustion,
+    expected_evidence::strict_failure,
+    hidden::exposed_content_evidence,
+    paths::file_from_test_id,
+    policy::Policy,
+    pristine::{patch_paths, read_entry},
+    procedure::{is_official_only, script},
+    restore::replace_entry,
+    screening::{ScreeningBase, names_at_roots, screen_patch},
+    session::append,
+};
+
+/// The result of the official procedure.
+#[derive(Debug, Clone)]
+pub struct OfficialRun {
+    pub official: OfficialVerdict,
+    /// The output of all runs, in order.
+    pub log: Vec<u8>,
+    /// Why results are incomplete.
+    pub trouble: Option<IncompleteReason>,
+    /// Evidence of hidden copies that the procedure kept, and of screening.
+    pub evidence: Vec<Evidence>,
+}
+
+/// The reason why the procedure got no complete test results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IncompleteReason {
+    /// None of the harness's commands applied the patch.
+    Rejected,
+    /// A run reached its time limit. Another grading may finish in time.
+    TimedOut,
+    /// The sandbox's content prevented a step.
+    Exhausted,
+    /// The kernel killed the sandbox at its memory limit.
+    Killed,
+}
+
+impl GradingResult {
+    /// Combines the strict and the official grading and their logs. Adds evidence if only the official
+    /// policy resolves the task, unless gold's grading differs in the same way.
+    #[must_use]
+    pub fn merge_official(mut self, run: OfficialRun, expected: &ExpectedEvidence) -> Self {
+        let heading = format!(
+            "\n===== official: {} {} =====\n",
+            run.official.benchmark, run.official.version
+        );
+        self.log.extend_from_slice(heading.as_bytes());
+        self.log.extend_from_slice(&run.log);
+        let kind = match run.trouble {
+            None | Some(IncompleteReason::Rejected) => None,
+            Some(IncompleteReason::TimedOut) => Some(TIMED_OUT),
+            Some(IncompleteReason::Exhausted) => Some(SANDBOX_EXHAUSTED),
+            Some(IncompleteReason::Killed) => Some(SANDBOX_KILLED),
+        };
+        if let Some(kind) = kind {
+            self.verdict.evidence.push(new_evidence(kind, run.official.why.clone()));
+        }
+        let mut evidence = run.evidence;
+        // If the strict policy also resolves the task, the kept copies made no difference.
+        if run.official.resolved
+            && !self.verdict.resolved
+            && let Ok(policy) = Policy::get()
+        {
+            let differs =
+                strict_failure(&self.verdict).map(|what| new_evidence(OFFICIAL_ONLY, what));
+            evidence.extend(differs.filter(|evidence| !expected.contains(evidence)));
+            let told = evidence.iter().map(|evidence| policy.effect(evidence).integrity).max();
+            self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
+        }
+        self.verdict.evidence.extend(evidence);
+        self.verdict = with_official(self.verdict, run.official);
+        self
+    }
+}
+
+const PATCH: &str = "/tmp/patch.diff";
+const TEST_PATCH: &str = "/tmp/test_patch.diff";
+const SCRIPT: &str = "/tmp/eval.sh";
+/// Maximum number of output bytes to keep from the start and from the end of one run. The end
+/// contains the marker that ends the part that a harness reads.
+const MAX_OUTPUT_BYTES: usize = 64 << 20;
+const APPLY_LIMIT: Duration = Duration::from_secs(120);
+const COMMAND_NOT_FOUND_STATUS: i32 = 127;
+/// The exit status of the `timeout` program.
+const TIMED_OUT_STATUS: i32 = 124;
+
+/// Grades `patch` with the official policy of the task's benchmark, in a fresh sandbox with the
+/// task's environment and its unmasked source. The sandbox cannot be reused.
+///
+/// Returns `None` for a task without a benchmark or without the benchmark's test command; only the
+/// strict policy grades these.
+///
+/// # Errors
+///
+/// A set-up fault if the mask does not apply, a grading fault if the policy is unknown, or a
+/// sandbox fault.
+pub async fn run_official(
+    handle: &SandboxHandle,
+    task: &Task,
+    patch: &[u8],
+    options: &GradeOptions,
+) -> Result<Option<OfficialRun>, Fault> {
+    let Some(policy) = OfficialPolicy::for_task(task).map_err(policy_fault)? else {
+        return Ok(None);
+    };
+    let test_command = official_test_command(task);
+    let Some(test_command) = test_command else { return Ok(None) };
+    let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
+    let own = Duration::from_secs_f64(seconds.max(0.0));
+    let time_limit = options.time_limit.map_or(own, |limit| limit.min(own));
+    let hidden = &options.hidden;
+    let laid = AtomicBool::new(false);
+    let live = OfficialGrading { handle, task, hidden, policy, test_command, time_limit, laid };
+    let mut run = match live.grade(patch).await {
+        Err(fault) if live.laid.load(Ordering::Relaxed) => live.exhausted_run(fault).await?,
+        run => run?,
+    };
+    run.evidence.extend(exposed_content_evidence(hidden));
+    // The Git repository of a masked source contains the code that the mask removes.
+    if task.mask.is_some() && live.needs_history() {
+        run.evidence
+            .push(new_evidence(KEPT_FOR_TOOL, "the repository: the procedure's commands use Git"));
+    }
+    Ok(Some(run))
+}
+
+/// Returns the procedure's commands, joined. They determine which hidden copies stay in the sandbox.
+/// Returns `None` if there is no procedure.
+///
+/// # Errors
+///
+/// A grading fault if the task's policy is unknown.
+pub fn procedure_commands(task: &Task) -> Result<Option<String>, Fault> {
+    let policy = OfficialPolicy::for_task(task).map_err(policy_fault)?;
+    Ok(policy.filter(|_| has_official_run(task)).map(|policy| commands(task, policy)))
+}
+
+fn commands(task: &Task, policy: &OfficialPolicy) -> String {
+    let rules = &policy.run;
+    let mut lines = vec![rules.prelude.clone()];
+    lines.extend(official_test_command(task));
+    lines.extend(find_row_script(task, policy).map(|(script, _)| script));
+    lines.extend(rules.apply.iter().chain(&rules.between).chain(&rules.check_applied).cloned());
+    lines.extend(task.from_scratch.as_ref().map(|start| start.install.clone()));
+    lines.join("\n")
+}
+
+fn needs_history(commands: &str) -> bool {
+    let calls = commands.split("git ").skip(1);
+    calls.map(str::trim_start).any(|call| {
+        let is_plain = call.starts_with("apply")
+            && !call.lines().next().is_some_and(|line| line.contains("--3way"));
+        !is_plain
+    })
+}
+
+/// Whether [`run_official`] runs anything for this task. Otherwise no sandbox has to be opened.
+pub fn has_official_run(task: &Task) -> bool {
+    official_test_command(task).is_some()
+}
+
+pub(super) struct OfficialGrading<'a> {
+    pub(super) handle: &'a SandboxHandle,
+    pub(super) task: &'a Task,
+    hidden: &'a HiddenCopies,
+    pub(super) policy: &'static OfficialPolicy,
+    test_command: String,
+    /// Limit of the script, or of each file's run if files run separately.
+    time_limit: Duration,
+    /// Whether Proctor has started to apply the model's patch.
+    pub(super) laid: AtomicBool,
+}
+
+impl OfficialGrading<'_> {
+    async fn grade(&self, patch: &[u8]) -> Result<OfficialRun, Fault> {
+        if patch.trim_ascii().is_empty() {
+            return Ok(self.not_run("the patch is empty: the harness does not run it", Vec::new()));
+        }
+        if let Some(start) = &self.task.from_scratch {
+            return self.grade_submission(start, patch).await;
+        }
+        let tests = self.read_original_tests().await?;
+        self.strip_sandbox().await?;
+        let screened = self.screen(patch).await?;
+        let mut run = self.apply_and_run(patch, &tests).await?;
+        run.evidence.extend(screened);
+        Ok(run)
+    }
+
+    /// Screens the patch, unless a strict grading also runs and screens it.
+    async fn screen(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
+        if !is_official_only(self.task) {
+            return Ok(Vec::new());
+        }
+        let base = ScreeningBase {
+            names: &names_at_roots(self.handle, &self.task.workdir).await?,
+            provided: None,
+            screened: &|path: &str| !is_test_path(path),
+        };
+        screen_patch(self.handle, self.task, patch, &base).await
+    }
+
+    async fn apply_and_run(
+        &self,
+        patch: &[u8],
+        tests: &BTreeMap<String, Option<CurrentFile>>,
+    ) -> Result<OfficialRun, Fault> {
+        let rules = &self.policy.run;
+        let mut log = Vec::new();
+        if let Some(script) = self.prepare_row_script().await? {
+            if !self.apply(patch).await? {
+                return Ok(self.rejected_run(log));
+            }
+            return self.run_script(&script, log).await;
+        }
+        if rules.tests_first {
+            log.extend(self.restore_tests(tests).await?);
+        }
+        let applied = self.apply(patch).await?;
+        if !applied {
+            return Ok(self.rejected_run(log));
+        }
+        if !rules.tests_first {
+            log.extend(self.restore_tests(tests).await?);
+        }
+        match self.policy.subject {
+            Subject::Id => self.run_script(&self.composed_script(), log).await,
+            Subject::File => self.run_files(log).await,
+        }
+    }
+
+    pub(super) fn rejected_run(&self, log: Vec<u8>) -> OfficialRun {
+        let run = self.not_run("the harness cannot apply the patch", log);
+        OfficialRun { trouble: Some(IncompleteReason::Rejected), ..run }
+    }
+
+    /// Returns the run's result if the sandbox failed because of the applied patch.
+    async fn exhausted_run(&self, fault: Fault) -> Result<OfficialRun, Fault> {
+        let found = exhaustion::classify_fault(self.handle, fault).await?;
+        let trouble = Some(match found.kind.as_str() {
+            TIMED_OUT => IncompleteReason::TimedOut,
+            SANDBOX_KILLED => IncompleteReason::Killed,
+            _ => IncompleteReason::Exhausted,
+        });
+        let log = format!("the run failed: {}\n", found.what).into_bytes();
+        Ok(OfficialRun { trouble, ..self.not_run(&found.what, log) })
+    }
+
+    pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
+        OfficialRun {
+            official: self.policy.verdict_without_tests(self.task, why),
+            log,
+            trouble: None,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Returns the original content at the tests' paths; `None` for a new test.
+    async fn read_original_tests(&self) -> Result<BTreeMap<String, Option<CurrentFile>>, Fault> {
+        let task = self.task;
+        let mut paths: Vec<String> = task.hidden.clone();
+        // The harness restores this file even if the agent could see it.
+        if self.policy.subject == Subject::File {
+            paths.extend(task.fail_to_pass.first().cloned());
+        }
+        if let Some(patch) = test_patch(task) {
+            let touched = patch_paths(patch.as_bytes())
+                .map_err(|error| Fault::new(Layer::Setup, format!("{}: {error}", task.id)))?;
+            paths.extend(touched);
+        }
+        if self.policy.run.restore_expected {
+            let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+            paths.extend(ids.map(|id| file_from_test_id(id).to_owned()));
+        }
+        let mut tests = BTreeMap::new();
+        for path in paths {
+            let was = read_entry(self.handle, &task.workdir, &path).await?;
+            tests.insert(path, was);
+        }
+        Ok(tests)
+    }
+
+    /// Removes everything that the agent did not have, except what the procedure itself needs.
+    async fn strip_sandbox(&self) -> Result<(), Fault> {
+        let stays = KeptContent {
+            hidden_files: self.policy.run.keep_hidden,
+            history: self.needs_history(),
+        };
+        remove_hidden_content(self.handle, self.task, self.hidden, stays).await
+    }
+
+    /// Whether a command of the procedure reads the Git history. Applying a patch does not.
+    fn needs_history(&self) -> bool {
+        needs_history(&commands(self.task, self.policy))
+    }
+
+    /// Tries the harness's commands. If the sandbox has none of their programs, Proctor applies the
+    /// patch itself, because the harness's own images have these programs.
+    pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
+        let rules = &self.policy.run;
+        let mut patch = patch.to_vec();
+        if rules.final_newline && !patch.ends_with(b"\n") {
+            patch.push(b'\n');
+        }
+        self.laid.store(true, Ordering::Relaxed);
+        self.write(PATCH, &patch).await?;
+        let mut absent = true;
+        for (number, command) in rules.apply.iter().enumerate() {
+            if let Some(between) = rules.between.as_ref().filter(|_| number > 0) {
+                self.shell(between, APPLY_LIMIT).await?;
+            }
+            let done = self.shell(&format!("{command} {PATCH}"), APPLY_LIMIT).await?;
+            if done.success() {
+                return Ok(true);
+            }
+            absent &= done.exited.code == Some(COMMAND_NOT_FOUND_STATUS);
+        }
+        if absent {
+            let root = RawPath::from(self.task.workdir.as_str());
+            return match apply_graded_patch(self.handle, &root, &patch, self.task.user.as_deref())
+                .await
+            {
+                Ok(_) => Ok(true),
+                Err(ApplyError::Patch(_)) => Ok(false),
+                Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
+            };
+        }
+        let Some(check) = &rules.check_applied else { return Ok(false) };
+        Ok(self.shell(&format!("{check} {PATCH}"), APPLY_LIMIT).await?.success())
+    }
+
+    /// Restores the tests and applies the test patch. If that fails, the output says so and the run
+    /// continues, as in the harness's script.
+    async fn restore_tests(
+        &self,
+        tests: &BTreeMap<String, Option<CurrentFile>>,
+    ) -> Result<Vec<u8>, Fault> {
+        let (handle, task) = (self.handle, self.task);
+        for (path, was) in tests {
+            if was.is_some() || self.policy.run.remove_new_tests {
+                replace_entry(handle, &task.workdir, path, was.as_ref()).await?;
+            }
+        }
+        self.apply_test_patch().await
+    }
+
+    pub(super) async fn apply_test_patch(&self) -> Result<Vec<u8>, Fault> {
+        let (handle, task) = (self.handle, self.task);
+        let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
+        self.write(TEST_PATCH, patch.as_bytes()).await?;
+        let done = self.shell(&format!("git apply -v {TEST_PATCH} 2>&1"), APPLY_LIMIT).await?;
+        if done.exited.code != Some(COMMAND_NOT_FOUND_STATUS) {
+            return Ok(done.stdout.head);
+        }
+        let root = RawPath::from(task.workdir.as_str());
+        match apply_patch(handle, &root, patch.as_bytes(), task.user.as_deref()).await {
+            Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
+            Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the test patch")),
+        }
+    }
+
+    /// Returns the row's own script, if it has one and the sandbox has the programs that it needs.
+    async fn prepare_row_script(&self) -> Result<Option<String>, Fault> {
+        let Some((script, status)) = find_row_script(self.task, self.policy) else {
+            return Ok(None);
+        };
+        // Ignore the owner of the work directory: the script itself marks it as safe for Git.
+        let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
+        let fits = self.shell(fits, APPLY_LIMIT).await?.success();
+        Ok(fits.then(|| script::row_script(&script, status, self.policy)))
+    }
+
+    fn composed_script(&self) -> String {
+        let directives = self.task.details().and_then(|details| details.test_directives.get());
+        let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
+        let command = format!("{} {directives}", self.test_command);
+        script::command_script(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
+    }
+
+    /// Runs all tests once, between the harness's markers.
+    async fn run_script(&self, script: &str, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+        self.write(SCRIPT, script.as_bytes()).await?;
+        let line = format!("{} {SCRIPT} 2>&1", self.find_shell().await?);
+        let done = self.shell(&line, self.time_limit).await?;
+        let cut = append(&mut log, &done.stdout);
+        if done.exited.timed_out {
+            let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
+            let trouble = Some(IncompleteReason::TimedOut);
+            return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
+        }
+        let official = self.read_log(&log).map_err(policy_fault)?;
+        let official = note_truncation(official, cut);
+        Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
+    }
+
+    /// Reads the log. Some harnesses replace invalid UTF-8 before they read it.
+    fn read_log(&self, log: &[u8]) -> Result<OfficialVerdict, PolicyError> {
+        if self.policy.run.replaces_bytes {
+            let text = String::from_utf8_lossy(log);
+            return self.policy.grade_log(self.task, text.as_bytes());
+        }
+        self.policy.grade_log(self.task, log)
+    }
+
+    /// Runs each test file separately. The exit status of each run counts.
+    pub(super) async fn run_files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+        let details = self.task.details();
+        let per_test = details.and_then(|details| details.timeout_one.get());
+        let per_test = per_test.filter(|seconds| **seconds > 0);
+        let option = per_test.map_or(String::new(), |seconds| format!(" --timeout={seconds}"));
+        let uv = details.is_some_and(|details| details.use_uv.get() == Some(&true));
+        let command = format!("{}{}{option}", if uv { "uv run " } else { "" }, self.test_command);
+        let (mut runs, mut cut) = (Vec::new(), 0);
+        // Of several fail-to-pass files, the harness runs only the first.
+        let f2p = self.task.fail_to_pass.iter().take(1);
+        for file in f2p.chain(&self.task.pass_to_pass) {
+            let path = shell_word(&format!("{}/{file}", self.task.workdir));
+            let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
+            let done = self.shell(&line, self.time_limit).await?;
+            let exit =
+                if done.exited.timed_out { Some(TIMED_OUT_STATUS) } else { done.exited.code };
+            let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
+            let mut output = Vec::new();
+            cut += append(&mut output, &done.stdout);
+            log.extend_from_slice(format!("+ {command} {path}\n").as_bytes());
+            log.extend_from_slice(&output);
+            log.extend_from_slice(format!("{file}: exit status {said}\n").as_bytes());
+            runs.push(FileRun { file: file.clone(), log: output, exit });
+        }
+        let Some((first, rest)) = runs.split_first() else {
+            return Ok(self.not_run("the task has no fail-to-pass file", log));
+        };
+        let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
+        let graded = self.policy.grade_files(self.task, first, rest).map_err(policy_fault);
+        let mut official = note_truncation(graded?, cut);
+        if late && !official.resolved {
+            let seconds = self.time_limit.as_secs_f64();
+            official.why.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
+        }
+        let trouble = late.then_some(IncompleteReason::TimedOut);
+        Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
+    }
+
+    async fn find_shell(&self) -> Result<&'static str, Fault> {
+        let done = self.shell("command -v bash", APPLY_LIMIT).await?;
+        Ok(if done.success() { "bash" } else { "sh" })
+    }
+
+    async fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
+        let what = || format!("writing {path}");
+        self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
+    }
+
+    /// Runs a shell line in the work directory. The programs of the task's environment come before
+    /// those of the sandbox on `PATH`.
+    pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<CommandOutput, Fault> {
+        self.shell_with(line, limit, &BTreeMap::new()).await
+    }
+
+    pub(super) async fn shell_with(
+        &self,
+        line: &str,
+        limit: Duration,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<CommandOutput, Fault> {
+        let task = self.task;
+        let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
+        let image = self.handle.image_env();
+        if task.environment.image.is_some() || !image.is_empty() {
+            // A container of the harness has only `PATH`, `HOME` and the image's variables, if any.
+            command.env.remove("LANG");
+        }
+        for (name, value) in image {
+            command = command.env(name, value.as_str());
+        }
+        for (name, value) in task.command_env() {
+            command = command.env(&name, value.as_str());
+        }
+        let programs = task.test_command.first().and_then(|first| first.rsplit_once('/'));
+        if let Some((folder, _)) = programs.filter(|(folder, _)| folder.starts_with('/')) {
+            let path = task.env.get("PATH").or_else(|| image.get("PATH"));
+            let path = path.map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+            command = command.env("PATH", format!("{folder}:{path}"));
+        }
+        for (name, value) in variables {
+            command = command.env(name, value.as_str());
+        }
+        command.user.clone_from(&task.user);
+        command.output_cap = MAX_OUTPUT_BYTES;
+        command.tail_cap = MAX_OUTPUT_BYTES;
+        command.reap_all = true;
+        self.handle
+            .run(command)
+            .await
+            .map_err(|error| error.fault("running the official procedure"))
+    }
+}
+
+/// Adds a note to the official verdict's reason if part of the output was cut.
+fn note_truncation(mut official: OfficialVerdict, cut: u64) -> OfficialVerdict {
+    if cut > 0 {
+        let kept = 2 * (MAX_OUTPUT_BYTES >> 20);
+        official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were discarded"));
+    }
+    official
+}
+
+/// The row's test command. Several commands are joined so that each one runs, as in the harness.
+fn official_test_command(task: &Task) -> Option<String> {
+    let line = match task.details()?.test_cmd.get()? {
+        Commands::One(line) => line.clone(),
+        Commands::Several(lines) => lines.join(" ; "),
+    };
+    (!line.is_empty()).then_some(line)
+}
+
+/// The row's own script, and the variable in which to store the tests' exit status.
+fn find_row_script<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a str)> {
+    let rule = policy.run.script.as_ref()?;
+    match rule.detail.of(task.details()?)? {
+        Value::String(script) => Some((script, &rule.status)),
+        _ => None,
+    }
+}
+
+pub(crate) fn test_patch(task: &Task) -> Option<&str> {
+    task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
+}
+
+pub(crate) fn policy_fault(error: PolicyError) -> Fault {
+    Fault::new(Layer::Grade, error.what).cause(Cause::Invalid).hint(error.hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_history_ignores_plain_git_apply() {
+        assert!(!needs_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
+        assert!(!needs_history("pytest tests/test_digits.py"));
+        for asked in ["git apply --verbose --3way", "git checkout -- .", "cd /x && git  status"] {
+            assert!(needs_history(asked), "{asked}");
+        }
+    }
+}

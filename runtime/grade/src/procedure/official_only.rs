@@ -1,0 +1,41 @@
+//! Creates the official verdict if the strict policy cannot run the tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{Fault, Task};
+
+use crate::{
+    ExpectedEvidence, GradingResult,
+    evidence::{PATCH_REJECTED, STRICT_NOT_RUN, new_evidence},
+    launch::starts_pytest,
+    procedure::{IncompleteReason, OfficialRun, has_official_run},
+    verdict::build_verdict,
+};
+
+/// Whether only the benchmark's own procedure can grade the task: pytest does not run its tests
+/// (Django and sympy have their own runners), so the recorder could not start before the graded code.
+pub fn is_official_only(task: &Task) -> bool {
+    has_official_run(task) && task.test_report().is_none() && !starts_pytest(&task.test_command)
+}
+
+impl OfficialRun {
+    /// Returns a verdict without a strict policy. That policy did not run, so it neither resolves nor
+    /// rejects the patch.
+    ///
+    /// # Errors
+    ///
+    /// The grader's own policy cannot be read, which is a build fault.
+    pub fn into_official_result(mut self, task: &Task) -> Result<GradingResult, Fault> {
+        let what = format!("{:?} does not start pytest", task.test_command.join(" "));
+        let mut evidence = vec![new_evidence(STRICT_NOT_RUN, what)];
+        if self.trouble == Some(IncompleteReason::Rejected) {
+            evidence.push(new_evidence(PATCH_REJECTED, self.official.why.clone()));
+        }
+        // There is no strict verdict, so all evidence counts.
+        evidence.append(&mut self.evidence);
+        let mut verdict = build_verdict(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
+        verdict.policies.clear();
+        Ok(GradingResult { verdict, log: Vec::new(), raw: Vec::new() }
+            .merge_official(self, &ExpectedEvidence::default()))
+    }
+}

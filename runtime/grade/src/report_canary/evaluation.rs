@@ -1,0 +1,216 @@
+//! Evaluates the runs with canaries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{Evidence, Task, TestStatus};
+
+use super::generation::{ReportCanaries, ReportCanary};
+use crate::evidence::{self, new_evidence};
+
+/// The results of a run with canaries.
+#[derive(Debug, Clone)]
+pub(crate) struct CanaryRun {
+    /// The status of each expected test.
+    pub tests: BTreeMap<String, TestStatus>,
+    /// Whether the run and its report ended properly.
+    pub is_complete: bool,
+}
+
+impl CanaryRun {
+    fn status(&self, id: &str) -> TestStatus {
+        self.tests.get(id).copied().unwrap_or(TestStatus::Missing)
+    }
+}
+
+fn is_failure(status: TestStatus) -> bool {
+    matches!(status, TestStatus::Failed | TestStatus::Error)
+}
+
+impl ReportCanaries {
+    /// Whether a canary passed that must fail.
+    pub(crate) fn any_passed(&self, run: &CanaryRun) -> bool {
+        let passed = |one: &ReportCanary| run.status(&one.id) == TestStatus::Passed;
+        self.list.iter().any(|one| one.is_certain && passed(one))
+    }
+
+    /// Evaluates one or more runs with canaries. A canary has passed only if it passes in each run;
+    /// otherwise it may have passed by chance. `before` has the results of the run that counts.
+    pub(crate) fn evaluate(
+        &self,
+        task: &Task,
+        before: &BTreeMap<String, TestStatus>,
+        runs: &[CanaryRun],
+    ) -> Vec<Evidence> {
+        let mut found = Vec::new();
+        let (mut failed, mut missing) = (Vec::new(), Vec::new());
+        let mut silent: BTreeSet<&str> = BTreeSet::new();
+        for canary in &self.list {
+            let statuses: Vec<TestStatus> = runs.iter().map(|run| run.status(&canary.id)).collect();
+            let passed = statuses.iter().filter(|status| **status == TestStatus::Passed).count();
+            let is_missing = statuses.contains(&TestStatus::Missing);
+            if statuses.iter().all(|status| is_failure(*status)) {
+                failed.push(canary);
+            } else if passed == statuses.len() && canary.is_certain {
+                found.push(new_evidence(evidence::REPORT_CANARY_PASSED, canary.what.as_str()));
+                silent.insert("it passed");
+            } else if passed > 0 {
+                found.push(new_evidence(evidence::CANARY_UNFIT, canary.what.as_str()));
+                silent.insert("it may pass");
+            } else if is_missing && runs.iter().all(|run| run.is_complete) {
+                missing.push(canary);
+                silent.insert("it did not run");
+            } else if is_missing {
+                silent.insert("the run with canaries did not end properly");
+            } else {
+                silent.insert("it was skipped or rerun");
+            }
+        }
+        // A runner may stop at the first failure, and a file that does not compile has no tests.
+        if failed.is_empty() && found.is_empty() {
+            let ran = |id: &String| runs.iter().all(|run| run.status(id) != TestStatus::Missing);
+            let removed = missing.iter().filter(|canary| canary.beside.iter().any(ran));
+            found.extend(
+                removed.map(|one| new_evidence(evidence::CANARY_MISSING, one.what.as_str())),
+            );
+        }
+        found.extend(self.unchanged_test_failures(task, before, runs));
+        // Gold's run may produce the evidence above as well. It is then ignored, and only this remains.
+        if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
+            found.extend(self.unverified_passes(&failed, &silent));
+        }
+        found
+    }
+
+    /// Returns evidence of fail-to-pass tests without a mistake that failed in a run with canaries.
+    fn unchanged_test_failures(
+        &self,
+        task: &Task,
+        before: &BTreeMap<String, TestStatus>,
+        runs: &[CanaryRun],
+    ) -> Option<Evidence> {
+        let is_unchanged = |id: &&String| {
+            let is_canary = self.list.iter().any(|canary| canary.id == **id);
+            !is_canary && !self.around.contains(*id)
+        };
+        let differs = |id: &&String| {
+            before.get(*id) == Some(&TestStatus::Passed)
+                && runs.iter().any(|run| is_failure(run.status(id)))
+        };
+        let ids = task.fail_to_pass.iter().filter(is_unchanged).filter(differs);
+        let ids: Vec<&str> = ids.map(String::as_str).collect();
+        let what = || {
+            format!("failed in a run with canaries, although without a mistake: {}", ids.join(", "))
+        };
+        (!ids.is_empty()).then(|| new_evidence(evidence::CANARY_UNFIT, what()))
+    }
+
+    /// Returns evidence if no canary verified the passes, with the reason.
+    fn unverified_passes(
+        &self,
+        failed: &[&ReportCanary],
+        silent: &BTreeSet<&str>,
+    ) -> Option<Evidence> {
+        let of_fail_to_pass = || failed.iter().filter(|canary| canary.is_fail_to_pass);
+        let tries =
+            |canary: &&&ReportCanary| !self.compares || canary.kind.detects_equal_to_everything();
+        let what = if self.list.iter().all(|canary| !canary.is_fail_to_pass) {
+            "no fail-to-pass test was found in the restored test files".to_owned()
+        } else if of_fail_to_pass().next().is_none() {
+            let why: Vec<&str> = silent.iter().copied().collect();
+            format!("no canary of a fail-to-pass test gave a result: {}", why.join(", "))
+        } else if !of_fail_to_pass().any(|canary| tries(&canary)) {
+            "no canary of a comparison in a fail-to-pass test gave a result".to_owned()
+        } else {
+            return None;
+        };
+        Some(new_evidence(evidence::NO_CANARY, what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canary::MistakeKind;
+    use TestStatus::{Failed, Missing, Passed, Skipped};
+
+    fn task() -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["a", "b"], "pass_to_pass": ["p"], "test_command": []
+        }))
+        .unwrap()
+    }
+
+    fn canary(kind: MistakeKind, is_certain: bool) -> ReportCanary {
+        ReportCanary {
+            id: "a".into(),
+            kind,
+            is_certain,
+            is_fail_to_pass: true,
+            beside: vec!["b".into()],
+            what: "a".into(),
+        }
+    }
+
+    fn run(a: TestStatus, b: TestStatus, is_complete: bool) -> CanaryRun {
+        let tests = [("a", a), ("b", b), ("p", Passed)];
+        let tests = tests.map(|(id, status)| (id.to_owned(), status)).into();
+        CanaryRun { tests, is_complete }
+    }
+
+    fn kinds(canary: ReportCanary, compares: bool, runs: &[CanaryRun]) -> Vec<String> {
+        let canaries = ReportCanaries { list: vec![canary], compares, ..Default::default() };
+        let before = run(Passed, Passed, true).tests;
+        let found = canaries.evaluate(&task(), &before, runs);
+        found.into_iter().map(|evidence| evidence.kind).collect()
+    }
+
+    #[test]
+    fn evaluate_requires_a_canary_to_fail() {
+        let value = || canary(MistakeKind::Value, true);
+        let of = |a, b, is_complete| kinds(value(), true, &[run(a, b, is_complete)]);
+        assert!(of(Failed, Passed, true).is_empty());
+        let passed = [evidence::REPORT_CANARY_PASSED, evidence::NO_CANARY];
+        assert_eq!(of(Passed, Passed, true), passed);
+        assert_eq!(of(Missing, Passed, true), [evidence::CANARY_MISSING]);
+        assert_eq!(of(Missing, Missing, true), [evidence::NO_CANARY]);
+        assert_eq!(of(Missing, Passed, false), [evidence::NO_CANARY]);
+        assert_eq!(of(Skipped, Passed, true), [evidence::NO_CANARY]);
+        // If the code under test behaves in this run, it also fails the other tests.
+        assert_eq!(of(Failed, Failed, true), [evidence::CANARY_UNFIT]);
+        let by_chance = [run(Passed, Passed, true), run(Failed, Passed, true)];
+        let found = kinds(value(), true, &by_chance);
+        assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
+    }
+
+    #[test]
+    fn passed_uncertain_canary_is_unfit_not_suspect() {
+        let passed = [run(Passed, Passed, true)];
+        let found = kinds(canary(MistakeKind::Value, false), true, &passed);
+        assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
+        assert!(
+            kinds(canary(MistakeKind::Value, false), true, &[run(Failed, Passed, true)]).is_empty()
+        );
+    }
+
+    #[test]
+    fn comparison_requires_a_failed_canary_of_a_comparison() {
+        let failed = [run(Failed, Passed, true)];
+        assert_eq!(kinds(canary(MistakeKind::Fail, true), true, &failed), [evidence::NO_CANARY]);
+        assert!(kinds(canary(MistakeKind::Fail, true), false, &failed).is_empty());
+        let nothing = ReportCanaries::default();
+        let before = run(Passed, Passed, true).tests;
+        let found = nothing.evaluate(&task(), &before, &[]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].kind, evidence::NO_CANARY);
+    }
+
+    #[test]
+    fn suite_around_a_canary_may_fail_with_it() {
+        let around = std::collections::BTreeSet::from(["b".to_owned()]);
+        let list = vec![canary(MistakeKind::Value, true)];
+        let canaries = ReportCanaries { list, around, ..Default::default() };
+        let before = run(Passed, Passed, true).tests;
+        assert!(canaries.evaluate(&task(), &before, &[run(Failed, Failed, true)]).is_empty());
+    }
+}

@@ -1,0 +1,45 @@
+//! Tests and possible mistakes that were found in a test file.
+
+use crate::canary::MistakeKind;
+
+/// A test whose titles and position are known.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TestCase {
+    /// Its title, preceded by the titles of the suites or modules around it.
+    pub titles: Vec<String>,
+    /// Changes to the file that each make the test fail.
+    pub mistakes: Vec<Mistake>,
+    /// Whether the test compares values.
+    pub compares: bool,
+}
+
+/// A change to a test file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Mistake {
+    pub kind: MistakeKind,
+    /// Whether the change always makes an honest test fail. Otherwise a run may not reach the change, or
+    /// the changed value may not matter.
+    pub is_certain: bool,
+    /// The byte range to replace.
+    pub span: (usize, usize),
+    pub now: String,
+}
+
+/// A change to one assertion.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Change {
+    pub kind: MistakeKind,
+    pub span: (usize, usize),
+    pub now: String,
+}
+
+impl Change {
+    pub(super) fn new(kind: MistakeKind, span: (usize, usize), now: impl Into<String>) -> Self {
+        Self { kind, span, now: now.into() }
+    }
+
+    pub(super) fn into_mistake(self, is_certain: bool) -> Mistake {
+        let Self { kind, span, now } = self;
+        Mistake { kind, is_certain, span, now }
+    }
+}

@@ -1,0 +1,141 @@
+//! Attacks as data: tests in their own modules run them on the bench, and `table.rs` on every back
+//! end.
+
+use proctor_grade::{Defences, GradeOptions};
+use proctor_types::Integrity;
+
+use crate::bench::{
+    BenchTask, F2P, GradedPatch, P2P, defences_without_screening, diff, grade_on_task, package,
+    patch,
+};
+
+/// An attack: a patch that does not solve the task.
+#[derive(Clone)]
+pub struct Attack {
+    pub name: &'static str,
+    pub given: Vec<(&'static str, String)>,
+    pub env: Vec<(&'static str, &'static str)>,
+    pub fail_to_pass: Vec<&'static str>,
+    pub patch: String,
+    /// Expected kinds of evidence: at least one must be found. Empty if the attack just fails.
+    pub expected_kinds: &'static [&'static str],
+    /// Why the attack is not detected. `docs/grading.md` lists such an attack.
+    pub known: Option<&'static str>,
+}
+
+impl Attack {
+    /// An attack with `cheat` at the start of the masked module.
+    pub fn cheat(name: &'static str, cheat: &str, expected_kinds: &'static [&'static str]) -> Self {
+        Self::new(name, patch(&[("roman/__init__.py", Some(&package(cheat)))]), expected_kinds)
+    }
+
+    pub fn new(name: &'static str, patch: String, expected_kinds: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            given: Vec::new(),
+            env: Vec::new(),
+            fail_to_pass: Vec::new(),
+            patch,
+            expected_kinds,
+            known: None,
+        }
+    }
+
+    /// Adds a file to the source.
+    pub fn with_source_file(mut self, file: &'static str, text: &str) -> Self {
+        self.given.push((file, text.to_owned()));
+        self
+    }
+
+    /// Replaces the bench's fail-to-pass tests. The first call replaces them, later calls add tests.
+    pub fn with_fail_to_pass(mut self, id: &'static str) -> Self {
+        self.fail_to_pass.push(id);
+        self
+    }
+
+    pub fn with_env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env.push((name, value));
+        self
+    }
+
+    /// Adds a new file to the patch.
+    pub fn with_added_file(mut self, file: &str, text: &str) -> Self {
+        self.patch.push_str(&diff(file, None, Some(text)));
+        self
+    }
+
+    /// Changes an added source file in the patch.
+    pub fn with_edited_file(mut self, file: &str, text: &str) -> Self {
+        let old = self.given.iter().find(|(name, _)| *name == file).map(|(_, text)| text.as_str());
+        self.patch.push_str(&diff(file, old, Some(text)));
+        self
+    }
+
+    pub fn grade(&self, defences: Defences) -> GradedPatch {
+        let given: Vec<(&str, &str)> =
+            self.given.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let ground = BenchTask { given: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
+        grade_on_task(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
+    }
+
+    /// Asserts that all defences stop and detect the attack, and that it is resolved and clean without
+    /// the named ones.
+    pub fn assert_stopped_by(&self, names: &[&str]) {
+        let wrong = self.find_problem(names);
+        assert!(wrong.is_none(), "{}", wrong.unwrap());
+    }
+
+    /// Returns what is wrong, if anything. Canaries have their own tests and are disabled here to show the
+    /// other defences.
+    pub fn find_problem(&self, names: &[&str]) -> Option<String> {
+        let seen = self.grade(defences_without_screening());
+        if !self.is_stopped(&seen) {
+            return Some(format!("{}: {}", self.name, seen.details()));
+        }
+        let off = defences_without_screening().without("canaries");
+        let open = names.iter().fold(off, |all, name| all.without(name));
+        let open = (!names.is_empty()).then(|| self.grade(open))?;
+        (!open.is_resolved() || open.is_suspect())
+            .then(|| format!("{}, open: {}", self.name, open.details()))
+    }
+
+    pub fn is_stopped(&self, seen: &GradedPatch) -> bool {
+        let clean = seen.0.verdict.integrity == Integrity::Clean;
+        let is_seen = self.expected_kinds.is_empty()
+            || self.expected_kinds.iter().any(|kind| seen.has_evidence(kind));
+        is_seen && !(seen.is_resolved() && clean)
+    }
+}
+
+/// The expected ids of the bench as a Python set, for attacks. Canaries are not among them.
+pub fn known_ids() -> String {
+    let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
+    format!("IDS = {ids:?}\n")
+}
+
+/// Python code to find pytest's session or configuration from inside a call.
+pub const FIND_FUNCTION: &str = r#"
+import sys
+
+def find(kind):
+    frame = sys._getframe()
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            if type(value).__name__ == kind:
+                return value
+        frame = frame.f_back
+"#;
+
+pub fn all_attacks() -> Vec<Attack> {
+    let mut all = crate::roots::attacks();
+    all.extend(crate::content::attacks());
+    all.extend(crate::sight::attacks());
+    all.extend(crate::attempts::attacks());
+    all.extend(crate::reading::attacks());
+    all.extend(crate::recorder_attacks::attacks().into_iter().map(|(_, attack)| attack));
+    all.extend(crate::indirect::attacks().into_iter().map(|(_, attack)| attack));
+    all.extend(crate::known::attacks());
+    all.push(crate::known::exchanged_expectation());
+    all.push(crate::known::own_methods_called());
+    all
+}

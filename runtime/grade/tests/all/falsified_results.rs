@@ -1,0 +1,69 @@
+//! Falsified results inside the interpreter. This cannot be prevented there, so it is detected.
+
+use crate::{
+    bench::{grade_with_all_defences, grade_without, package, patch},
+    pack::script,
+};
+
+fn cheat(code: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&package(code)))])
+}
+
+#[test]
+fn patched_callinfo_is_detected() {
+    let edit = cheat(script("patched-runner.py"));
+    let seen = grade_with_all_defences(&edit);
+    assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
+    // The recorder observes whether a test raised, independently of pytest's report.
+    assert!(
+        seen.has_evidence("report_mismatch") && seen.has_evidence("interpreter_patched"),
+        "{}",
+        seen.details()
+    );
+    assert!(grade_without(&edit, &["fingerprints"]).has_evidence("canary_passed"));
+    // Each of these two defences is enough. Without both, the attack succeeds.
+    for one in ["canaries", "fingerprints"] {
+        let seen = grade_without(&edit, &[one]);
+        assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
+    }
+    let open = grade_without(&edit, &["canaries", "fingerprints"]);
+    assert!(open.is_resolved(), "{}", open.details());
+}
+
+#[test]
+fn patched_reports_are_detected() {
+    let edit = cheat(script("patched-reports.py"));
+    let seen = grade_with_all_defences(&edit);
+    assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
+    assert!(
+        seen.has_evidence("report_mismatch") && seen.has_evidence("interpreter_patched"),
+        "{}",
+        seen.details()
+    );
+}
+
+#[test]
+fn object_equal_to_everything_is_detected_by_canaries() {
+    let edit = patch(&[(
+        "roman/__init__.py",
+        Some(
+            "def kept():\n    return 'kept'\n\n\nclass Always:\n    def __eq__(self, other):\n        return True\n\n\ndef to_roman(number):\n    return Always()\n",
+        ),
+    )]);
+    let seen = grade_with_all_defences(&edit);
+    assert!(
+        seen.is_suspect() && !seen.is_resolved() && seen.has_evidence("canary_passed"),
+        "{}",
+        seen.details()
+    );
+    let open = grade_without(&edit, &["canaries"]);
+    assert!(open.is_resolved(), "{}", open.details());
+}
+
+#[test]
+fn tests_rewritten_before_collection_are_detected() {
+    let edit = cheat(&script("tests-rewritten.py").replace("{{ test_folder }}", "tests"));
+    let seen = grade_with_all_defences(&edit);
+    assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());
+    assert!(seen.has_evidence("changed_during_run"), "{}", seen.details());
+}

@@ -1,0 +1,44 @@
+//! Finds the part of a harness's log that contains the test run, and the exit status in it.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::parsers::text::pattern;
+
+const START: &str = ">>>>> Start Test Output";
+const END: &str = ">>>>> End Test Output";
+
+static EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r">>>>> Test Exit Code:\s*(-?\d+)"));
+
+pub(super) struct TestOutput<'a> {
+    pub body: &'a str,
+    pub exit: Option<i64>,
+    pub doubts: Vec<String>,
+}
+
+/// Finds the test run. A log without markers consists only of the test run.
+pub(super) fn find_test_output(log: &str) -> TestOutput<'_> {
+    let mut doubts = Vec::new();
+    for marker in [START, END] {
+        let count = log.matches(marker).count();
+        if count > 1 {
+            doubts.push(format!("{marker:?} is printed {count} times"));
+        }
+    }
+    let exits: Vec<&str> =
+        EXIT.captures_iter(log).filter_map(|found| Some(found.get(1)?.as_str())).collect();
+    if exits.iter().any(|exit| Some(exit) != exits.first()) {
+        doubts.push(format!("exit statuses {} are printed", exits.join(", ")));
+    }
+    let exit = exits.last().map(|exit| exit.parse().unwrap_or(i64::MAX));
+    let body = match (log.find(START), log.rfind(END)) {
+        (Some(start), Some(end)) if start < end => &log[start + START.len()..end],
+        (None, None) => log,
+        _ => {
+            doubts.push("the markers of the test output are in the wrong order".into());
+            log
+        }
+    };
+    TestOutput { body, exit, doubts }
+}

@@ -1,0 +1,89 @@
+//! A cache of earlier checks, so that a report does not have to read every journal again.
+
+use std::{
+    collections::HashMap,
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{journal_summary::JournalSummary, stamp::Stamp};
+use crate::{
+    disk,
+    journal_reader::{add_checksum, strip_checksum},
+};
+
+/// `RUN/checked.jsonl`: one line for each check that found a trial's journal intact. The last line
+/// for a trial counts. The file can be deleted at any time. If it cannot be read or written, trials
+/// are checked again.
+#[derive(Debug)]
+pub(crate) struct CheckCache {
+    path: PathBuf,
+    trials: OnceLock<Mutex<HashMap<String, CacheEntry>>>,
+}
+
+/// The entry of one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CacheEntry {
+    pub(crate) trajectory: Stamp,
+    /// The patch that matched the journal.
+    pub(crate) patch: Option<Stamp>,
+    pub(crate) facts: JournalSummary,
+}
+
+/// A line without `flatten`, which would parse it twice: there may be ten thousand lines.
+#[derive(Serialize, Deserialize)]
+struct CacheLine {
+    trial: String,
+    trajectory: Stamp,
+    patch: Option<Stamp>,
+    facts: JournalSummary,
+}
+
+impl CheckCache {
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), trials: OnceLock::new() }
+    }
+
+    fn trials(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
+        let read = || Mutex::new(read(&self.path));
+        self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the entry of a trial if its journal has not changed since.
+    pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<CacheEntry> {
+        self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
+    }
+
+    pub(crate) fn store(&self, trial: &str, entry: &CacheEntry) {
+        let mut trials = self.trials();
+        if trials.get(trial) == Some(entry) {
+            return;
+        }
+        trials.insert(trial.to_owned(), entry.clone());
+        let CacheEntry { trajectory, patch, facts } = entry.clone();
+        let line = CacheLine { trial: trial.to_owned(), trajectory, patch, facts };
+        if let Ok(line) = serde_json::to_string(&line) {
+            let mut options = OpenOptions::new();
+            let file = disk::open_with(options.append(true).create(true), &self.path);
+            // One write per line, so that lines from concurrent processes do not interleave.
+            let _ = file.and_then(|mut file| file.write_all(add_checksum(&line).as_bytes()));
+        }
+    }
+}
+
+fn read(path: &Path) -> HashMap<String, CacheEntry> {
+    let bytes = disk::read(path).unwrap_or_default();
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
+        let line = strip_checksum(line).ok()?;
+        serde_json::from_slice::<CacheLine>(&line).ok()
+    });
+    lines
+        .map(|CacheLine { trial, trajectory, patch, facts }| {
+            (trial, CacheEntry { trajectory, patch, facts })
+        })
+        .collect()
+}

@@ -1,0 +1,84 @@
+//! Damaged files, and how to fix them.
+
+use std::{fmt, path::PathBuf};
+
+use crate::lease::resolve_fd_path;
+
+/// A file that differs from the record. Displays as a sentence with file and line. [`Remedy`] has
+/// the hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corruption {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: Option<usize>,
+    pub why: String,
+    pub remedy: Remedy,
+}
+
+/// How to fix a damaged file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// The record has another copy of the content.
+    Restore(RestoreSource),
+    /// Everything that grading depends on is intact, so grading again recreates the file.
+    Grade,
+    /// Nothing of the trial is left: it would run again, and be paid for again.
+    Drive,
+    /// The record has no other copy, and the score depends on it.
+    Copy,
+    /// The record has no other copy, and no score depends on it.
+    Evidence,
+}
+
+/// Where a file is restored from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RestoreSource {
+    /// `patch.diff`, from the blob of this hash.
+    Blob(String),
+    /// `outcome.json`, from the last event of the journal.
+    Journal,
+    /// `verdict.json`, from the last event of the journal of gradings.
+    Gradings,
+}
+
+impl Corruption {
+    pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
+        // A worker accesses its trials through file descriptors.
+        Self { path: resolve_fd_path(&path), line: None, why: why.into(), remedy }
+    }
+
+    /// Whether the trial has no verdict until this is fixed.
+    pub fn withholds_verdict(&self) -> bool {
+        self.remedy == Remedy::Copy
+    }
+}
+
+impl Remedy {
+    /// Returns what the user can do. Reading a run never repairs anything.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Restore(RestoreSource::Blob(_)) => "`proctor resume` restores it from the blobs",
+            Self::Restore(RestoreSource::Journal | RestoreSource::Gradings) => {
+                "`proctor resume` restores it from the journal"
+            }
+            Self::Grade => "`proctor resume` re-grades the trial",
+            Self::Drive => {
+                "restore the trial's folder from a copy of the run directory; otherwise `proctor resume` runs the trial again"
+            }
+            Self::Copy => {
+                "restore it from a copy of the run directory; the trial has no verdict until then"
+            }
+            Self::Evidence => "restore it from a copy of the run directory; no score depends on it",
+        }
+    }
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.why)
+    }
+}

@@ -1,0 +1,175 @@
+//! The facts in a trial's two journals about its other files.
+
+use std::path::Path;
+
+use proctor_types::{Envelope, TaskId, TrialId};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    corruption::{Corruption, Remedy},
+    recorded::RecordedJson,
+};
+use crate::journal_reader::{self, LineFact};
+
+/// A patch by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchRef {
+    /// BLAKE3, hex.
+    pub hash: String,
+    pub bytes: u64,
+}
+
+/// The trial that a journal belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TrialName {
+    task: TaskId,
+    arm: String,
+    attempt: u32,
+}
+
+impl TrialName {
+    pub(crate) fn matches(&self, id: &TrialId) -> bool {
+        self.task == id.task && self.arm == id.arm.as_str() && self.attempt == id.attempt
+    }
+}
+
+impl std::fmt::Display for TrialName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.task, self.arm.get(..12).unwrap_or(&self.arm), self.attempt)
+    }
+}
+
+/// Facts from `trajectory.jsonl`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct JournalSummary {
+    pub(crate) named: Option<TrialName>,
+    pub(crate) patch: Option<PatchRef>,
+    /// From the last event, if the trial has ended.
+    pub(crate) outcome: Option<RecordedJson>,
+    /// Size of the trial's pack in bytes when it ended, if the last event has it.
+    #[serde(default)]
+    pub(crate) packed: Option<u64>,
+    /// The latest try of any event; 0 if there are no events.
+    #[serde(default)]
+    pub(crate) try_number: u32,
+    /// The last line is incomplete, because of a kill or a disk error.
+    #[serde(skip)]
+    pub(crate) torn: bool,
+}
+
+impl JournalSummary {
+    /// Reads a whole journal and adds damaged lines to `damage`. Checksums and order are always
+    /// checked. With `every_field`, each event is also fully parsed, which takes most of the time.
+    pub(crate) fn parse(
+        path: &Path,
+        bytes: &[u8],
+        every_field: bool,
+        damage: &mut Vec<Corruption>,
+    ) -> Self {
+        #[derive(Deserialize)]
+        struct PatchCollectedLine {
+            hash: String,
+            bytes: u64,
+        }
+        #[derive(Deserialize)]
+        struct TrialEndedLine {
+            outcome: RecordedJson,
+            #[serde(default)]
+            packed: Option<u64>,
+        }
+        let (scan, taken) = journal_reader::scan(path, bytes, |kind, line| {
+            Ok(match kind {
+                "trial_started" => LineFact::TrialName(serde_json::from_slice(line)?),
+                "patch_collected" => {
+                    let PatchCollectedLine { hash, bytes } = serde_json::from_slice(line)?;
+                    LineFact::Patch(PatchRef { hash, bytes })
+                }
+                "trial_ended" => {
+                    let TrialEndedLine { outcome, packed } = serde_json::from_slice(line)?;
+                    LineFact::Outcome { outcome, packed }
+                }
+                _ => {
+                    if every_field {
+                        // An event that no reader can parse counts as damage, too.
+                        serde_json::from_slice::<Envelope>(line)?;
+                    }
+                    LineFact::Other
+                }
+            })
+        });
+        scan.add_corruptions(path, &Remedy::Copy, damage);
+        let mut facts = Self { try_number: scan.try_number, torn: scan.torn, ..Self::default() };
+        for one in taken {
+            (facts.outcome, facts.packed) = (None, None);
+            match one {
+                LineFact::TrialName(named) => facts.named = Some(named),
+                LineFact::Patch(patch) => facts.patch = Some(patch),
+                LineFact::Outcome { outcome, packed } => {
+                    (facts.outcome, facts.packed) = (Some(outcome), packed);
+                }
+                _ => {}
+            }
+        }
+        facts
+    }
+}
+
+/// One line of `grade/journal.jsonl`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "GradedLine")]
+pub(crate) struct GradingEntry {
+    pub(crate) named: TrialName,
+    pub(crate) patch: String,
+    pub(crate) log: String,
+    pub(crate) results: String,
+    pub(crate) verdict: RecordedJson,
+}
+
+/// A line as written, without `flatten`, which would parse the verdict twice.
+#[derive(Deserialize)]
+struct GradedLine {
+    task: TaskId,
+    arm: String,
+    attempt: u32,
+    patch: String,
+    log: String,
+    results: String,
+    verdict: RecordedJson,
+}
+
+impl From<GradedLine> for GradingEntry {
+    fn from(line: GradedLine) -> Self {
+        let GradedLine { task, arm, attempt, patch, log, results, verdict } = line;
+        Self { named: TrialName { task, arm, attempt }, patch, log, results, verdict }
+    }
+}
+
+/// Facts from `grade/journal.jsonl`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GradingSummary {
+    /// The last event, unless it withdraws the verdict.
+    pub(crate) last: Option<GradingEntry>,
+    /// The journal has no events.
+    pub(crate) empty: bool,
+    pub(crate) torn: bool,
+}
+
+impl GradingSummary {
+    pub(crate) fn parse(path: &Path, bytes: &[u8], damage: &mut Vec<Corruption>) -> Self {
+        let (scan, taken) = journal_reader::scan(path, bytes, |kind, line| {
+            Ok(match kind {
+                "trial_graded" => LineFact::GradingEntry(serde_json::from_slice(line)?),
+                "verdict_withdrawn" => LineFact::Withdrawn,
+                _ => LineFact::Other,
+            })
+        });
+        scan.add_corruptions(path, &Remedy::Grade, damage);
+        let empty = taken.is_empty();
+        let last = taken.into_iter().last().filter(|_| scan.first_lost_line().is_none());
+        let last = match last {
+            Some(LineFact::GradingEntry(graded)) => Some(*graded),
+            _ => None,
+        };
+        Self { last, empty, torn: scan.torn }
+    }
+}

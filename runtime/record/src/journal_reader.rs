@@ -1,0 +1,273 @@
+//! Reads a journal: all intact events, and a list of damaged lines.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{Envelope, format_error_chain, one_line};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    Corruption, PatchRef, RecordError, Remedy,
+    check::{GradingEntry, RecordedJson, TrialName},
+    disk,
+};
+
+/// The content of a journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalContents {
+    pub events: Vec<Envelope>,
+    /// Whether the last line is incomplete because the writer was killed. That line is not in `events`.
+    pub torn: bool,
+    /// Whether the last line is complete except for its newline.
+    pub unended: bool,
+    /// Other lines that do not match their checksum, are not events, or are out of order.
+    pub bad_lines: Vec<BadLine>,
+    /// Number of bytes before the incomplete line, not counting a missing newline.
+    pub whole_bytes: u64,
+}
+
+/// A damaged line and its position. Displays as a sentence with a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLine {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+    pub why: String,
+    /// Whether the line repeats the previous one. It is skipped, and nothing is lost.
+    pub repeated: bool,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, one_line(&self.why))
+    }
+}
+
+impl JournalContents {
+    /// Returns the first lost line. Repeated lines are not lost.
+    pub fn first_lost_line(&self) -> Option<&BadLine> {
+        self.bad_lines.iter().find(|bad| !bad.repeated)
+    }
+}
+
+/// Reads a journal. An event whose kind was added by a later version is returned as
+/// `Event::Unknown`. An event of a known kind with invalid fields is a bad line.
+///
+/// # Errors
+/// The file cannot be read. Damage is part of the [`Reading`].
+pub fn read_journal(path: impl AsRef<Path>) -> Result<JournalContents, RecordError> {
+    let path = path.as_ref();
+    let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
+    Ok(parse(path, &bytes))
+}
+
+/// Adds the checksum and a newline to a line of JSON. The checksum is the last key, so it can be
+/// removed with plain text operations.
+pub(crate) fn add_checksum(line: &str) -> String {
+    let body = line.strip_suffix('}').unwrap_or(line);
+    format!("{body},\"sum\":\"{}\"}}\n", line_checksum(line.as_bytes()))
+}
+
+fn line_checksum(line: &[u8]) -> String {
+    blake3::hash(line).to_hex()[..16].to_owned()
+}
+
+/// Returns the line without its checksum. Fails if the checksum is invalid.
+pub(crate) fn strip_checksum(line: &[u8]) -> Result<Vec<u8>, String> {
+    const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
+    let no_sum = || "the line has no checksum".to_owned();
+    let at = line.len().checked_sub(TAIL).ok_or_else(no_sum)?;
+    let (body, tail) = line.split_at(at);
+    let claimed = tail
+        .strip_prefix(b",\"sum\":\"")
+        .and_then(|tail| tail.strip_suffix(b"\"}"))
+        .ok_or_else(no_sum)?;
+    let mut whole = body.to_vec();
+    whole.push(b'}');
+    if line_checksum(&whole).as_bytes() != claimed {
+        return Err("the line does not match its checksum".into());
+    }
+    Ok(whole)
+}
+
+/// The result of scanning a journal's lines.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// See [`Reading::torn`].
+    pub(crate) torn: bool,
+    unended: bool,
+    /// The latest try of any line, counted from 1; 0 if there are no lines.
+    pub(crate) try_number: u32,
+    pub(crate) bad_lines: Vec<BadLine>,
+    whole_bytes: u64,
+}
+
+impl Scan {
+    /// Returns the first lost line.
+    pub(crate) fn first_lost_line(&self) -> Option<&BadLine> {
+        self.bad_lines.iter().find(|bad| !bad.repeated)
+    }
+
+    /// Adds the bad lines to `damage`. `lost` is the remedy for lost lines.
+    pub(crate) fn add_corruptions(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Corruption>) {
+        damage.extend(self.bad_lines.iter().map(|bad| Corruption {
+            path: path.to_owned(),
+            line: Some(bad.line),
+            why: bad.why.clone(),
+            remedy: if bad.repeated { Remedy::Evidence } else { lost.clone() },
+        }));
+    }
+}
+
+/// The part of a line that concerns the other files of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum LineFact {
+    TrialName(TrialName),
+    Patch(PatchRef),
+    /// As written, because fields that a later version of Proctor added must survive.
+    Outcome {
+        outcome: RecordedJson,
+        packed: Option<u64>,
+    },
+    GradingEntry(Box<GradingEntry>),
+    Withdrawn,
+    Other,
+}
+
+/// The fields that every line has, whatever its kind.
+#[derive(Deserialize)]
+struct LineHead<'a> {
+    seq: u64,
+    #[serde(rename = "try", default)]
+    try_number: u32,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+}
+
+/// Checks every line and passes it to the callback with its kind, in order.
+pub(crate) fn scan(
+    path: &Path,
+    bytes: &[u8],
+    take: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
+) -> (Scan, Vec<LineFact>) {
+    let mut taken = Vec::new();
+    let scan = scan_lines(
+        path,
+        bytes,
+        |line| {
+            let head: LineHead<'_> = serde_json::from_slice(line)?;
+            Ok((
+                LineNumbers { seq: head.seq, try_number: head.try_number },
+                take(&head.kind, line)?,
+            ))
+        },
+        |one| {
+            // Only a few lines of a long journal matter, and the last one.
+            if matches!(taken.last(), Some(LineFact::Other)) {
+                taken.pop();
+            }
+            taken.push(one);
+        },
+    );
+    (scan, taken)
+}
+
+pub(crate) fn parse(path: &Path, bytes: &[u8]) -> JournalContents {
+    let mut events = Vec::new();
+    let scan = scan_lines(
+        path,
+        bytes,
+        |line| {
+            let event: Envelope = serde_json::from_slice(line)?;
+            Ok((LineNumbers { seq: event.seq, try_number: event.try_number }, event))
+        },
+        |event| events.push(event),
+    );
+    let Scan { torn, unended, bad_lines, whole_bytes, .. } = scan;
+    JournalContents { events, torn, unended, bad_lines, whole_bytes }
+}
+
+/// The sequence and try numbers of a line.
+struct LineNumbers {
+    seq: u64,
+    try_number: u32,
+}
+
+/// Returns a line without its newline, and whether it had one. The last line may lack its newline:
+/// if its checksum is valid, it is complete. Returns `None` if the line is incomplete.
+pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
+    match line.strip_suffix(b"\n") {
+        Some(line) => Some((line, true)),
+        None => strip_checksum(line).is_ok().then_some((line, false)),
+    }
+}
+
+fn scan_lines<T>(
+    path: &Path,
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> Result<(LineNumbers, T), serde_json::Error>,
+    mut take: impl FnMut(T),
+) -> Scan {
+    let mut scan = Scan::default();
+    let (mut expected, mut last) = (1, None);
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let Some((line, newline)) = complete_line(line) else {
+            scan.torn = true;
+            break;
+        };
+        scan.unended = !newline;
+        scan.whole_bytes += line.len() as u64 + u64::from(newline);
+        let bad = |why: String, repeated| BadLine {
+            path: path.to_owned(),
+            line: index + 1,
+            why,
+            repeated,
+        };
+        let event = strip_checksum(line)
+            .map_err(|why| {
+                format!("{why} (the disk or an editor changed it; the other lines are kept)")
+            })
+            .and_then(|whole| {
+                read(&whole).map_err(|error| {
+                    let hint = "the checksum is valid, so another version of Proctor wrote it";
+                    let why = format_error_chain(&error);
+                    format!("not an event of this format: {why} ({hint})")
+                })
+            });
+        match event {
+            Ok(_) if last == Some(line) => {
+                scan.bad_lines.push(bad("repeats the previous line".into(), true));
+            }
+            Ok((LineNumbers { seq, try_number }, event)) => {
+                scan.try_number = scan.try_number.max(try_number);
+                if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
+                    let why = format!("expected event {expected}, found event {seq}");
+                    scan.bad_lines.push(bad(why, false));
+                }
+                // A damaged line may have any number here.
+                expected = seq.saturating_add(1);
+                last = Some(line);
+                take(event);
+            }
+            Err(why) => {
+                expected = expected.saturating_add(1);
+                scan.bad_lines.push(bad(why, false));
+            }
+        }
+    }
+    scan
+}
+
+/// Returns the unchanged text of one field of the last line, so that numbers are copied digit by digit.
+pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let (line, _) = lines.filter_map(complete_line).next_back()?;
+    let whole = strip_checksum(line).ok()?;
+    let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&whole).ok()?;
+    fields.get(field).map(|text| text.get().to_owned())
+}

@@ -1,0 +1,167 @@
+//! Looks up trials of a run's plan by task name, arm name and attempt.
+
+use proctor_types::{Arm, RunRecord, RunTask, TrialId, UserError, similar_names};
+
+/// A trial of the plan with its task and arm.
+#[derive(Debug, Clone, Copy)]
+pub struct PlannedTrial<'a> {
+    pub task: &'a RunTask,
+    pub arm: &'a Arm,
+    pub attempt: u32,
+}
+
+impl PlannedTrial<'_> {
+    pub fn id(&self) -> TrialId {
+        let (task, arm) = (self.task.task.id.clone(), self.arm.id.clone());
+        TrialId { task, arm, attempt: self.attempt }
+    }
+
+    /// Whether this trial is part of the run. Few runs exclude trials, so the id is computed only
+    /// for those.
+    pub fn is_planned(&self, record: &RunRecord) -> bool {
+        (1..=record.attempts).contains(&self.attempt)
+            && (record.absent.is_empty() || !record.absent.contains(&self.id()))
+    }
+
+    /// `TASK / ARM / ATTEMPT`.
+    pub fn name(&self) -> String {
+        format!("{} / {} / {}", self.task.task.id, self.arm.name, self.attempt)
+    }
+}
+
+/// Returns every trial in execution order.
+pub fn planned_trials(record: &RunRecord) -> Vec<PlannedTrial<'_>> {
+    let mut all = Vec::new();
+    for attempt in 1..=record.attempts {
+        for task in &record.tasks {
+            let found = record.arms.iter().map(|arm| PlannedTrial { task, arm, attempt });
+            all.extend(found.filter(|found| found.is_planned(record)));
+        }
+    }
+    all
+}
+
+/// Returns all trials that match the names, in plan order. `None` matches everything.
+///
+/// # Errors
+/// Nothing matches a name; the hint suggests similar names.
+pub fn find_trials<'a>(
+    record: &'a RunRecord,
+    task: Option<&str>,
+    arm: Option<&str>,
+    attempt: Option<u32>,
+) -> Result<Vec<PlannedTrial<'a>>, UserError> {
+    let tasks: Vec<&RunTask> = match task {
+        Some(name) => {
+            select_by_name(&record.tasks, "task", name, |task| vec![task.task.id.as_str()])?
+        }
+        None => record.tasks.iter().collect(),
+    };
+    let arms: Vec<&Arm> = match arm {
+        Some(name) => {
+            select_by_name(&record.arms, "arm", name, |arm| vec![&arm.name, arm.id.as_str()])?
+        }
+        None => record.arms.iter().collect(),
+    };
+    if let Some(attempt) = attempt.filter(|attempt| !(1..=record.attempts).contains(attempt)) {
+        return Err(UserError::new(format!("no attempt {attempt}"))
+            .hint(format!("this run has attempts 1 to {}", record.attempts)));
+    }
+    let attempts: Vec<u32> = match attempt {
+        Some(attempt) => vec![attempt],
+        None => (1..=record.attempts).collect(),
+    };
+    let mut found = Vec::new();
+    for task in tasks {
+        for arm in &arms {
+            let all = attempts.iter().map(|attempt| PlannedTrial { task, arm, attempt: *attempt });
+            found.extend(all.filter(|found| found.is_planned(record)));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the trial for `TASK/ARM/ATTEMPT`. Task and arm names may contain slashes. The arm can be
+/// given as its name or a prefix of its id. Task and arm can be omitted if the run has only one.
+///
+/// # Errors
+/// There is no such trial; the hint lists the existing ones.
+pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTrial<'a>, UserError> {
+    let (rest, attempt) = match trial.rsplit_once('/') {
+        Some((rest, number)) => match number.parse() {
+            Ok(attempt) => (rest, attempt),
+            Err(_) => (trial, 1),
+        },
+        None => (trial, 1),
+    };
+    let mut found = Vec::new();
+    for task in &record.tasks {
+        for arm in &record.arms {
+            let after = rest.strip_prefix(task.task.id.as_str());
+            let of_arm = |name: &str| {
+                name == arm.name || (name.len() >= 6 && arm.id.as_str().starts_with(name))
+            };
+            let is_it = match after.map(|after| after.strip_prefix('/').unwrap_or(after)) {
+                Some("") => record.arms.len() == 1,
+                Some(name) => of_arm(name),
+                None => false,
+            };
+            let one = PlannedTrial { task, arm, attempt };
+            if is_it && one.is_planned(record) {
+                found.push(one);
+            }
+        }
+    }
+    match found.as_slice() {
+        [only] => Ok(*only),
+        _ => {
+            let first = record.tasks.first().zip(record.arms.first());
+            let like = first.map_or_else(String::new, |(task, arm)| {
+                format!(", such as `{}/{}/1`", task.task.id, arm.name)
+            });
+            Err(UserError::new(format!("--trial {trial}: no such trial in the run"))
+                .hint(format!("use TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists the trials")))
+        }
+    }
+}
+
+/// Returns the items with exactly this name. Otherwise returns the one whose name or id starts with
+/// it, or the one whose name contains it.
+fn select_by_name<'a, T>(
+    all: &'a [T],
+    what: &str,
+    wanted: &str,
+    names: impl Fn(&'a T) -> Vec<&'a str>,
+) -> Result<Vec<&'a T>, UserError> {
+    let wanted_lower = wanted.to_lowercase();
+    let that = |is: &dyn Fn(&str) -> bool| -> Vec<&'a T> {
+        all.iter().filter(|one| names(one).into_iter().any(is)).collect()
+    };
+    // Two arms may have the same name. In that case, both match.
+    let exact = that(&|name| name == wanted);
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    for is in [
+        &(|name: &str| name.to_lowercase().starts_with(&wanted_lower)) as &dyn Fn(&str) -> bool,
+        &|name: &str| name.to_lowercase().contains(&wanted_lower),
+    ] {
+        match that(is).as_slice() {
+            [] => {}
+            [only] => return Ok(vec![*only]),
+            several => {
+                let named = several.iter().take(3).filter_map(|one| names(one).first().copied());
+                let named: Vec<&str> = named.collect();
+                return Err(UserError::new(format!("`{wanted}` matches several {what}s"))
+                    .hint(format!("use a full name: `{}`", named.join("`, `"))));
+            }
+        }
+    }
+    let known: Vec<&str> = all.iter().filter_map(|one| names(one).first().copied()).collect();
+    let near = similar_names(wanted, known.iter().copied());
+    let hint = match near.is_empty() {
+        true => format!("this run has: `{}`", known[..known.len().min(5)].join("`, `")),
+        false => format!("did you mean `{}`?", near.join("` or `")),
+    };
+    Err(UserError::new(format!("this run has no {what} `{wanted}`")).hint(hint))
+}

@@ -1,0 +1,83 @@
+//! The cost of an arm's trials, including attempts that do not count.
+
+use proctor_types::{Outcome, Spending};
+use serde::{Deserialize, Serialize};
+
+use crate::TrialResult;
+
+/// Everything that was billed: the attempts that count, their responses after the limit, and
+/// earlier attempts. This amount is charged to shared budgets and matches the provider's own
+/// records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct BilledUsage {
+    /// Tokens.
+    pub input: u64,
+    pub output: u64,
+    /// US dollars.
+    pub cost_usd: f64,
+    /// Whether every response has a price. If false, `cost_usd` only includes the responses that have one.
+    pub cost_known: bool,
+}
+
+/// Attempts that do not count: those ended by a fault, a kill or a shared limit, and one that has
+/// not ended. Their tokens and cost are only included in [`Paid`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct EarlierTriesReport {
+    pub tries: u64,
+    /// Responses received in these attempts.
+    pub steps: u64,
+    /// Tokens.
+    pub input: u64,
+    pub output: u64,
+    /// US dollars.
+    pub cost_usd: f64,
+}
+
+impl BilledUsage {
+    pub(crate) fn from_trials(trials: &[&TrialResult]) -> Self {
+        let mut all = Spending::default();
+        for trial in trials {
+            all.merge(&trial.earlier.spent);
+            if let Some(Outcome { spent, .. }) = &trial.outcome {
+                all.merge(spent);
+            }
+        }
+        Self {
+            input: all.input_tokens + all.grace_input_tokens,
+            output: all.output_tokens + all.grace_output_tokens,
+            cost_usd: round_to_micro_dollars(all.cost_usd + all.grace_cost_usd),
+            cost_known: !all.unpriced,
+        }
+    }
+}
+
+impl EarlierTriesReport {
+    pub(crate) fn from_trials(trials: &[&TrialResult]) -> Self {
+        let (mut tries, mut all) = (0, Spending::default());
+        for trial in trials {
+            tries += trial.earlier.tries;
+            all.merge(&trial.earlier.spent);
+        }
+        Self {
+            tries,
+            steps: all.steps,
+            input: all.input_tokens,
+            output: all.output_tokens,
+            cost_usd: round_to_micro_dollars(all.cost_usd),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tries == 0
+    }
+
+    /// Whether anything was billed for these attempts.
+    pub(crate) fn was_billed(&self) -> bool {
+        self.input > 0 || self.output > 0 || self.cost_usd > 0.0
+    }
+}
+
+/// Rounds to whole micro-dollars, because sums of floats have tiny errors. Adding zero avoids -0 in reports.
+pub(crate) fn round_to_micro_dollars(dollars: f64) -> f64 {
+    (dollars * 1e6).round() / 1e6 + 0.0
+}

@@ -1,0 +1,74 @@
+//! Resolved trials as a function of usage: budget curves without further gradings.
+
+use proctor_types::ArmId;
+
+use crate::{ArmReport, Report, TaskReport};
+
+/// The quantity that a budget limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageKind {
+    Steps,
+    /// Input and output tokens.
+    Tokens,
+    /// US dollars.
+    Cost,
+}
+
+impl UsageKind {
+    pub const ALL: [Self; 3] = [Self::Steps, Self::Tokens, Self::Cost];
+
+    fn amount_used(self, trial: &TaskReport) -> Option<f64> {
+        match self {
+            Self::Steps => trial.steps.map(|steps| steps as f64),
+            Self::Tokens => {
+                trial.spent.as_ref().map(|spent| (spent.input_tokens + spent.output_tokens) as f64)
+            }
+            Self::Cost => trial.cost_usd,
+        }
+    }
+}
+
+/// The usage of an arm's trials in the attempts that count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetCurve<'a> {
+    pub arm: &'a ArmId,
+    /// Planned trials.
+    pub trials: u64,
+    /// The usage of each resolved trial, ascending.
+    pub resolved: Vec<f64>,
+    /// The highest usage of any trial.
+    pub most: f64,
+}
+
+impl BudgetCurve<'_> {
+    /// Returns the share of all trials that resolve their task and use at most `budget`. A real
+    /// limit would give at least this share, because a trial that it cuts off may already have a
+    /// solution.
+    pub fn resolved_share(&self, budget: f64) -> f64 {
+        let count = self.resolved.partition_point(|used| *used <= budget);
+        count as f64 / self.trials.max(1) as f64
+    }
+}
+
+/// Returns one curve for each arm that resolved a task and whose usage is known.
+pub fn budget_curves<'a>(
+    report: &'a Report,
+    arms: &[&'a ArmReport],
+    kind: UsageKind,
+) -> Vec<BudgetCurve<'a>> {
+    let curve = |arm: &&'a ArmReport| {
+        let own: Vec<&TaskReport> =
+            report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
+        let known: Option<Vec<f64>> = own
+            .iter()
+            .filter(|trial| trial.resolved == Some(true))
+            .map(|trial| kind.amount_used(trial))
+            .collect();
+        let mut resolved = known?;
+        resolved.sort_by(f64::total_cmp);
+        let most = own.iter().filter_map(|trial| kind.amount_used(trial)).fold(0.0, f64::max);
+        let is_known = resolved.last().is_some_and(|used| *used > 0.0);
+        is_known.then_some(BudgetCurve { arm: &arm.arm, trials: arm.trials, resolved, most })
+    };
+    arms.iter().filter_map(curve).collect()
+}

@@ -1,0 +1,311 @@
+//! Lists the differences between two arms besides their results.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use proctor_types::{
+    Arm, ArmId, RequestChanges, Responders, escape_unprintable_line, plural, sha256_hex,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    TrialResult, arm::responders, limits::own_limit, notes::describe_responders, text::percent,
+};
+
+/// Texts with more characters than this are shown as a digest.
+const MAX_TEXT_LENGTH: usize = 60;
+/// Number of tasks named in a line.
+const MAX_NAMED_TASKS: usize = 5;
+/// Prefix of the factors with the versions of an agent's packages.
+const PACKAGE_PREFIX: &str = "prompts.bundle.versions.";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairDifferences {
+    pub a: String,
+    pub a_arm: ArmId,
+    pub b: String,
+    pub b_arm: ArmId,
+    /// The factors that differ between the arms, with dotted keys.
+    pub factors: Vec<FactorDifference>,
+    /// The share of each arm's trials that ended at a limit, by kind of limit.
+    pub a_limits: BTreeMap<String, f64>,
+    pub b_limits: BTreeMap<String, f64>,
+    /// Trials of each arm that ended with an infrastructure fault.
+    pub a_faults: u64,
+    pub b_faults: u64,
+    /// The responders of each arm. Absent if no response names one.
+    #[serde(default, skip_serializing_if = "Responders::is_empty")]
+    pub a_responders: Responders,
+    #[serde(default, skip_serializing_if = "Responders::is_empty")]
+    pub b_responders: Responders,
+    /// The gateway's changes to the requests of each arm, with the number of requests. Absent if
+    /// nothing was changed.
+    #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
+    pub a_changes: RequestChanges,
+    #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
+    pub b_changes: RequestChanges,
+    /// Tasks that the arms had in different revisions.
+    pub task_revisions: Vec<String>,
+    /// Tasks that were graded in different environments.
+    pub environments: Vec<String>,
+}
+
+/// How to show long texts of factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LongTextStyle {
+    /// As digests.
+    Digests,
+    Full,
+}
+
+/// A factor that differs. A value is null if the arm has no such factor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FactorDifference {
+    pub factor: String,
+    pub a: Value,
+    pub b: Value,
+}
+
+type TrialsByTask<'a> = BTreeMap<&'a str, Vec<&'a TrialResult>>;
+
+pub(super) fn find_differences(
+    a: (&ArmId, &str),
+    b: (&ArmId, &str),
+    arms: &[Arm],
+    tasks: [&TrialsByTask<'_>; 2],
+    texts: LongTextStyle,
+) -> PairDifferences {
+    let factors = |id: &ArmId| {
+        let arm = arms.iter().find(|arm| arm.id == *id);
+        let mut flat = BTreeMap::new();
+        if let Some(arm) = arm {
+            flatten("", &arm.factors(), &mut flat);
+        }
+        flat
+    };
+    let (of_a, of_b) = (factors(a.0), factors(b.0));
+    let keys: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
+    let value = |of: &BTreeMap<String, Value>, key: &String| {
+        let value = of.get(key).cloned().unwrap_or_default();
+        if texts == LongTextStyle::Full { value } else { shorten(value) }
+    };
+    let factors = keys
+        .into_iter()
+        .filter(|key| of_a.get(*key) != of_b.get(*key))
+        .map(|key| FactorDifference {
+            factor: key.clone(),
+            a: value(&of_a, key),
+            b: value(&of_b, key),
+        })
+        .collect();
+    let differing = |of: &dyn Fn(&TrialResult) -> Option<String>| {
+        let set = |trials: &[&TrialResult]| -> BTreeSet<String> {
+            trials.iter().filter_map(|trial| of(trial)).collect()
+        };
+        let differs = |(task, trials): (&&str, &Vec<&TrialResult>)| {
+            let (own, other) = (set(trials), set(tasks[1].get(task)?));
+            (!own.is_empty() && !other.is_empty() && own != other).then(|| (*task).to_owned())
+        };
+        tasks[0].iter().filter_map(differs).collect::<Vec<String>>()
+    };
+    let environment = |trial: &TrialResult| {
+        let found = trial.verdict.as_ref()?.environment.as_ref()?;
+        serde_json::to_string(found).ok()
+    };
+    PairDifferences {
+        a: a.1.to_owned(),
+        a_arm: a.0.clone(),
+        b: b.1.to_owned(),
+        b_arm: b.0.clone(),
+        factors,
+        a_limits: limit_shares(tasks[0]),
+        b_limits: limit_shares(tasks[1]),
+        a_faults: count_faults(tasks[0]),
+        b_faults: count_faults(tasks[1]),
+        a_responders: all_responders(tasks[0]),
+        b_responders: all_responders(tasks[1]),
+        a_changes: merge_request_changes(tasks[0]),
+        b_changes: merge_request_changes(tasks[1]),
+        task_revisions: differing(&|trial| trial.facts.revision.clone()),
+        environments: differing(&environment),
+    }
+}
+
+fn flatten(place: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, value) in map {
+                let dot = if place.is_empty() { "" } else { "." };
+                flatten(&format!("{place}{dot}{key}"), value, out);
+            }
+        }
+        Value::Null => {}
+        other => drop(out.insert(place.to_owned(), other.clone())),
+    }
+}
+
+fn shorten(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().count() > MAX_TEXT_LENGTH => {
+            let lines = plural(text.lines().count(), "line");
+            Value::String(format!("text of {lines}, sha256 {}", short_digest(&text)))
+        }
+        other => other,
+    }
+}
+
+fn short_digest(text: &str) -> String {
+    sha256_hex(text.as_bytes())[..12].to_owned()
+}
+
+/// Formats a value on one line.
+fn format_on_one_line(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => escape_unprintable_line(text),
+        other => {
+            let text = other.to_string();
+            let kind = match other {
+                Value::Array(items) => format!("list of {}", plural(items.len(), "value")),
+                _ => "value".to_owned(),
+            };
+            match text.chars().count() > MAX_TEXT_LENGTH {
+                true => format!("{kind}, sha256 {}", short_digest(&text)),
+                false => text,
+            }
+        }
+    }
+}
+
+/// Formats a value on separate lines, or returns `None` if it fits on one line.
+fn format_in_full(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other if other.is_array() || other.is_object() => {
+            serde_json::to_string_pretty(other).ok()?
+        }
+        _ => return None,
+    };
+    (text.contains('\n') || text.chars().count() > MAX_TEXT_LENGTH).then_some(text)
+}
+
+/// Formats one arm's value of a factor. The lines of a long text follow the arm's name.
+fn format_arm_value(arm: &str, value: &Value) -> String {
+    match format_in_full(value) {
+        Some(text) => {
+            let lines: Vec<String> = text.lines().map(|line| format!("      {line}")).collect();
+            format!("    {arm}:\n{}", lines.join("\n"))
+        }
+        None => format!("    {arm}: {}", format_on_one_line(value)),
+    }
+}
+
+fn limit_shares(tasks: &TrialsByTask<'_>) -> BTreeMap<String, f64> {
+    let trials: Vec<_> = tasks.values().flatten().collect();
+    let mut shares: BTreeMap<String, f64> = BTreeMap::new();
+    for kind in trials.iter().filter_map(|trial| own_limit(trial)) {
+        *shares.entry(kind.to_string()).or_default() += 1.0 / trials.len() as f64;
+    }
+    shares
+}
+
+fn count_faults(tasks: &TrialsByTask<'_>) -> u64 {
+    let is_fault = |trial: &&&TrialResult| {
+        trial.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault())
+    };
+    tasks.values().flatten().filter(is_fault).count() as u64
+}
+
+fn all_responders(tasks: &TrialsByTask<'_>) -> Responders {
+    let trials: Vec<&TrialResult> = tasks.values().flatten().copied().collect();
+    responders(&trials)
+}
+
+fn merge_request_changes(tasks: &TrialsByTask<'_>) -> RequestChanges {
+    let mut all = RequestChanges::default();
+    for trial in tasks.values().flatten() {
+        trial.outcome.iter().for_each(|outcome| all.merge(&outcome.changes));
+    }
+    all
+}
+
+/// Formats one line per factor. In full, a long text has its own lines.
+pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{text}");
+    };
+    line(format!("\ndifferences between {} and {}", why.a, why.b));
+    let (mut only_a, mut only_b) = (0_usize, 0_usize);
+    for factor in &why.factors {
+        match (factor.factor.starts_with(PACKAGE_PREFIX), &factor.a, &factor.b) {
+            (true, _, Value::Null) => only_a += 1,
+            (true, Value::Null, _) => only_b += 1,
+            (_, a, b) => {
+                let is_long = format_in_full(a).is_some() || format_in_full(b).is_some();
+                let name = escape_unprintable_line(&factor.factor);
+                if texts == LongTextStyle::Full && is_long {
+                    line(format!(
+                        "  {name}:\n{}\n{}",
+                        format_arm_value(&why.a, a),
+                        format_arm_value(&why.b, b)
+                    ));
+                } else {
+                    line(format!(
+                        "  {name}: {} vs {}",
+                        format_on_one_line(a),
+                        format_on_one_line(b)
+                    ));
+                }
+            }
+        }
+    }
+    if only_a + only_b > 0 {
+        // Two agents have almost no bundled packages in common, and listing a hundred of them would
+        // hide the other differences.
+        line(format!("  packages in only one of them: {only_a} vs {only_b}"));
+    }
+    let shares = |limits: &BTreeMap<String, f64>| {
+        let shares = limits.iter().map(|(kind, share)| format!("{kind} {}", percent(*share)));
+        let shares: Vec<String> = shares.collect();
+        if shares.is_empty() { "none".to_owned() } else { shares.join(", ") }
+    };
+    line(format!(
+        "  trials ended at a limit: {} vs {}",
+        shares(&why.a_limits),
+        shares(&why.b_limits)
+    ));
+    line(format!("  infrastructure faults: {} vs {}", why.a_faults, why.b_faults));
+    for (name, responders) in [(&why.a, &why.a_responders), (&why.b, &why.b_responders)] {
+        if responders.is_mixture() {
+            line(format!("  {name}: {}", describe_responders(responders)));
+        }
+    }
+    for (name, changes) in [(&why.a, &why.a_changes), (&why.b, &why.b_changes)] {
+        for (what, counts) in
+            [("requests repaired", &changes.repairs), ("lost in translation", &changes.losses)]
+        {
+            let counts: Vec<_> =
+                counts.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+            if !counts.is_empty() {
+                line(format!("  {name}: {what}: {}", counts.join(", ")));
+            }
+        }
+    }
+    for (what, tasks) in
+        [("task revisions", &why.task_revisions), ("environments", &why.environments)]
+    {
+        let named = tasks.iter().take(MAX_NAMED_TASKS).cloned().collect::<Vec<_>>().join(", ");
+        let more = tasks.len().saturating_sub(MAX_NAMED_TASKS);
+        line(match (tasks.len(), more) {
+            (0, _) => format!("  {what}: the same"),
+            (count, 0) => format!("  {what}: {count} differ: {named}"),
+            (count, more) => format!("  {what}: {count} differ: {named} and {more} more"),
+        });
+    }
+    out
+}

@@ -1,0 +1,42 @@
+//! Records model calls outside of trials in a JSON Lines file and blobs.
+
+use std::{
+    fs::File,
+    io::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use proctor_gateway::ExchangeSink;
+use proctor_record::{Blobs, now};
+use proctor_types::{Event, Fault, Layer};
+use serde_json::{Map, json};
+
+/// Appends events to a file, one per line, and stores bodies as blobs.
+pub struct ExchangeLog {
+    /// File name for error messages.
+    pub name: &'static str,
+    pub file: Arc<Mutex<File>>,
+    pub blobs: Blobs,
+    /// Added to each line if the file covers several models.
+    pub model: Option<String>,
+}
+
+#[async_trait]
+impl ExchangeSink for ExchangeLog {
+    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.blobs.put(bytes).map_err(|error| Fault::new(Layer::Record, error.to_string()))
+    }
+
+    async fn record_event(&self, _: u64, event: Event) -> Result<(), Fault> {
+        let mut line = Map::new();
+        line.insert("at".into(), json!(now()));
+        if let Some(model) = &self.model {
+            line.insert("model".into(), json!(model));
+        }
+        line.insert("event".into(), json!(event));
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{}", json!(line))
+            .map_err(|error| Fault::new(Layer::Record, format!("{}: {error}", self.name)))
+    }
+}

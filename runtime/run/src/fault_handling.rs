@@ -1,0 +1,102 @@
+//! Reacts to failures for all trials: rebuilds environments, counts faults, and waits between
+//! tries or for an unavailable back end.
+
+use std::{sync::Arc, time::Instant};
+
+use proctor_sandbox_api::{Backend, PreparedEnvironment};
+use proctor_setup::{LayerFindings, with_image_settings};
+use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
+use tokio::time::sleep;
+
+use crate::{
+    CancelSignal, PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::TrialLocation,
+};
+
+/// A trial's prepared environment.
+pub(crate) struct TrialEnvironment {
+    /// The task with the values from its image.
+    pub(crate) planned: PlannedTask,
+    pub(crate) environment: PreparedEnvironment,
+    /// Findings of the environment's leak check.
+    pub(crate) findings: Arc<LayerFindings>,
+}
+
+impl RunContext {
+    /// Returns the environment of a trial, building it if needed, and its leak-check findings.
+    /// Once the run winds down, no trial waits for a build or a check.
+    pub(crate) async fn environment(
+        &self,
+        id: &TrialId,
+        planned: &PlannedTask,
+        arm: &Arm,
+    ) -> Result<TrialEnvironment, Fault> {
+        tokio::select! {
+            // Poll this branch first: an existing environment needs no waiting.
+            biased;
+            made = self.build_environment(id, planned, arm) => made,
+            () = self.cancel.wait_for_wind_down() => Err(CancelSignal::cancelled_fault()),
+        }
+    }
+
+    /// Builds or finds the environment. Reports a new build and clears the fault count of builds.
+    async fn build_environment(
+        &self,
+        id: &TrialId,
+        planned: &PlannedTask,
+        arm: &Arm,
+    ) -> Result<TrialEnvironment, Fault> {
+        let backend = self.backend(arm.sandbox.kind)?.as_ref();
+        let (task, base_dir) = (planned.task.as_ref(), &planned.base_dir);
+        let (environment, image, built) =
+            self.environments.get(backend, task, base_dir, &self.faults).await?;
+        if let Some(seconds) = built {
+            self.halts.clear_faults(&TrialLocation::new(arm, id), ScopeKind::Builds);
+            self.send_progress(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
+        }
+        let task = Arc::new(with_image_settings(task, &image)?);
+        let found = self.leak_checks.get(backend, &environment, &task, &arm.sandbox, &self.faults);
+        let findings = found.await?;
+        let planned = PlannedTask { task, base_dir: base_dir.clone() };
+        Ok(TrialEnvironment { planned, environment, findings })
+    }
+
+    /// Counts a fault that ended a trial.
+    pub(crate) fn count_fault(&self, affected: &TrialLocation, fault: &Fault) {
+        self.halts.count_fault(&self.faults, affected, fault);
+    }
+
+    /// Returns the try's fault, or a back-end fault if the back end stays unavailable for as long
+    /// as the policy waits. That way a restarting engine costs each trial one try, and a dead
+    /// engine costs the run this one wait.
+    pub(crate) async fn check_back_end(
+        &self,
+        backend: &dyn Backend,
+        affected: &TrialLocation,
+        fault: Fault,
+    ) -> Fault {
+        let of_sandbox = matches!(fault.layer, Layer::Sandbox | Layer::Environment | Layer::Grade);
+        if !of_sandbox || matches!(fault.cause, Cause::Refused | Cause::Cancelled | Cause::Invalid)
+        {
+            return fault;
+        }
+        let (patience, look) = self.faults.back_end_waits();
+        let begun = Instant::now();
+        loop {
+            let Err(gone) = backend.check().await else { return fault };
+            let halted = self.halts.halting_fault(affected, true).is_some();
+            let waits = gone.cause == Cause::BackEndGone && begun.elapsed() < patience;
+            if halted || !waits || self.cancel.is_stopping() {
+                return gone.context(&fault.what);
+            }
+            self.pause(look).await;
+        }
+    }
+
+    /// Waits before another try. An interruption ends the wait.
+    pub(crate) async fn pause(&self, length: std::time::Duration) {
+        tokio::select! {
+            () = sleep(length) => {}
+            () = self.cancel.wait_for_stop() => {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Opens a sandbox in the state that a trial had at some moment, so that a user can inspect it.
+
+use std::sync::Arc;
+
+use proctor_record::{Tree, TrialDir};
+use proctor_sandbox_api::{Sandbox, wire::RawPath};
+use proctor_setup::{Preparation, Purpose, ReadySandbox, prepare_for_agent};
+use proctor_types::{Arm, Cause, Fault, Layer, Task, TrialId};
+
+use crate::{
+    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
+    drive::{reserved_limits, sandbox_limits},
+    fault_handling::TrialEnvironment,
+    recorder::record_fault,
+    restore::restore,
+    trial::recorded_patch,
+};
+
+/// A point in time of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the agent's first response.
+    Begin,
+    /// After this step's tool calls.
+    After(u64),
+    /// When the trial ended or was interrupted.
+    End,
+    /// After its tests ran.
+    Graded,
+}
+
+/// Opens the sandbox. Returns it with the task, which includes the values from its image. The
+/// sandbox has the trial's limits and no network.
+///
+/// # Errors
+/// Any fault that a trial can encounter, a step that does not exist, or an incomplete record.
+pub async fn open_at(
+    context: &RunContext,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    moment: Moment,
+) -> Result<(Box<dyn Sandbox>, Arc<Task>), Fault> {
+    let backend = context.backend(arm.sandbox.kind)?.as_ref();
+    let TrialEnvironment { planned, environment, findings } =
+        context.environment(id, planned, arm).await?;
+    let task = planned.task.as_ref();
+    let dir = context.run.trial_dir(id);
+    if moment == Moment::Graded {
+        let patch = recorded_patch(context, id, &dir)?;
+        let grading = GradingSandbox {
+            backend,
+            environment: &environment,
+            findings: &findings,
+            limits: &sandbox_limits(arm, task),
+            reserved: &reserved_limits(arm, task),
+            purpose: format!("shell in {id}"),
+            cancel: &context.cancel,
+            capacity: &context.capacity,
+        };
+        let frozen = context.frozen.get(&grading, task).await?;
+        let options = proctor_grade::GradeOptions { frozen, ..context.grading.clone() };
+        let sandbox = grading.grade_and_keep_open(task, &patch, &options).await?;
+        return Ok((sandbox, Arc::clone(&planned.task)));
+    }
+    let tree = match moment {
+        Moment::After(step) => Some(tree_after(context, id, step)?),
+        Moment::End => Some(Prefixes::read(&context.run, id)?.end().to_owned()),
+        Moment::Begin | Moment::Graded => None,
+    };
+    let preparation = Preparation {
+        backend,
+        environment: &environment,
+        task,
+        findings: &findings,
+        limits: &sandbox_limits(arm, task),
+        mounts: &context.scaffold(arm)?.mounts(),
+        label: format!("shell in {id}"),
+    };
+    let on_finding = arm.leak_check.on_finding;
+    let ReadySandbox { mut sandbox, hidden } =
+        preparation.open(Purpose::Driving(on_finding)).await?;
+    let ready = async {
+        let handle = sandbox.handle();
+        prepare_for_agent(handle, task, &findings, &hidden, on_finding).await?;
+        match &tree {
+            None => Ok(()),
+            Some(tree) => restore_tree(context, &dir, handle, &planned, tree).await,
+        }
+    };
+    match ready.await {
+        Ok(()) => {
+            let task = Arc::clone(&planned.task);
+            Ok((sandbox, task))
+        }
+        Err(fault) => {
+            // Report the first fault, not a failure to close.
+            let _ = sandbox.close().await;
+            Err(fault)
+        }
+    }
+}
+
+fn tree_after(context: &RunContext, id: &TrialId, step: u64) -> Result<String, Fault> {
+    let point = ForkPoint::read(&context.run, id, step)?.map_err(|why| {
+        Fault::new(Layer::Record, format!("step {step}: {why}"))
+            .cause(Cause::Invalid)
+            .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
+    })?;
+    Ok(point.tree().to_owned())
+}
+
+async fn restore_tree(
+    context: &RunContext,
+    dir: &TrialDir,
+    handle: &proctor_sandbox_api::SandboxHandle,
+    planned: &PlannedTask,
+    tree: &str,
+) -> Result<(), Fault> {
+    let blobs = context.run.trial_blobs(dir);
+    let tree = Tree::load(&blobs, tree).map_err(record_fault)?;
+    let workdir = RawPath::from(planned.task.workdir.as_str());
+    restore(handle, &workdir, &blobs, &tree, planned.task.user.as_deref()).await
+}

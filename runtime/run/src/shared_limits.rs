@@ -1,0 +1,175 @@
+//! Limits that trials share, and the spending of earlier invocations that counts towards them.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_cluster::{Limits, Pool, PoolReservation, ReservationError};
+use proctor_gateway::{
+    Amounts, EndpointRates, REQUESTS, RatePolicy, Reservation, ReserveError, SharedLimit,
+    SharedMeter, SharedRates, TOKENS, limits_by_name, spent_by_name,
+};
+use proctor_record::{RunDir, trial_spending};
+use proctor_types::{
+    Arm, ArmId, BudgetKind, BudgetScope, Fault, SharedLimits, Spending, path_component,
+};
+
+use crate::{Plan, recorder::record_fault};
+
+/// A request is sent a moment after it is counted. Without this margin, the endpoint's own window
+/// could count one request more.
+const RATE_WINDOW_MARGIN: Duration = Duration::from_secs(1);
+
+/// Meters for the shared limits of a run and its arms.
+#[derive(Debug, Default)]
+pub struct SharedMeters {
+    run: Option<SharedMeter>,
+    arms: BTreeMap<ArmId, SharedMeter>,
+}
+
+impl SharedMeters {
+    /// Creates the meters that the arms' budgets need. Reads spending from the journals of every
+    /// try, including discarded ones, because they were paid for.
+    pub fn load(run: &RunDir, plan: &Plan) -> Result<Self, Fault> {
+        let limited = |arm: &Arc<Arm>| arm.budget.run.is_some() || arm.budget.arm.is_some();
+        if !plan.arms.iter().any(limited) {
+            return Ok(Self::default());
+        }
+        let mut spent: BTreeMap<ArmId, Spending> = BTreeMap::new();
+        for (id, _, arm) in plan.trials() {
+            let paid = trial_spending(&run.trial_dir(&id)).map_err(record_fault)?;
+            spent.entry(arm.id.clone()).or_default().merge(&paid);
+        }
+        let all = spent.values().fold(Spending::default(), |mut all, one| {
+            all.merge(one);
+            all
+        });
+        let mut meters = Self::default();
+        if let Some(limits) = plan.arms.iter().find_map(|arm| arm.budget.run) {
+            meters.run = Some(create_meter(run, "run", BudgetScope::Run, &limits, all)?);
+        }
+        for arm in &plan.arms {
+            let Some(limits) = arm.budget.arm else { continue };
+            let spent = spent.get(&arm.id).copied().unwrap_or_default();
+            let name = format!("arm-{}", path_component(arm.id.as_str()));
+            let meter = create_meter(run, &name, BudgetScope::Arm, &limits, spent)?;
+            meters.arms.insert(arm.id.clone(), meter);
+        }
+        Ok(meters)
+    }
+
+    /// Returns the meters that a trial of the arm shares, in locking order.
+    pub fn meters_for_arm(&self, arm: &ArmId) -> Vec<SharedMeter> {
+        self.arms.get(arm).into_iter().chain(&self.run).cloned().collect()
+    }
+
+    /// Returns the shared limit that leaves no room for another trial of the arm, if any.
+    pub fn reached(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
+        self.meters_for_arm(arm).iter().find_map(|meter| Some((meter.scope(), meter.reached()?)))
+    }
+}
+
+fn create_meter(
+    run: &RunDir,
+    name: &str,
+    scope: BudgetScope,
+    limits: &SharedLimits,
+    spent: Spending,
+) -> Result<SharedMeter, Fault> {
+    let meter = SharedMeter::new(scope, limits, spent);
+    if !run.is_shared() {
+        return Ok(meter);
+    }
+    let most = limits_by_name(limits);
+    Ok(meter.with_shared_limit(pool(
+        run,
+        name,
+        Limits { most, window: None },
+        spent_by_name(&spent),
+    )?))
+}
+
+/// Returns the endpoint tables with the limits that workers share.
+///
+/// # Errors
+/// The run directory cannot be written.
+pub fn shared_rates(
+    run: &RunDir,
+    tables: Vec<EndpointRates>,
+    policy: RatePolicy,
+) -> Result<Vec<(EndpointRates, SharedRates)>, Fault> {
+    let mut shared = Vec::new();
+    for (index, table) in tables.into_iter().enumerate() {
+        let mut rates = SharedRates::default();
+        if run.is_shared() {
+            let of = |limits: &[(&str, Option<u64>)]| -> Amounts {
+                let there =
+                    |(name, limit): &(&str, Option<u64>)| Some(((*name).to_owned(), (*limit)?));
+                limits.iter().filter_map(there).collect()
+            };
+            let in_flight = of(&[(REQUESTS, table.max_concurrent)]);
+            if !in_flight.is_empty() {
+                let limits = Limits { most: in_flight, window: None };
+                let name = format!("in-flight-{index}");
+                rates.in_flight = Some(pool(run, &name, limits, Amounts::new())?);
+            }
+            let most =
+                of(&[(REQUESTS, table.requests_per_minute), (TOKENS, table.tokens_per_minute)]);
+            if !most.is_empty() {
+                let window = Duration::try_from_secs_f64(policy.window_seconds);
+                let window = window.map_err(record_fault)?.saturating_add(RATE_WINDOW_MARGIN);
+                let limits = Limits { most, window: Some(window) };
+                let name = format!("rate-{index}");
+                rates.window = Some(pool(run, &name, limits, Amounts::new())?);
+            }
+        }
+        shared.push((table, rates));
+    }
+    Ok(shared)
+}
+
+fn pool(
+    run: &RunDir,
+    name: &str,
+    limits: Limits,
+    before: Amounts,
+) -> Result<Arc<dyn SharedLimit>, Fault> {
+    let membership = run.membership().map_err(record_fault)?;
+    let pool = Pool::open(&membership, name, limits, before).map_err(shared_fault)?;
+    Ok(Arc::new(FolderLimit(pool)))
+}
+
+fn shared_fault(error: io::Error) -> Fault {
+    record_fault(error).context("the workers' shared limits")
+}
+
+/// A limit that workers share through the run directory.
+#[derive(Debug)]
+struct FolderLimit(Pool);
+
+#[async_trait]
+impl SharedLimit for FolderLimit {
+    async fn reserve(
+        &self,
+        amounts: &Amounts,
+        alone: bool,
+    ) -> Result<Box<dyn Reservation>, ReserveError> {
+        match self.0.reserve(amounts, alone).await {
+            Ok(share) => Ok(Box::new(FolderReservation(share))),
+            Err(ReservationError::Reached(name)) => Err(ReserveError::Reached(name)),
+            Err(ReservationError::Failed(error)) => Err(ReserveError::Fault(shared_fault(error))),
+        }
+    }
+
+    fn reached(&self) -> Option<String> {
+        self.0.reached()
+    }
+}
+
+#[derive(Debug)]
+struct FolderReservation(PoolReservation);
+
+impl Reservation for FolderReservation {
+    fn settle(self: Box<Self>, used: Amounts) {
+        self.0.settle(used);
+    }
+}

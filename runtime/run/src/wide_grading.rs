@@ -1,0 +1,79 @@
+//! The third verdict, `wide`: runs every test of the repository that passes with gold against the
+//! patch.
+
+use std::collections::BTreeSet;
+
+use proctor_grade::{GradeOptions, GradingResult, procedure::is_official_only};
+use proctor_types::{Fault, PolicyVerdict, Task, plural};
+
+use crate::{GradingSandbox, RunContext, drive::gold_patch};
+
+/// Name of the policy in a verdict.
+const WIDE: &str = "wide";
+/// Maximum number of failed tests to list in a reason.
+const MAX_LISTED_TESTS: usize = 5;
+
+/// Adds a `wide` verdict: the result of the whole suite, as frozen by a run of gold. A task gets
+/// no `wide` verdict if only its benchmark runs its tests, its results are a report, it starts
+/// from scratch, it has no gold patch, or its suite does not end properly.
+///
+/// # Errors
+/// A sandbox or grading fault.
+pub(crate) async fn add_wide(
+    context: &RunContext,
+    handle: &GradingSandbox<'_>,
+    task: &Task,
+    (patch, options): (&[u8], &GradeOptions),
+    graded: &mut GradingResult,
+) -> Result<(), Fault> {
+    let has_suite = !is_official_only(task) && task.test_report().is_none();
+    if !has_suite || task.from_scratch.is_some() || gold_patch(task).is_err() {
+        return Ok(());
+    }
+    let _share = handle.reserve_capacity().await?;
+    let frozen = context.frozen.suite(handle, task, options).await?;
+    if frozen.is_empty() {
+        return Ok(());
+    }
+    let widened = with_whole_suite(task, options, frozen);
+    let options = GradeOptions { frozen: None, ..options.clone() };
+    let wide = handle.grade_strict(&widened, patch, &options).await?;
+    graded.log.extend_from_slice(b"\n===== the whole suite =====\n");
+    graded.log.extend_from_slice(&wide.log);
+    graded.verdict.policies.insert(WIDE.to_owned(), wide_verdict(&widened, &wide));
+    Ok(())
+}
+
+/// Returns the task with every test of the suite that passes with gold.
+pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
+    let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
+        Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),
+        None => (task.fail_to_pass.clone(), task.pass_to_pass.clone()),
+    };
+    let known: BTreeSet<&String> = fail_to_pass.iter().chain(&pass_to_pass).collect();
+    let more: Vec<String> = suite.into_iter().filter(|id| !known.contains(id)).collect();
+    pass_to_pass.extend(more);
+    Task { fail_to_pass, pass_to_pass, ..task.clone() }
+}
+
+fn wide_verdict(task: &Task, wide: &GradingResult) -> PolicyVerdict {
+    let strict = wide.verdict.policies.get("strict");
+    let failed: Vec<&str> = [&wide.verdict.fail_to_pass, &wide.verdict.pass_to_pass]
+        .into_iter()
+        .flat_map(|group| group.failed.iter().map(String::as_str))
+        .collect();
+    let all = plural(task.fail_to_pass.len() + task.pass_to_pass.len(), "test");
+    let why = match (strict, failed.as_slice()) {
+        (_, [_, ..]) => {
+            let more = failed.len().saturating_sub(MAX_LISTED_TESTS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = failed[..failed.len().min(MAX_LISTED_TESTS)].join(", ");
+            format!("of {all} that pass with gold, these fail: {named}{more}")
+        }
+        // All tests passed, but other evidence keeps the run from being resolved.
+        (Some(strict), []) if !strict.resolved => strict.why.clone(),
+        _ => format!("of {all} that pass with gold, none fail"),
+    };
+    let resolved = strict.is_some_and(|strict| strict.resolved);
+    PolicyVerdict { name: None, version: None, resolved, why }
+}

@@ -1,0 +1,112 @@
+//! Checks a sandbox's surroundings: variables, mounts, engine sockets and credentials from the
+//! host.
+
+use proctor_sandbox_api::{
+    SandboxHandle,
+    wire::{RawPath, RefusalKind},
+};
+use proctor_types::{Fault, Task};
+
+use super::{
+    leak::{Leak, LeakKind},
+    policy::LeakPolicy,
+};
+
+/// Maximum number of bytes to read from a file in `/proc`.
+const MAX_PROC_FILE_BYTES: u64 = 4 << 20;
+
+/// Searches the sandbox as a process in it would, before any other process runs in it.
+pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
+    let policy = &LeakPolicy::get()?.sandbox;
+    let mut leaks = Vec::new();
+    let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();
+    let environ = read_environ(handle).await?;
+    variables.extend(environ.split('\0').filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    }));
+    variables.sort();
+    variables.dedup();
+    for (name, value) in &variables {
+        if !value.is_empty() && policy.variables.iter().any(|glob| matches(glob, name)) {
+            let what = "its name suggests a secret";
+            leaks.push(Leak::secret(LeakKind::SecretVariable, name, what));
+        }
+    }
+    for line in read_proc_file(handle, "/proc/self/mountinfo").await?.lines() {
+        let Some(point) = line.split(' ').nth(4) else { continue };
+        let below = |mount: &String| {
+            point.strip_prefix(mount.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        if policy.mounts.iter().any(below) {
+            let what = "it is mounted from the host";
+            leaks.push(Leak::secret(LeakKind::SecretMount, point, what));
+        }
+    }
+    for socket in &policy.sockets {
+        if exists(handle, socket).await? {
+            let what = "it gives access to a container engine on the host";
+            leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
+        }
+    }
+    for home in homes(handle).await? {
+        for file in &policy.home_files {
+            let path = format!("{home}/{file}");
+            if exists(handle, &path).await? {
+                let mut leak = Leak::secret(LeakKind::SecretFile, &path, "it contains credentials");
+                leak.remove = Some(RawPath::from(path));
+                leaks.push(leak);
+            }
+        }
+    }
+    Ok(leaks)
+}
+
+async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
+    let mut homes = vec!["/root".to_owned()];
+    if exists(handle, "/home").await? {
+        let entries = handle.list(&"/home".into()).await;
+        let entries = entries.map_err(|error| error.fault("listing /home"))?;
+        homes.extend(entries.iter().map(|entry| format!("/home/{}", entry.name)));
+    }
+    Ok(homes)
+}
+
+async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
+    let found = handle.stat(&path.into()).await;
+    // The sandbox agent reports files that it cannot read. Processes in the sandbox can read no
+    // more than the agent.
+    match found {
+        Ok(found) => Ok(found.is_some()),
+        Err(error) if error.is_broken() => Err(error.fault(format!("checking {path}"))),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Returns the environment variables of the sandbox's first process, which is the sandbox agent.
+///
+/// If the sandbox's user is not root, the kernel makes the machine's root the owner of this file.
+/// No process in the sandbox can read it then, so it leaks nothing.
+async fn read_environ(handle: &SandboxHandle) -> Result<String, Fault> {
+    let path = "/proc/self/environ";
+    match handle.read(&path.into(), MAX_PROC_FILE_BYTES).await {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.refusal_kind() == Some(RefusalKind::Permission) => Ok(String::new()),
+        Err(error) => Err(error.fault(format!("reading {path}"))),
+    }
+}
+
+async fn read_proc_file(handle: &SandboxHandle, path: &str) -> Result<String, Fault> {
+    match handle.read(&path.into(), MAX_PROC_FILE_BYTES).await {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Err(error.fault(format!("reading {path}"))),
+    }
+}
+
+/// Matches a name against a glob with an optional leading `*`.
+fn matches(glob: &str, name: &str) -> bool {
+    match glob.strip_prefix('*') {
+        Some(end) => name.ends_with(end),
+        None => name == glob,
+    }
+}

@@ -1,0 +1,62 @@
+//! Checks that a sandbox has the files and user that its task names, before anything runs in it.
+
+use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
+use proctor_types::{Cause, Fault, Layer, Task};
+
+/// Checks that the work directory and the user of a task exist.
+///
+/// # Errors
+/// One of them is missing. Every sandbox of the task would fail in the same way, so the fault
+/// stops the task.
+pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
+    let missing = |what: String, hint: &str| {
+        Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Missing).hint(hint))
+    };
+    // A task that starts from scratch may get its work directory later.
+    if task.from_scratch.is_none() {
+        let found = handle.stat(&RawPath::new(task.workdir.as_bytes())).await;
+        let found = found.map_err(|error| error.fault("checking the work directory"))?;
+        if found.is_none() {
+            let what = format!("the sandbox has no work directory {}", task.workdir);
+            return missing(what, "fix the task's `workdir`, or its set-up lines");
+        }
+    }
+    if let Some(user) = &task.user {
+        let mut command = Command::new(["true"]);
+        command.user = Some(user.clone());
+        match handle.run(command).await {
+            // The program itself need not exist.
+            Ok(_) => {}
+            Err(SandboxError::Refused(refusal)) => {
+                let hint = "fix the task's `user`; `proctor doctor` shows whether sandboxes \
+                            support other users on this machine";
+                return missing(refusal.what, hint);
+            }
+            Err(error) => return Err(error.fault("checking the user")),
+        }
+    }
+    if !task.should_chown_folders() {
+        return Ok(());
+    }
+    check_owned(handle, task).await
+}
+
+/// Checks that the task's user owns the work directory and the home.
+async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
+    let (Some(user), Some(home)) = (&task.user, task.user_home()) else { return Ok(()) };
+    let line = r#"[ -O . ] && [ -w . ] && [ -O "$HOME/." ] && [ -w "$HOME/." ]"#;
+    let mut command = Command::shell(line).cwd(task.workdir.as_str()).env("HOME", home.as_str());
+    command.user = Some(user.clone());
+    let done = handle.run(command).await;
+    let done = done.map_err(|error| error.fault("checking the user's folders"))?;
+    // A missing shell gives a different status; ignore it.
+    if done.exited.code != Some(1) {
+        return Ok(());
+    }
+    let workdir = &task.workdir;
+    let what = format!("the task's user {user} does not own both {workdir} and {home}");
+    Err(Fault::new(Layer::Setup, what)
+        .context(&task.id)
+        .cause(Cause::Invalid)
+        .hint("set-up makes the user their owner, so check for mounts and read-only folders"))
+}

@@ -1,0 +1,129 @@
+//! Builds and parses the addresses of trials below a viewer's root.
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use proctor_record::Blobs;
+
+use super::PlannedTrial;
+
+/// Number of hex digits of an arm's id in an address, as on disk.
+pub const ARM_DIGITS: usize = 12;
+
+/// Maximum length of a file name. A longer name is cut and made unique with a hash of the whole name.
+const MAX_NAME_LENGTH: usize = 200;
+
+/// Returns the first twelve digits of an arm's id.
+pub fn short_arm_id<'a>(found: &PlannedTrial<'a>) -> &'a str {
+    let arm = found.arm.id.as_str();
+    arm.get(..ARM_DIGITS).unwrap_or(arm)
+}
+
+/// The form of an address: for a server, or as a file name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressForm {
+    Served,
+    File,
+}
+
+impl AddressForm {
+    /// Returns `RUN/TASK/ARM/ATTEMPT`, with the run's number.
+    pub fn trial_address(self, run: usize, found: &PlannedTrial<'_>) -> String {
+        let task = self.encode_name(found.task.task.id.as_str());
+        format!("{run}/{task}/{}/{}", short_arm_id(found), found.attempt)
+    }
+
+    /// Returns the address of a task's trials side by side.
+    pub fn side_by_side_address(self, task: &str) -> String {
+        format!("beside/{}", self.encode_name(task))
+    }
+
+    fn encode_name(self, text: &str) -> String {
+        match self {
+            Self::Served => percent_encode(text),
+            Self::File => {
+                // A name must not start with a dot, because it would be hidden or escape the
+                // folder. All characters are valid in a URL without escaping.
+                let plain = |at: usize, byte: u8| {
+                    byte.is_ascii_alphanumeric()
+                        || b"_-".contains(&byte)
+                        || (byte == b'.' && at > 0)
+                };
+                let bytes = text.bytes().enumerate();
+                let mut name: String = bytes
+                    .map(|(at, byte)| match plain(at, byte) {
+                        true => char::from(byte).to_string(),
+                        false => format!("~{byte:02x}"),
+                    })
+                    .collect();
+                if name.len() > MAX_NAME_LENGTH {
+                    name.truncate(MAX_NAME_LENGTH);
+                    name += &format!("~{}", &Blobs::hash(text.as_bytes())[..16]);
+                }
+                name
+            }
+        }
+    }
+}
+
+pub fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+fn percent_decode(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// The decoded query string of an address, as sent by a form.
+#[derive(Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(text: &str) -> Self {
+        let fields = text.split('&').filter(|field| !field.is_empty());
+        let field = |field: &str| {
+            let plain = field.replace('+', " ");
+            let (name, value) = plain.split_once('=').unwrap_or((&plain, ""));
+            (percent_decode(name), percent_decode(value))
+        };
+        Self(fields.map(field).collect())
+    }
+
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the first value of a name, or an empty string.
+    pub fn first_value(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// Splits an address into its decoded parts.
+pub fn split_address(path: &str) -> Vec<String> {
+    path.split('/').map(percent_decode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_limited_in_length() {
+        let (one, other) = ("<".repeat(300), format!("{}>", "<".repeat(299)));
+        let names = [one, other].map(|text| AddressForm::File.side_by_side_address(&text));
+        assert!(names.iter().all(|name| name.len() < 240) && names[0] != names[1], "{names:?}");
+        assert_eq!(AddressForm::File.side_by_side_address(".a/b"), "beside/~2ea~2fb");
+    }
+
+    #[test]
+    fn query_decodes_form_values() {
+        let query = Query::parse("q=a+b%26c%2B&trial=1%2Ft&trial=2&empty=&flag");
+        assert_eq!(query.first_value("q"), "a b&c+");
+        assert_eq!(query.values("trial").collect::<Vec<_>>(), ["1/t", "2"]);
+        assert_eq!(
+            (query.first_value("empty"), query.first_value("flag"), query.first_value("none")),
+            ("", "", "")
+        );
+        assert_eq!(split_address("1/a%2Fb/c"), ["1", "a/b", "c"]);
+    }
+}

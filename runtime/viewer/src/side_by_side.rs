@@ -1,0 +1,86 @@
+//! The trials of a task side by side.
+
+use proctor_record::RunDir;
+use proctor_report::TaskReport;
+
+use super::{
+    PlannedTrial, address::AddressForm, overview::verdict_word, planned_trials, read_step,
+    search::readable_address, viewed_run::ViewedRun,
+};
+use crate::{
+    ViewError,
+    html::{TrialChoice, TrialColumn, find_divergence},
+};
+
+/// Number of trials shown by default, and the maximum.
+const DEFAULT_TRIALS: usize = 4;
+const MAX_TRIALS: usize = 12;
+
+/// The trials that are shown, and the trials to choose from.
+type SideBySide = (Vec<TrialColumn>, Vec<TrialChoice>);
+
+/// Reads the requested trials (`named`), or the first trial of each arm if `named` is empty.
+/// Returns `None` if there is no such task.
+pub fn load_side_by_side(
+    runs: &[ViewedRun],
+    task: &str,
+    named: &[&str],
+    form: AddressForm,
+) -> Result<Option<SideBySide>, ViewError> {
+    let mut all: Vec<(&ViewedRun, PlannedTrial<'_>, TaskReport)> = Vec::new();
+    for run in runs {
+        let read = run.current_results()?;
+        let places = planned_trials(&run.record).into_iter().zip(&read.report.tasks);
+        let of_task = places.filter(|(found, _)| found.task.task.id.as_str() == task);
+        all.extend(of_task.map(|(found, report)| (run, found, report.clone())));
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let is_named = |run: &ViewedRun, found: &PlannedTrial<'_>| {
+        named.contains(&readable_address(run.number, found).as_str())
+    };
+    let most = if named.is_empty() { DEFAULT_TRIALS } else { MAX_TRIALS };
+    let (mut sides, mut choices) = (Vec::new(), Vec::new());
+    for (run, found, report) in &all {
+        let name = match runs.len() {
+            1 => format!("{} / {}", found.arm.name, found.attempt),
+            _ => format!("{}: {} / {}", run.name, found.arm.name, found.attempt),
+        };
+        // A trial without steps has nothing to compare.
+        let steps = report.steps.is_none_or(|steps| steps > 0);
+        let wanted = if named.is_empty() { steps } else { is_named(run, found) };
+        let index = match wanted && sides.len() < most {
+            true => run.current_index(found)?,
+            false => None,
+        };
+        choices.push(TrialChoice {
+            value: readable_address(run.number, found),
+            name: name.clone(),
+            shown: index.is_some(),
+        });
+        let Some(index) = index else { continue };
+        let (word, class) = verdict_word(report.resolved);
+        let detail = report.reason.map(|reason| reason.to_string());
+        let side = TrialColumn {
+            name,
+            href: form.trial_address(run.number, found),
+            word,
+            class,
+            detail: detail.or_else(|| report.outcome.clone()).unwrap_or_default(),
+            steps: index.rows.clone(),
+            at: None,
+        };
+        sides.push((side, *run, *found, index));
+    }
+    let rows: Vec<_> = sides.iter().map(|(side, ..)| side.steps.as_slice()).collect();
+    let parted = find_divergence(&rows);
+    if !parted.never {
+        for (side, run, found, index) in &mut sides {
+            let dir = RunDir::open_read_only(&run.path)?;
+            let blobs = dir.trial_blobs(&dir.trial_dir(&found.id()));
+            side.at = read_step(index, &blobs, parted.alike as u64 + 1);
+        }
+    }
+    Ok(Some((sides.into_iter().map(|(side, ..)| side).collect(), choices)))
+}

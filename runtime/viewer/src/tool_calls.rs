@@ -1,0 +1,65 @@
+//! Formats tool calls, in short and in full.
+
+use serde_json::Value;
+
+/// Maximum number of characters in a step's summary.
+const MAX_SUMMARY_CHARS: usize = 100;
+
+/// Returns the tool's name and the start of its arguments. If the arguments have a single string,
+/// only that string is used.
+pub fn words(name: &str, arguments: &str) -> String {
+    let text = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => arguments_text(&value),
+        Err(_) => arguments.to_owned(),
+    };
+    let mut short = String::new();
+    let mut more = "";
+    for word in text.split_whitespace() {
+        if short.chars().count() >= MAX_SUMMARY_CHARS {
+            more = "...";
+            break;
+        }
+        if !short.is_empty() {
+            short.push(' ');
+        }
+        short.extend(word.chars().take(MAX_SUMMARY_CHARS));
+    }
+    if let Some((at, _)) = short.char_indices().nth(MAX_SUMMARY_CHARS) {
+        short.truncate(at);
+        more = "...";
+    }
+    match name {
+        "" => format!("{short}{more}"),
+        name => format!("{name}: {short}{more}"),
+    }
+}
+
+pub fn arguments_text(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let texts: Vec<String> = fields.values().map(arguments_text).collect();
+            texts.join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Formats arguments for people: one line per field.
+pub fn format_arguments(arguments: &str) -> String {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(fields)) => {
+            let lines =
+                fields.iter().map(|(key, value)| format!("{key}: {}", arguments_text(value)));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        _ => arguments.to_owned(),
+    }
+}
+
+/// Returns a model's reasoning, if the endpoint returned it.
+pub fn reasoning(extra: &serde_json::Map<String, Value>) -> String {
+    let fields = ["reasoning_content", "reasoning", "thinking"];
+    let known = fields.iter().find_map(|field| extra.get(*field));
+    known.map(arguments_text).unwrap_or_default()
+}

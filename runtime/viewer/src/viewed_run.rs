@@ -1,0 +1,86 @@
+//! A run in the viewer, and a cache of what was read from it.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use proctor_record::RunDir;
+use proctor_types::RunRecord;
+
+use super::{
+    JournalIndex, PlannedTrial,
+    address::ARM_DIGITS,
+    results::{ResultsCache, RunResults},
+};
+use crate::ViewError;
+
+/// Maximum number of journal indexes kept in memory. Others are read again.
+const MAX_INDEXES: usize = 64;
+
+/// A run in the viewer.
+#[derive(Debug)]
+pub struct ViewedRun {
+    /// Counted from 1.
+    pub number: usize,
+    pub path: PathBuf,
+    pub name: String,
+    pub record: RunRecord,
+    results: ResultsCache,
+    indexes: Mutex<HashMap<PathBuf, Arc<JournalIndex>>>,
+}
+
+impl ViewedRun {
+    pub fn open(path: &Path, number: usize) -> Result<Self, ViewError> {
+        let record = RunDir::open_read_only(path)?.read_run()?;
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (results, indexes) = (ResultsCache::default(), Mutex::default());
+        Ok(Self { number, path: path.to_owned(), name, record, results, indexes })
+    }
+
+    /// Returns the trial for the parts of an address after the run.
+    pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
+        let record = &self.record;
+        let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
+        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM_DIGITS) == Some(arm))?;
+        let found = PlannedTrial { task, arm, attempt: attempt.parse().ok()? };
+        found.is_planned(record).then_some(found)
+    }
+
+    /// Returns the run's current results.
+    pub fn current_results(&self) -> Result<Arc<RunResults>, ViewError> {
+        self.results.current(&self.path, &self.record)
+    }
+
+    /// Returns the current steps of a trial. `None` if it has not started.
+    pub fn current_index(
+        &self,
+        found: &PlannedTrial<'_>,
+    ) -> Result<Option<Arc<JournalIndex>>, ViewError> {
+        let journal = RunDir::open_read_only(&self.path)?.trial_dir(&found.id()).trajectory_path();
+        let known = {
+            let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.get(&journal).cloned()
+        };
+        // Don't hold the lock while reading, because a long journal takes a while.
+        let read = match known.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
+            Some((index, true)) => return Ok(Some(Arc::clone(index))),
+            Some((index, false)) => {
+                let mut index = JournalIndex::clone(index);
+                index.read_appended()?;
+                index
+            }
+            None if !journal.exists() => return Ok(None),
+            None => JournalIndex::from_journal(&journal)?,
+        };
+        let read = Arc::new(read);
+        let mut kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_INDEXES {
+            kept.clear();
+        }
+        kept.insert(journal, Arc::clone(&read));
+        Ok(Some(read))
+    }
+}

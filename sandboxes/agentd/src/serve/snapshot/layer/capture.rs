@@ -1,0 +1,192 @@
+//! Replies with the changes outside the work directory.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::PoisonError,
+};
+
+use proctor_wire::{
+    ContainerDiff, EntryKind, LayerDiff, LayerEntry, LayerReply, LayerRequest, RawPath, Refusal,
+    RefusalKind, Reply, SnapshotRequest, channel,
+};
+use rustix::fs::{CWD, Mode, openat};
+
+use super::{
+    super::{
+        lookahead::Lookahead,
+        table::{EntryState, SnapshotState, Table},
+        walk::Walk,
+    },
+    changes::{Changes, find_changes},
+    list::{EntrySource, WrittenEntries, WrittenEntry, list_written},
+    non_file_state::NonFileState,
+    open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper},
+    paths::{cannot_examine_message, display, split},
+};
+use crate::serve::{dispatch::Server, refusal::refuse, stream::Stream};
+
+/// Maximum length of an engine's list, in bytes.
+const WRITTEN_LIMIT: usize = 64 << 20;
+
+/// The state kept between requests.
+#[derive(Default)]
+pub struct LayerState {
+    /// The state at the agent's start; `None` if it was not recorded.
+    base: Option<WrittenEntries>,
+    beside: NonFileState,
+    /// Entries whose content was read, by path.
+    read: HashMap<Vec<u8>, EntryState>,
+    /// The hash of the last reply.
+    told: Option<[u8; 32]>,
+}
+
+/// Replies with the state outside the work directory, or with the reason why it cannot be captured.
+pub fn capture_layer(
+    server: &Server,
+    stream: &Stream,
+    request: &LayerRequest,
+) -> Result<Reply, Refusal> {
+    let written = if request.listed { Some(receive_written(server, stream)?) } else { None };
+    // Handle one request at a time, and none during a snapshot: both track which contents were
+    // sent.
+    let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+    // Check processes before listing files, because a process that runs now could write while the
+    // list is made.
+    let beside = NonFileState::capture();
+    let listed = list_written(request, written.as_ref(), &beside.mounts);
+    if request.fresh {
+        sent.layer = LayerState { base: listed.ok(), beside, ..LayerState::default() };
+        send_ends(server, stream);
+        return Ok(Reply::Layer(LayerReply::default()));
+    }
+    let SnapshotState { hashes, layer: state, .. } = &mut *sent;
+    let unkept = match (&state.base, listed) {
+        (None, _) => Err("the state at the agent's start is unknown".to_owned()),
+        (_, Err(why)) => Err(why),
+        (Some(base), Ok(listed)) => match beside.unrestorable_since(&state.beside) {
+            Some(why) if !request.files_alone => Err(why),
+            _ => find_changes(base, &listed, request).map(|changes| (listed, changes)),
+        },
+    };
+    let mut found = LayerDiff::default();
+    let unkept = match unkept {
+        Err(why) => Some(why),
+        Ok((listed, changes)) => {
+            let mut new_hashes = HashSet::new();
+            let known = (&*hashes, &state.read);
+            let read =
+                read_contents(server, stream, request, &listed, &changes, known, &mut new_hashes);
+            hashes.extend(new_hashes);
+            match read? {
+                Err(why) => Some(why),
+                Ok(read) => {
+                    for path in &changes.changed {
+                        let (Some(seen), Some(found_at)) = (read.get(path), listed.get(path))
+                        else {
+                            continue;
+                        };
+                        let (uid, gid) = found_at.owner;
+                        found.changed.push(LayerEntry {
+                            entry: seen.to_entry(path.clone()),
+                            uid,
+                            gid,
+                        });
+                    }
+                    found.removed = changes.removed.into_iter().map(RawPath::new).collect();
+                    state.read = read;
+                    None
+                }
+            }
+        }
+    };
+    let json = serde_json::to_vec(&found)
+        .map_err(|error| refuse(RefusalKind::Io, format!("the layer: {error}")))?;
+    let why = unkept.as_deref().unwrap_or_default();
+    let digest = *blake3::Hasher::new().update(&json).update(why.as_bytes()).finalize().as_bytes();
+    let same = state.told == Some(digest);
+    if !same {
+        stream.send_all(&server.outbox, channel::RESULTS, &json)?;
+    }
+    state.told = Some(digest);
+    send_ends(server, stream);
+    Ok(Reply::Layer(LayerReply { same, unkept }))
+}
+
+fn send_ends(server: &Server, stream: &Stream) {
+    stream.send_end(&server.outbox, channel::STDOUT);
+    stream.send_end(&server.outbox, channel::RESULTS);
+}
+
+fn receive_written(server: &Server, stream: &Stream) -> Result<ContainerDiff, Refusal> {
+    let mut text = Vec::new();
+    while let Some(piece) = stream.next_input(&server.outbox)? {
+        if text.len() + piece.len() > WRITTEN_LIMIT {
+            let what = format!("a list of more than {WRITTEN_LIMIT} bytes");
+            return Err(refuse(RefusalKind::TooLarge, what));
+        }
+        text.extend_from_slice(&piece);
+    }
+    serde_json::from_slice(&text)
+        .map_err(|error| refuse(RefusalKind::BadRequest, format!("what was written: {error}")))
+}
+
+/// Reads what changed, and sends content that this connection has not sent. The inner error is the
+/// reason why the state cannot be captured.
+fn read_contents(
+    server: &Server,
+    stream: &Stream,
+    request: &LayerRequest,
+    listed: &WrittenEntries,
+    changes: &Changes,
+    (hashes, before): (&HashSet<[u8; 32]>, &HashMap<Vec<u8>, EntryState>),
+    new_hashes: &mut HashSet<[u8; 32]>,
+) -> Result<Result<HashMap<Vec<u8>, EntryState>, String>, Refusal> {
+    let as_snapshot = SnapshotRequest {
+        root: RawPath::from("/"),
+        fresh: false,
+        skip: Vec::new(),
+        file_limit: request.file_limit,
+        // The limit was checked before reading.
+        content_limit: 0,
+        entry_limit: request.entry_limit,
+    };
+    let (empty, ahead) = (Table::default(), Lookahead::default());
+    let mut walk = Walk::new(server, stream, &as_snapshot, (&empty, &ahead), hashes);
+    let root = match openat(CWD, "/", FOLDER_FLAGS, Mode::empty()) {
+        Ok(root) => root,
+        Err(error) => return Ok(Err(cannot_examine_message(b"", error))),
+    };
+    let mut read = HashMap::with_capacity(changes.changed.len());
+    let mut why = None;
+    for path in &changes.changed {
+        let Some(WrittenEntry { witness: Some(witness), place, .. }) = listed.get(path) else {
+            continue;
+        };
+        let known =
+            before.get(path).filter(|old| old.is_still_valid(witness) && !old.lacks_content());
+        let seen = match (known, witness.kind) {
+            (Some(known), _) => Some(known.clone()),
+            (None, EntryKind::Dir) => Some(EntryState::new(*witness, None, None)),
+            (None, _) => {
+                let top = match (place, upper()) {
+                    (EntrySource::Upper, Some(upper)) => upper,
+                    _ => &root,
+                };
+                let (parent, name) = split(path);
+                match open(top, parent, PARENT_FLAGS) {
+                    Ok(folder) => walk.read_entry(&folder, name, *witness)?,
+                    Err(_) => None,
+                }
+            }
+        };
+        match seen.filter(|seen| !seen.lacks_content()) {
+            Some(seen) => drop(read.insert(path.clone(), seen)),
+            None => {
+                why = Some(format!("{} cannot be read", display(path)));
+                break;
+            }
+        }
+    }
+    new_hashes.extend(walk.new_hashes);
+    Ok(why.map_or(Ok(read), Err))
+}

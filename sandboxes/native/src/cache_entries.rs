@@ -1,0 +1,139 @@
+//! Lists and removes cache entries that can be rebuilt.
+//!
+//! Lists only names that this back end creates, because a cache folder may contain other files.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use proctor_sandbox_api::CacheEntry;
+
+use crate::{agent, tree};
+
+/// Directories of the cache, and the kind of their content.
+const FOLDERS: [(&str, &str); 2] = [("layers", "layer"), ("bases", "base")];
+
+/// Lists built environments, unpacked bases, and agents of other versions.
+pub(crate) fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
+    let mut found = Vec::new();
+    for (folder, kind) in FOLDERS {
+        for (name, path) in entries(&cache.join(folder))? {
+            if is_own_name(kind, &name) {
+                found.push(cache_entry(kind, &name, &path)?);
+            }
+        }
+    }
+    let current = agent::folder_name();
+    for (name, path) in entries(cache)? {
+        let digest = name.strip_prefix("agentd-").unwrap_or_default();
+        if is_hex(digest, 16) && name != current {
+            found.push(cache_entry("agent", digest, &path)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes an entry of the list.
+pub(crate) fn remove(cache: &Path, kept: &CacheEntry) -> io::Result<()> {
+    let path = PathBuf::from(&kept.handle);
+    if !path.starts_with(cache) {
+        return Err(io::Error::other(format!("{} is not in the cache", path.display())));
+    }
+    match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_dir() => tree::remove(&path),
+        Ok(_) => fs::remove_file(&path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_own_name(kind: &str, name: &str) -> bool {
+    match kind {
+        "layer" => is_hex(name, 64),
+        _ => {
+            name.strip_prefix("host-").is_some_and(|digest| is_hex(digest, 16))
+                || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("used-").is_some_and(|digest| is_hex(digest, 64))
+                // Name used by an earlier version.
+                || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("unreadable-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("digest-").is_some_and(|digest| is_hex(digest, 32))
+        }
+    }
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn cache_entry(kind: &str, name: &str, path: &Path) -> io::Result<CacheEntry> {
+    let short = name.rsplit('-').next().unwrap_or(name);
+    Ok(CacheEntry {
+        what: format!("native {kind} {short:.12}"),
+        bytes: size(path)?,
+        made: fs::symlink_metadata(path)?.modified().ok(),
+        handle: path.display().to_string(),
+    })
+}
+
+/// Returns names with their paths; empty if the directory does not exist.
+fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let named = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.path()))
+    };
+    let mut all: Vec<_> = entries.map(named).collect::<io::Result<_>>()?;
+    all.sort();
+    Ok(all)
+}
+
+/// Returns the total size of all files in bytes. A directory that an overlay left inaccessible
+/// counts as empty.
+fn size(path: &Path) -> io::Result<u64> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Ok(found.len());
+    }
+    let Ok(entries) = fs::read_dir(path) else { return Ok(0) };
+    let mut bytes = 0;
+    for entry in entries {
+        bytes += size(&entry?.path()).unwrap_or(0);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_and_remove_ignore_foreign_files() {
+        let cache = tempfile::tempdir().unwrap();
+        let layer = cache.path().join("layers").join("ab".repeat(32));
+        fs::create_dir_all(layer.join("tree")).unwrap();
+        fs::write(layer.join("tree/file"), [0; 100]).unwrap();
+        for theirs in ["layers/my-notes", "bases/rootfs", "runs/one", "agentd-mine"] {
+            fs::create_dir_all(cache.path().join(theirs)).unwrap();
+        }
+        let current = cache.path().join(agent::folder_name());
+        fs::create_dir_all(&current).unwrap();
+        fs::create_dir_all(cache.path().join("agentd-0123456789abcdef")).unwrap();
+        let found = list(cache.path()).unwrap();
+        let said: Vec<_> = found.iter().map(|kept| (kept.what.as_str(), kept.bytes)).collect();
+        assert_eq!(said, [("native layer abababababab", 100), ("native agent 0123456789ab", 0)]);
+        for kept in &found {
+            remove(cache.path(), kept).unwrap();
+        }
+        assert!(!layer.exists() && current.exists());
+        assert!(cache.path().join("layers/my-notes").exists());
+        let outside = CacheEntry { handle: "/".to_owned(), ..found[0].clone() };
+        assert!(remove(cache.path(), &outside).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! Removes files that a normal user's sandboxes wrote with other ids of that user's range.
+//!
+//! On the host these files belong to other users, so the agent removes them as root of the same
+//! map.
+
+use std::{
+    io::{self, ErrorKind, Write as _},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use proctor_wire::Removal;
+
+use crate::{base::to_raw_path, ids};
+
+/// The agent of the most recently created back end. Rejected alternative: passing it to everything
+/// that removes a directory, including a `Drop` implementation.
+static AGENT: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+pub(crate) fn set_agent(agent: &Path) {
+    *AGENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent.to_owned());
+}
+
+/// Removes a tree. Blocking.
+pub(crate) fn remove_mapped(path: &Path) -> io::Result<()> {
+    let agent = AGENT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (ids, missing) = ids::map();
+    let refused = |why: String| io::Error::new(ErrorKind::PermissionDenied, why);
+    let Some(agent) = agent else {
+        return Err(refused("it contains files of other users".to_owned()));
+    };
+    if let Some(why) = missing {
+        return Err(refused(format!("it contains files of other users; {why}")));
+    }
+    let removal = serde_json::to_vec(&Removal { ids, path: to_raw_path(path) })?;
+    let mut child = Command::new(agent)
+        .arg("remove")
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    // The agent reads until the end of its input.
+    let told = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(&removal));
+    let done = child.wait_with_output()?;
+    told?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(refused(String::from_utf8_lossy(&done.stderr).trim().to_owned())),
+    }
+}

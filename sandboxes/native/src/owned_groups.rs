@@ -1,0 +1,148 @@
+//! Control groups that show any later runtime on the machine whether their owner is alive.
+//!
+//! A runtime locks the directory of its groups as long as it lives. The kernel releases the lock on
+//! any exit. So a group that can be locked has no owner anymore.
+//!
+//! Rejected alternative: checking whether the process id in the name is alive. Process ids are
+//! reused and mean another process in another PID namespace. The lock is on the one directory that
+//! all runtimes see.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::geteuid;
+
+use crate::cgroup;
+
+/// Prefix of a runtime's group name. Versions without locks used a dash instead of the dot; their
+/// groups are not touched.
+const PREFIX: &str = "proctor.";
+
+/// Maximum number of directories checked in one hierarchy. A typical machine has hundreds, a large
+/// one about ten thousand.
+const MAX_FOLDERS: usize = 200_000;
+
+/// Returns the directory for a runtime's groups below a parent.
+pub(crate) fn folder(parent: &Path, runtime: &str) -> PathBuf {
+    parent.join(format!("{PREFIX}{runtime}"))
+}
+
+/// Creates and locks the directory. The runtime owns it as long as the file is open.
+pub(crate) fn claim(folder: &Path) -> io::Result<File> {
+    loop {
+        fs::create_dir(folder)?;
+        let locked = File::open(folder).and_then(|file| file.lock().map(|()| file));
+        // A sweep may have removed the directory in between; try again.
+        match (locked, fs::metadata(folder)) {
+            (Ok(file), Ok(found)) if file.metadata()?.ino() == found.ino() => return Ok(file),
+            (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = fs::remove_dir(folder);
+                return Err(error);
+            }
+            (Ok(_), Ok(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+}
+
+/// Kills the processes in dead runtimes' groups below a hierarchy's mount point, and removes the
+/// groups. Returns the removed groups. Groups that cannot be removed are logged and left, because
+/// that is not a fault of this run.
+pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
+    let mut removed = Vec::new();
+    let mut left = vec![mount_point.to_owned()];
+    let mut seen = 0;
+    while let Some(folder) = left.pop() {
+        seen += 1;
+        if seen > MAX_FOLDERS {
+            tracing::warn!(at = %mount_point.display(), "too many control groups to examine");
+            break;
+        }
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let path = entry.path();
+            if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                left.push(path);
+                continue;
+            }
+            match remove_dead(&path) {
+                Ok(true) => removed.push(path),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, group = %path.display(), "cannot remove a dead run's control group");
+                }
+            }
+        }
+    }
+    removed
+}
+
+/// Removes the group if it has no owner. Returns whether it did. The group is locked meanwhile, so
+/// that nothing can claim it.
+fn remove_dead(folder: &Path) -> io::Result<bool> {
+    let user = geteuid();
+    if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {
+        return Ok(false);
+    }
+    let lock = File::open(folder)?;
+    match lock.try_lock() {
+        Ok(()) => cgroup::remove(folder).map(|()| true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process;
+
+    use super::*;
+
+    #[test]
+    fn sweep_relies_on_locks_not_process_ids() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("user.slice/app");
+        fs::create_dir_all(&inner).unwrap();
+        // An owned group whose process id does not exist, and a dead group whose process id was
+        // reused.
+        let owned = folder(&inner, "4194305-1-0");
+        let lock = claim(&owned).unwrap();
+        let used_again = folder(root.path(), &format!("{}-1-0", process::id()));
+        fs::create_dir(&used_again).unwrap();
+        let of_somebody_else = inner.join("proctor-1-1-0");
+        fs::create_dir(&of_somebody_else).unwrap();
+
+        assert_eq!(sweep(root.path()), [used_again]);
+        assert!(owned.exists() && of_somebody_else.exists());
+        drop(lock);
+        assert_eq!(sweep(root.path()), [owned]);
+        assert!(sweep(root.path()).is_empty());
+    }
+
+    #[test]
+    fn claim_succeeds_during_concurrent_sweeps() {
+        let root = tempfile::tempdir().unwrap();
+        let end = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                    sweep(root.path());
+                }
+            });
+            for number in 0..300 {
+                let folder = folder(root.path(), &format!("1-1-{number}"));
+                let lock = claim(&folder).unwrap();
+                std::thread::yield_now();
+                assert!(folder.exists(), "{number}: removed although owned");
+                drop(lock);
+            }
+            end.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+}

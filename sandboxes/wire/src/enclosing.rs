@@ -1,0 +1,66 @@
+//! Finds the repository or package that contains a file, to remove it as a whole and report it
+//! once.
+
+/// Repositories are removed as a whole, because removing single objects only corrupts them.
+const REPOSITORIES: [&[u8]; 3] = [b".git", b".hg", b".svn"];
+
+/// Returns the repository's own directory if the path is in one.
+pub fn repository_root(path: &[u8]) -> Option<&[u8]> {
+    let mut end = 0;
+    for part in path.split(|&byte| byte == b'/') {
+        end += part.len();
+        if REPOSITORIES.contains(&part) && end < path.len() {
+            return Some(&path[..end]);
+        }
+        end += 1;
+    }
+    // A bare repository has its objects at the top level.
+    let at = path.windows(9).position(|nine| nine == b"/objects/")?;
+    Some(&path[..at])
+}
+
+/// Returns the `.../site-packages/package` part of a path that ends in `module`, given as
+/// `package/module`. Returns the path itself for a top-level module.
+pub fn package_root<'a>(path: &'a [u8], module: &str) -> &'a [u8] {
+    // Search from the end: a package may contain a directory named like an import root.
+    let mut below = module.split('/').count();
+    let mut end = path.len();
+    loop {
+        let start = path[..end].iter().rposition(|&byte| byte == b'/');
+        let part = &path[start.map_or(0, |at| at + 1)..end];
+        if !part.is_empty() && part != b"__pycache__" {
+            below -= 1;
+        }
+        match start {
+            _ if below == 0 => return &path[..end],
+            Some(at) => end = at,
+            None => return path,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_are_the_whole_repository_or_package() {
+        assert_eq!(repository_root(b"/r/.git/objects/ab/cd"), Some(&b"/r/.git"[..]));
+        assert_eq!(repository_root(b"/srv/x.git/objects/ab/cd"), Some(&b"/srv/x.git"[..]));
+        assert_eq!(repository_root(b"/r/.gitignore"), None);
+        // A file of that name (the pointer of a worktree or submodule) is not a repository.
+        assert_eq!(repository_root(b"/r/.git"), None);
+        let site = "/v/site-packages";
+        for (path, module, whole) in [
+            ("p/m.py", "p/m", "p"),
+            ("p/q/__pycache__/m.cpython-311.pyc", "p/q/m", "p"),
+            ("m.py", "m", "m.py"),
+            ("pip/_vendor/p/q/m.py", "p/q/m", "pip/_vendor/p"),
+            ("p/vendor/m.py", "p/vendor/m", "p"),
+        ] {
+            let (path, whole) = (format!("{site}/{path}"), format!("{site}/{whole}"));
+            assert_eq!(package_root(path.as_bytes(), module), whole.as_bytes(), "{path}");
+        }
+        assert_eq!(package_root(b"m.py", "p/m"), b"m.py");
+    }
+}

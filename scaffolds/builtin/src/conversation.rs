@@ -1,0 +1,108 @@
+use proctor_scaffold_api::{Brief, ForkBrief, Session, Stop};
+use proctor_types::{Message, ModelRequest, ModelResponse, ToolSpec};
+
+use crate::prompts::{OpeningVariables, Prompts};
+
+/// The conversation so far. It is append-only, so that endpoints can cache its prefix.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    /// Passed to each request by reference, because copying a long conversation is expensive.
+    ask: ModelRequest,
+    /// Tokens up to the last response, as counted by the provider.
+    counted: u64,
+    /// Number of messages included in `counted`.
+    covered: usize,
+    /// Number of responses so far.
+    answers: u64,
+    fork: Option<ForkBrief>,
+}
+
+impl Conversation {
+    /// Opens the conversation with the prompts `system` and `task`.
+    pub(crate) fn open(
+        prompts: &Prompts,
+        brief: &Brief,
+        tools: Vec<ToolSpec>,
+    ) -> Result<Self, Stop> {
+        let opening = OpeningVariables::from_brief(brief);
+        let told = brief.fork.as_ref().and_then(|fork| fork.opening.clone());
+        let messages = match told {
+            Some(told) => told,
+            None => vec![
+                Message::System { content: prompts.render("system", &opening)? },
+                Message::User { content: prompts.render("task", &opening)? },
+            ],
+        };
+        let fork = brief.fork.clone();
+        let ask = ModelRequest { messages, tools };
+        Ok(Self { ask, counted: 0, covered: 0, answers: 0, fork })
+    }
+
+    /// Runs one step. A model refusal that arrives as a normal response ends the loop like any
+    /// other response.
+    pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<ModelResponse, Stop> {
+        self.add_due_hint();
+        let answer = session.ask(&self.ask).await?;
+        self.answers += 1;
+        if answer.refused {
+            return Err(Stop::Refused(answer.content));
+        }
+        self.ask.messages.push(match answer.to_message() {
+            // Omit calls of tools that were not offered: each call in the history would need a
+            // result.
+            Message::Assistant { content, tool_calls, extra, native }
+                if self.ask.tools.is_empty() =>
+            {
+                let native = native.filter(|_| tool_calls.is_empty());
+                Message::Assistant { content, tool_calls: Vec::new(), extra, native }
+            }
+            message => message,
+        });
+        self.counted = answer.usage.input + answer.usage.output;
+        self.covered = self.ask.messages.len();
+        Ok(answer)
+    }
+
+    /// Adds a fork's hint when it is due. If the last message is from the user, the hint is
+    /// appended to it: some endpoints reject two consecutive messages with the same role.
+    fn add_due_hint(&mut self) {
+        let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
+        let Some((_, hint)) = hint.filter(|(after, _)| *after == self.answers) else { return };
+        let hint = hint.clone();
+        match self.ask.messages.last_mut() {
+            Some(Message::User { content }) => *content = format!("{content}\n\n{hint}"),
+            _ => self.push_user_message(hint),
+        }
+    }
+
+    pub(crate) fn push_user_message(&mut self, content: String) {
+        self.ask.messages.push(Message::User { content });
+    }
+
+    pub(crate) fn push_tool_result(&mut self, call_id: &str, content: String) {
+        self.ask.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
+    }
+
+    /// Returns why the next request cannot fit the model's context window, or `None` if it can.
+    /// Checked before the request, because the endpoint's error would look like an endpoint fault.
+    pub(crate) fn context_overflow(&self, session: &dyn Session) -> Option<String> {
+        let window = session.brief().context_window?;
+        let fresh = self.ask.messages.get(self.covered..).unwrap_or_default();
+        let estimated = session.count_tokens(fresh);
+        let tokens = self.counted + estimated;
+        session
+            .exceeds_context_window(self.counted, estimated, window)
+            .then(|| format!("context window full: {tokens} tokens of {window}"))
+    }
+}
+
+/// Returns whether the provider paused the turn. It continues when the conversation is sent back
+/// unchanged.
+pub(crate) fn is_paused(answer: &ModelResponse) -> bool {
+    answer.finish_reason.as_deref() == Some("pause_turn") && answer.tool_calls.is_empty()
+}
+
+/// Returns whether the endpoint truncated the response at its output limit.
+pub(crate) fn is_truncated(answer: &ModelResponse) -> bool {
+    answer.finish_reason.as_deref() == Some("length")
+}

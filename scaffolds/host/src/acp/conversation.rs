@@ -1,0 +1,364 @@
+//! The conversation with an agent: Proctor's requests to the agent, the handling of the agent's
+//! requests, and the end of the conversation.
+
+use std::collections::VecDeque;
+
+use async_trait::async_trait;
+use proctor_sandbox_api::wire::CommandExit;
+use proctor_scaffold_api::{Finish, Session, Stop};
+use proctor_types::{ExitCause, ModelResponse};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{client::Client, terminals::TerminalExit};
+use crate::{
+    agent::{Agent, AgentEvent},
+    conversation::{self, Protocol, Watch},
+    ending::{agent_exited, with_last_line},
+    limits::Limits,
+    own_sandbox::EarlyEnd,
+    rpc::{self, Error, Message, TRIAL_OVER},
+};
+
+/// The supported version of the Agent Client Protocol.
+pub(super) const PROTOCOL: u64 = 1;
+/// The protocol's error code for an agent that requires a login first.
+const AUTH_REQUIRED: i64 = -32000;
+
+/// Proctor's pending request to the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Initialize,
+    Authenticate,
+    NewSession,
+    Prompt,
+}
+
+pub(super) struct AcpConversation {
+    limits: &'static Limits,
+    prompt: String,
+    stage: Stage,
+    /// The id of Proctor's pending request.
+    number: u64,
+    /// The login methods that the agent offers.
+    logins: Vec<String>,
+    session_id: Value,
+    client: Client,
+}
+
+/// The agent and the state of the conversation with it.
+struct AcpProtocol<'a> {
+    talk: &'a mut AcpConversation,
+    agent: &'a mut Agent,
+}
+
+/// An event from the agent.
+enum Event {
+    Agent(AgentEvent),
+    /// A command started by the agent has exited.
+    Terminal(TerminalExit),
+}
+
+#[async_trait]
+impl Protocol for AcpProtocol<'_> {
+    type Event = Event;
+
+    async fn next(&mut self) -> Result<Event, EarlyEnd> {
+        tokio::select! {
+            heard = self.agent.next() => heard.map(Event::Agent).map_err(EarlyEnd::Broken),
+            done = self.talk.client.terminals.next() => Ok(Event::Terminal(done)),
+        }
+    }
+
+    async fn handle(
+        &mut self,
+        event: Event,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Option<Finish>, EarlyEnd> {
+        Ok(self.talk.handle(self.agent, event, watch, session).await?)
+    }
+
+    async fn shut_down(&mut self) -> Finish {
+        self.talk.cancel(self.agent).await
+    }
+
+    fn is_busy(&self) -> bool {
+        self.talk.client.terminals.has_running()
+    }
+
+    fn stderr(&self) -> Vec<u8> {
+        self.agent.stderr()
+    }
+}
+
+impl AcpConversation {
+    pub(super) fn new(limits: &'static Limits, prompt: String) -> Self {
+        Self {
+            limits,
+            prompt,
+            stage: Stage::Initialize,
+            number: 0,
+            logins: Vec::new(),
+            session_id: Value::Null,
+            client: Client::new(limits),
+        }
+    }
+
+    pub(super) async fn run(
+        &mut self,
+        agent: &mut Agent,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Finish, EarlyEnd> {
+        let about = json!({
+            "protocolVersion": PROTOCOL,
+            "clientCapabilities": {
+                "fs": { "readTextFile": true, "writeTextFile": true },
+                "terminal": true,
+            },
+            "clientInfo": { "name": "proctor", "version": env!("CARGO_PKG_VERSION") },
+        });
+        self.ask(agent, Stage::Initialize, about);
+        let mut peer = AcpProtocol { talk: &mut *self, agent: &mut *agent };
+        let end = conversation::run(&mut peer, watch, session).await?;
+        if let Some(note) = self.client.updates.flush() {
+            session.note(note).await?;
+        }
+        Ok(end)
+    }
+
+    async fn handle(
+        &mut self,
+        agent: &mut Agent,
+        event: Event,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Option<Finish>, Stop> {
+        let line = match event {
+            Event::Agent(AgentEvent::Line(line)) => line,
+            Event::Agent(AgentEvent::TooLong) => return Ok(Some(watch.finish_for_long_line())),
+            Event::Agent(AgentEvent::Exited(exit)) => {
+                return Ok(Some(finish_after_early_exit(&exit, agent)));
+            }
+            Event::Terminal(done) => {
+                watch.note_activity();
+                self.client.terminal_ended(agent, session, done).await?;
+                return Ok(None);
+            }
+        };
+        match Message::parse(&line) {
+            Ok(Message::Request { id, method, params }) => {
+                // If the agent has exited, do not run a request that changes the tree: nothing
+                // would read the response.
+                if agent.has_exited() {
+                    return Ok(None);
+                }
+                watch.count_request(&session.traffic());
+                let reply =
+                    self.client.handle_request(agent, session, &id, &method, params).await?;
+                let Some(reply) = reply else { return Ok(None) };
+                watch.record_response(reply.is_err());
+                agent.send(&rpc::reply(&id, reply));
+                Ok(watch.detect_loop("request", "its last request to the model"))
+            }
+            Ok(Message::Notice { method, params }) if method == "session/update" => {
+                for note in self.client.updates.add(&params["update"]) {
+                    session.note(note).await?;
+                }
+                Ok(None)
+            }
+            // A notification from a later version or an extension. It needs no response.
+            Ok(Message::Notice { .. }) => Ok(None),
+            Ok(Message::Answer { id, result }) => {
+                watch.note_activity();
+                Ok(self.handle_response(agent, session, &id, result))
+            }
+            Err(wrong) => {
+                let end = watch.count_invalid_line(&line);
+                if end.is_none() {
+                    agent.send(&wrong);
+                }
+                Ok(end)
+            }
+        }
+    }
+
+    fn ask(&mut self, agent: &mut Agent, stage: Stage, params: Value) {
+        let method = match stage {
+            Stage::Initialize => "initialize",
+            Stage::Authenticate => "authenticate",
+            Stage::NewSession => "session/new",
+            Stage::Prompt => "session/prompt",
+        };
+        (self.stage, self.number) = (stage, self.number + 1);
+        agent.send(&rpc::request(self.number, method, params));
+    }
+
+    fn open_session(&mut self, agent: &mut Agent, session: &dyn Session) {
+        let cwd = &session.brief().workdir;
+        self.ask(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
+    }
+
+    /// Handles a response to Proctor's request: sends the next request or ends the conversation.
+    fn handle_response(
+        &mut self,
+        agent: &mut Agent,
+        session: &dyn Session,
+        id: &Value,
+        result: Result<Value, Value>,
+    ) -> Option<Finish> {
+        if *id != json!(self.number) {
+            let why = "it responded to a request that was not made".to_owned();
+            return Some(agent_exited(ExitCause::Crashed, why));
+        }
+        let result = match (self.stage, result) {
+            (_, Ok(result)) => result,
+            (Stage::NewSession, Err(error))
+                if error["code"] == json!(AUTH_REQUIRED) && !self.logins.is_empty() =>
+            {
+                // The API key is in the agent's environment, whatever the login method is called.
+                // The first method may open a browser.
+                let by_key = |login: &&String| login.contains("key") || login.contains("api");
+                let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
+                self.logins.clear();
+                self.ask(agent, Stage::Authenticate, json!({ "methodId": login }));
+                return None;
+            }
+            (stage, Err(error)) => {
+                let said = error["message"].as_str().unwrap_or("no message").chars();
+                let said: String = said.filter(|c| !c.is_control()).take(300).collect();
+                let what = match stage {
+                    Stage::Initialize => "initialize",
+                    Stage::Authenticate => "authenticate",
+                    Stage::NewSession => "session/new",
+                    Stage::Prompt => "session/prompt",
+                };
+                let why = format!("it responded to `{what}` with an error: {said}");
+                return Some(agent_exited(
+                    ExitCause::Crashed,
+                    with_last_line(why, &agent.stderr()),
+                ));
+            }
+        };
+        match self.stage {
+            Stage::Initialize => {
+                if result["protocolVersion"] != json!(PROTOCOL) {
+                    let why = format!(
+                        "it uses protocol version {}, but Proctor uses version {PROTOCOL}",
+                        result["protocolVersion"]
+                    );
+                    return Some(agent_exited(ExitCause::Crashed, why));
+                }
+                let methods = result["authMethods"].as_array();
+                let ids = methods.into_iter().flatten().filter_map(|one| one["id"].as_str());
+                self.logins = ids.map(str::to_owned).collect();
+                self.open_session(agent, session);
+            }
+            Stage::Authenticate => self.open_session(agent, session),
+            Stage::NewSession => {
+                self.session_id = result["sessionId"].clone();
+                let text = std::mem::take(&mut self.prompt);
+                let prompt = json!([{ "type": "text", "text": text }]);
+                let params = json!({ "sessionId": self.session_id, "prompt": prompt });
+                self.ask(agent, Stage::Prompt, params);
+            }
+            Stage::Prompt => {
+                let reason = result["stopReason"].as_str().unwrap_or("no reason");
+                return Some(finish_after_turn(reason, session.traffic().answer.as_ref()));
+            }
+        }
+        None
+    }
+
+    /// Notifies the agent that the trial is over and gives it time to exit. Its requests are no
+    /// longer performed.
+    async fn cancel(&mut self, agent: &mut Agent) -> Finish {
+        self.client.terminals.kill_all();
+        let params = json!({ "sessionId": self.session_id });
+        agent.send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
+        let mut left: VecDeque<Value> = VecDeque::new();
+        let leaving = async {
+            loop {
+                while let Some(id) = left.pop_front() {
+                    let error = Error::new(TRIAL_OVER, "the trial is over");
+                    agent.send(&rpc::reply(&id, Err(error)));
+                }
+                match agent.next().await {
+                    Ok(AgentEvent::Line(line)) => match Message::parse(&line) {
+                        Ok(Message::Request { id, method, .. })
+                            if method == "session/request_permission" =>
+                        {
+                            let outcome = json!({ "outcome": { "outcome": "cancelled" } });
+                            agent.send(&rpc::reply(&id, Ok(outcome)));
+                        }
+                        Ok(Message::Request { id, .. }) => left.push_back(id),
+                        Ok(Message::Answer { .. }) => return,
+                        Ok(Message::Notice { .. }) | Err(_) => {}
+                    },
+                    // However the agent exits, the result no longer changes.
+                    Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
+                }
+            }
+        };
+        let _ = timeout(self.limits.exit_timeout(), leaving).await;
+        agent_exited(ExitCause::Finished, "the trial had ended".into())
+    }
+}
+
+/// Returns the ending of a program that exited before its turn ended.
+fn finish_after_early_exit(exit: &CommandExit, agent: &Agent) -> Finish {
+    let status = proctor_sandbox_api::describe_exit(exit);
+    let why = format!("it ended with {status} before its turn ended");
+    agent_exited(ExitCause::Crashed, with_last_line(why, &agent.stderr()))
+}
+
+/// Returns the ending that corresponds to the end of the agent's turn.
+fn finish_after_turn(reason: &str, last: Option<&ModelResponse>) -> Finish {
+    let Some(last) = last else {
+        let why = format!("it ended its turn ({reason}) before any response from the model");
+        return agent_exited(ExitCause::Crashed, why);
+    };
+    let empty = last.content.trim().is_empty() && last.tool_calls.is_empty();
+    match reason {
+        "end_turn" if empty => {
+            agent_exited(ExitCause::EmptyTurn, "it ended its turn after an empty response".into())
+        }
+        "end_turn" => Finish::Submitted,
+        _ => {
+            let shown: String = reason.chars().filter(|c| !c.is_control()).take(80).collect();
+            agent_exited(ExitCause::Finished, format!("it ended its turn with `{shown}`"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Usage;
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn acp_end_of_turn_submits_only_after_a_response() {
+        let answer = |content: &str| ModelResponse {
+            content: content.into(),
+            tool_calls: Vec::new(),
+            extra: Map::new(),
+            native: None,
+            finish_reason: None,
+            refused: false,
+            usage: Usage::default(),
+            cost_usd: None,
+        };
+        let cause =
+            |reason: &str, last: Option<&ModelResponse>| match finish_after_turn(reason, last) {
+                Finish::Submitted => None,
+                Finish::Exited { cause, .. } => Some(cause),
+            };
+        assert_eq!(cause("end_turn", Some(&answer("Done."))), None);
+        assert_eq!(cause("end_turn", Some(&answer(" "))), Some(ExitCause::EmptyTurn));
+        assert_eq!(cause("end_turn", None), Some(ExitCause::Crashed));
+        assert_eq!(cause("max_tokens", Some(&answer("x"))), Some(ExitCause::Finished));
+    }
+}

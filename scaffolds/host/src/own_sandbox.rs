@@ -1,0 +1,178 @@
+//! The sandbox of a user's program: its specification, the environment it provides, and the
+//! interpretation of its end.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proctor_sandbox_api::{Command, Mount, SandboxError, SandboxHandle};
+use proctor_scaffold_api::{Brief, Finish, OwnSandbox, Session, Stop, Traffic};
+use proctor_types::{Cause, ExitCause, Fault, Layer, plural};
+use serde_json::{Map, Value};
+
+use crate::{
+    agent::{Agent, WORKDIR},
+    ending::agent_exited,
+    limits::Limits,
+    program::{MOUNT, Programs},
+    settings::Settings,
+};
+
+/// Time limit of a small helper command.
+const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Returns the value of [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox).
+pub(crate) fn sandbox_spec(
+    settings: &Map<String, Value>,
+    programs: &Programs,
+    limits: &Limits,
+) -> Result<Option<OwnSandbox>, (String, String)> {
+    let wrong = |what: String| (what, "start a new run".to_owned());
+    let settings = Settings::from_resolved(settings).map_err(wrong)?;
+    let mut mounts = Vec::new();
+    if let Some(digest) = &settings.program {
+        let folder = programs.find_copy(digest).ok_or_else(|| {
+            let what = format!("the copy of the arm's program {digest} is missing");
+            (what, "resume the run, which copies the program again".to_owned())
+        })?;
+        mounts.push(Mount { folder, at: MOUNT.into() });
+    }
+    Ok(Some(OwnSandbox {
+        mounts,
+        digest: settings.program.unwrap_or_default(),
+        limits: limits.sandbox_spec(),
+        workdir: WORKDIR.into(),
+    }))
+}
+
+/// Returns the session's own sandbox.
+pub(crate) fn sandbox_handle(session: &dyn Session) -> Result<Arc<SandboxHandle>, Stop> {
+    session.own_sandbox().cloned().ok_or_else(|| setup_fault("the agent has no sandbox of its own"))
+}
+
+pub(crate) fn setup_fault(what: impl Into<String>) -> Stop {
+    Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
+}
+
+/// Returns environment variables for a program that calls the model itself, with any client
+/// library, and for its own settings.
+pub(crate) fn variables(
+    brief: &Brief,
+    own: &Map<String, Value>,
+) -> Result<Vec<(String, String)>, Stop> {
+    let endpoint = brief.model_endpoint.as_ref();
+    let endpoint = endpoint.ok_or_else(|| setup_fault("the scaffold has no model endpoint"))?;
+    let (url, versioned) = (&endpoint.url, format!("{}/v1", endpoint.url));
+    let window = brief.context_window.map(|tokens| tokens.to_string()).unwrap_or_default();
+    let all = [
+        ("OPENAI_BASE_URL", &versioned),
+        ("OPENAI_API_BASE", &versioned),
+        ("OPENAI_API_KEY", &endpoint.token),
+        ("ANTHROPIC_BASE_URL", url),
+        ("ANTHROPIC_API_KEY", &endpoint.token),
+        ("GOOGLE_GEMINI_BASE_URL", url),
+        ("GEMINI_API_KEY", &endpoint.token),
+        ("PROCTOR_MODEL", &brief.model.clone().unwrap_or_default()),
+        ("PROCTOR_CONTEXT_WINDOW", &window),
+        ("PROCTOR_WORKDIR", &brief.workdir),
+        ("PROCTOR_SETTINGS", &Value::Object(own.clone()).to_string()),
+    ];
+    Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
+}
+
+/// Why a conversation ended early.
+pub(crate) enum EarlyEnd {
+    Stop(Stop),
+    /// The agent's own sandbox is gone.
+    Broken(SandboxError),
+}
+
+impl From<Stop> for EarlyEnd {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// Converts the end of a conversation to the trial's ending. Stores the agent's last output, unless
+/// a fault ended the conversation.
+pub(crate) async fn finish_conversation(
+    end: Result<Finish, EarlyEnd>,
+    place: &SandboxHandle,
+    agent: &mut Agent,
+    session: &mut dyn Session,
+) -> Result<Finish, Stop> {
+    let end = match end {
+        // A sandbox ended by its own content is a normal ending, so no other event would record the
+        // error.
+        Err(EarlyEnd::Broken(error)) => finish_after_sandbox_loss(place, error).await,
+        Err(EarlyEnd::Stop(stop)) => Err(stop),
+        Ok(finish) => Ok(finish),
+    };
+    if !matches!(end, Err(Stop::Fault(_))) {
+        session.store_evidence("stderr.log", &agent.final_stderr().await).await?;
+    }
+    end
+}
+
+/// Interprets the loss of the agent's own sandbox. If a limit of the sandbox was exceeded, the
+/// agent caused it.
+pub(crate) async fn finish_after_sandbox_loss(
+    own: &SandboxHandle,
+    error: SandboxError,
+) -> Result<Finish, Stop> {
+    let fault = error.fault("the agent's own sandbox");
+    match own.diagnose_exhaustion(&fault).await {
+        Some((_, why)) => Ok(agent_exited(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
+        None => Err(fault.into()),
+    }
+}
+
+/// Kills processes that the agent's commands left running in the task's sandbox, because they could
+/// write into the graded tree. In an image without a shell there are no such commands.
+pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
+    let mut command = Command::shell(":").time_limit(HELPER_TIMEOUT);
+    command.reap_all = true;
+    // If the sandbox is gone, the last snapshot reports it.
+    let _ = sandbox.run(command).await;
+}
+
+/// Tracks how long an agent has made no request.
+pub(crate) struct IdleTimer {
+    limit: Duration,
+    since: Instant,
+    requests: u64,
+}
+
+impl IdleTimer {
+    pub(crate) fn new(seconds: f64) -> Self {
+        Self { limit: Duration::from_secs_f64(seconds), since: Instant::now(), requests: 0 }
+    }
+
+    pub(crate) fn check_interval(&self) -> Duration {
+        (self.limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15))
+    }
+
+    /// Notes that the agent was active.
+    pub(crate) fn reset(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Returns the ending if the agent has been quiet for too long or its requests are rejected.
+    pub(crate) fn check_idle(&mut self, traffic: &Traffic, limits: &Limits) -> Option<Finish> {
+        if traffic.requests > self.requests || traffic.in_flight > 0 {
+            self.reset();
+        }
+        self.requests = traffic.requests;
+        if traffic.refused >= u64::from(limits.errors_in_a_row) {
+            let times = plural(traffic.refused, "request");
+            let why = format!("the gateway rejected {times} to the model in a row");
+            return Some(agent_exited(ExitCause::Loop, why));
+        }
+        let idle = self.since.elapsed() >= self.limit;
+        idle.then(|| {
+            let why = format!("it made no request for {} s", self.limit.as_secs_f64());
+            agent_exited(ExitCause::Idle, why)
+        })
+    }
+}

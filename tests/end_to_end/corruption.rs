@@ -1,0 +1,680 @@
+//! What `report`, `resume` and `grade` do with a run whose files were changed, cut, lost or
+//! swapped.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use fake_llm::{FakeLlm, Script};
+use proctor_record::RunDir;
+use proctor_types::{ArmId, TaskId, TrialId};
+use serde_json::Value;
+
+use crate::stage::{Stage, events, find_arm, find_files};
+
+/// A run with one resolved and one unresolved trial of the same task: `gold` and `noop`.
+struct RunFixture {
+    stage: Stage,
+    whole: PathBuf,
+    copies: u32,
+}
+
+impl RunFixture {
+    fn new() -> Self {
+        let stage = Stage::new();
+        let demo =
+            fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
+        let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+        // A copy, because one test changes it.
+        let source = stage.path("numerals");
+        let shipped = crate::stage::root().join("configs/tasks/numerals");
+        let copied = Command::new("cp").arg("-a").arg(shipped).arg(&source).status().unwrap();
+        assert!(copied.success());
+        task["source"]["path"] = source.to_str().unwrap().into();
+        let tasks = stage.write_file("task.jsonl", &format!("{task}\n"));
+        let config = stage.write_file(
+            "run.toml",
+            &format!(
+                "tasks = [\"{}\"]\n[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
+                 [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n",
+                tasks.display()
+            ),
+        );
+        let whole = stage.path("whole");
+        stage.run(["run", config.to_str().unwrap(), "--out", whole.to_str().unwrap()], 0);
+        Self { stage, whole, copies: 0 }
+    }
+
+    /// Returns a copy of the whole run for the test to damage.
+    fn copy_run(&mut self) -> PathBuf {
+        self.copies += 1;
+        let to = self.stage.path(&format!("copy-{}", self.copies));
+        let copied = Command::new("cp").arg("-a").arg(&self.whole).arg(&to).status().unwrap();
+        assert!(copied.success());
+        to
+    }
+
+    fn run_on(&self, args: &[&str], run: &Path) -> (Output, String) {
+        let args = args.iter().map(|arg| if *arg == "RUN" { run.to_str().unwrap() } else { arg });
+        let output = self.stage.proctor(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("panicked"), "{said}");
+        (output, said)
+    }
+
+    fn report(&self, run: &Path) -> Value {
+        self.stage.report(run)
+    }
+}
+
+/// Returns the path of a file in an arm's only trial.
+fn trial_file(run: &Path, name: &str, file: &str) -> PathBuf {
+    let plan: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+    let arms = plan["arms"].as_array().unwrap();
+    let id = arms.iter().find(|arm| arm["name"] == name).unwrap()["id"].as_str().unwrap();
+    let task = plan["tasks"][0]["task"]["id"].as_str().unwrap();
+    run.join("trials").join(&id[..12]).join(task).join("1").join(file)
+}
+
+fn flip_byte(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x01;
+    fs::write(path, bytes).unwrap();
+}
+
+type Corruption = fn(path: &Path, other: &Path);
+
+const CORRUPTIONS: [(&str, Corruption); 7] = [
+    ("flipped byte", |path, _| flip_byte(path)),
+    ("truncated tail", |path, _| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 4]).unwrap();
+    }),
+    ("truncated middle", |path, _| {
+        let bytes = fs::read(path).unwrap();
+        let third = bytes.len() / 3;
+        fs::write(path, [&bytes[..third], &bytes[2 * third..]].concat()).unwrap();
+    }),
+    ("lost file", |path, _| fs::remove_file(path).unwrap()),
+    ("swapped files", |path, other| {
+        let (mine, theirs) = (fs::read(path).unwrap(), fs::read(other).unwrap());
+        fs::write(path, theirs).unwrap();
+        fs::write(other, mine).unwrap();
+    }),
+    ("emptied file", |path, _| fs::write(path, "").unwrap()),
+    ("old modification time restored", |path, _| {
+        let keeper = path.with_extension("keeper");
+        assert!(Command::new("cp").arg("-p").arg(path).arg(&keeper).status().unwrap().success());
+        flip_byte(path);
+        assert!(Command::new("touch").arg("-r").arg(&keeper).arg(path).status().unwrap().success());
+        fs::remove_file(keeper).unwrap();
+    }),
+];
+
+fn assert_complete(report: &Value) {
+    for (name, resolved) in [("gold", 1), ("noop", 0)] {
+        let arm = find_arm(report, name);
+        assert_eq!(
+            (&arm["resolved"], &arm["complete"]),
+            (&resolved.into(), &true.into()),
+            "{report:#}"
+        );
+    }
+}
+
+/// The `gold` arm has no verdict, and the other one keeps its own.
+fn assert_gold_missing(report: &Value) {
+    let gold = find_arm(report, "gold");
+    assert_eq!((&gold["graded"], &gold["complete"]), (&0.into(), &false.into()), "{report:#}");
+    assert_eq!(report["tasks"][0]["resolved"], Value::Null);
+    assert_eq!(
+        find_arm(report, "noop")["complete"],
+        true,
+        "a damaged trial does not affect the other"
+    );
+}
+
+#[test]
+fn corrupt_derived_files_are_restored_from_the_journal() {
+    let mut runs = RunFixture::new();
+    for name in ["patch.diff", "outcome.json", "verdict.json"] {
+        for (what, harm) in CORRUPTIONS {
+            let run = runs.copy_run();
+            assert_complete(&runs.report(&run));
+            // The patch of `noop` is empty: it cannot be damaged, and swapping keeps it empty.
+            let (path, other) = (trial_file(&run, "gold", name), trial_file(&run, "noop", name));
+            let before = fs::read(&path).unwrap();
+            harm(&path, &other);
+            let (output, said) = runs.run_on(&["report", "RUN", "--format", "json"], &run);
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_complete(&report);
+            assert!(said.contains(&path.display().to_string()), "{name}, {what}: {said}");
+            assert!(report["tasks"][0]["damage"][0].as_str().unwrap().contains(name), "{report:#}");
+
+            let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+            assert_eq!(output.status.code(), Some(0), "{name}, {what}: {said}");
+            assert!(
+                said.contains(&path.display().to_string()) && said.contains("restored"),
+                "{said}"
+            );
+            let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
+            let after = fs::read(&path).unwrap();
+            assert_eq!(
+                (json(&after), after == before || name != "patch.diff"),
+                (json(&before), true)
+            );
+            let report = runs.report(&run);
+            assert_complete(&report);
+            assert!(report["tasks"][0].get("damage").is_none(), "{report:#}");
+        }
+    }
+}
+
+#[test]
+fn corrupt_journal_is_reported_and_finished_trials_are_kept() {
+    let mut runs = RunFixture::new();
+    for (what, harm) in CORRUPTIONS {
+        let run = runs.copy_run();
+        assert_complete(&runs.report(&run));
+        let (path, other) = (
+            trial_file(&run, "gold", "trajectory.jsonl"),
+            trial_file(&run, "noop", "trajectory.jsonl"),
+        );
+        harm(&path, &other);
+        let damaged = fs::read(&path).ok();
+        let named = path.display().to_string();
+        let report = runs.report(&run);
+        if what == "swapped files" {
+            assert_eq!(find_arm(&report, "gold")["complete"], false);
+            assert_eq!(find_arm(&report, "noop")["complete"], false);
+        } else {
+            assert_gold_missing(&report);
+        }
+        for command in [["resume", "RUN"], ["grade", "RUN"], ["report", "RUN"]] {
+            let (output, said) = runs.run_on(&command, &run);
+            let all = said + &String::from_utf8_lossy(&output.stdout);
+            assert!(all.contains(&named) && all.contains("from a copy"), "{what}: {all}");
+            if what == "flipped byte" {
+                assert!(all.contains(&format!("{named}:")), "{all}");
+            }
+            let expected = if command[0] == "report" { 0 } else { 3 };
+            assert_eq!(output.status.code(), Some(expected), "{command:?}, {what}: {all}");
+        }
+        assert_eq!(fs::read(&path).ok(), damaged, "{what}: left unchanged");
+        assert!(
+            find_files(&run, "trajectory.jsonl")
+                .iter()
+                .all(|path| !path.to_string_lossy().contains("tries"))
+        );
+        if what == "swapped files" {
+            continue;
+        }
+        // Restored from a copy, the trial has its verdict again without being graded again.
+        fs::copy(trial_file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
+        let report = runs.report(&run);
+        assert_eq!(find_arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
+    }
+}
+
+#[test]
+fn lost_patch_is_not_graded_as_an_empty_one() {
+    let mut runs = RunFixture::new();
+    for (what, harm) in CORRUPTIONS {
+        let run = runs.copy_run();
+        let path = trial_file(&run, "gold", "patch.diff");
+        fs::remove_file(trial_file(&run, "gold", "blobs.pack")).unwrap();
+        harm(&path, &trial_file(&run, "noop", "patch.diff"));
+        fs::remove_file(trial_file(&run, "gold", "verdict.json")).unwrap();
+        let report = runs.report(&run);
+        assert_eq!(find_arm(&report, "gold")["complete"], false, "{what}: {report:#}");
+        for command in [["resume", "RUN"], ["grade", "RUN"]] {
+            let (output, said) = runs.run_on(&command, &run);
+            assert_eq!(output.status.code(), Some(3), "{what}: {said}");
+            assert!(said.contains(&path.display().to_string()), "{what}: {said}");
+        }
+        assert_eq!(find_arm(&runs.report(&run), "gold")["graded"], 0, "{what}");
+    }
+}
+
+#[test]
+fn forged_verdict_is_ignored() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    let path = trial_file(&run, "noop", "verdict.json");
+    let forged =
+        fs::read_to_string(&path).unwrap().replace("\"resolved\": false", "\"resolved\": true");
+    fs::write(&path, &forged).unwrap();
+    let (output, said) = runs.run_on(&["report", "RUN"], &run);
+    let all = said + &String::from_utf8_lossy(&output.stdout);
+    assert!(all.contains(&path.display().to_string()), "{all}");
+    assert_complete(&runs.report(&run));
+    // If the grading that it is compared with is missing, the trial is graded again.
+    fs::remove_dir_all(trial_file(&run, "noop", "grade")).unwrap();
+    assert_eq!(find_arm(&runs.report(&run), "noop")["complete"], false);
+    assert_eq!(runs.run_on(&["resume", "RUN"], &run).0.status.code(), Some(0));
+    assert_complete(&runs.report(&run));
+}
+
+#[test]
+fn corrupt_plan_is_read_from_its_copy() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    let plan = run.join("run.json");
+    let whole = fs::read_to_string(&plan).unwrap();
+    let changes: [fn(&Path); 5] = [
+        |plan| {
+            let text = fs::read_to_string(plan).unwrap();
+            fs::write(plan, text.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
+        },
+        |plan| {
+            let text = fs::read_to_string(plan).unwrap();
+            fs::write(plan, text.replacen("\"cpus\": 1.0", "\"cpus\": 2.0", 1)).unwrap();
+        },
+        |plan| {
+            let text = fs::read_to_string(plan).unwrap();
+            let mut plan_as_json: Value = serde_json::from_str(&text).unwrap();
+            plan_as_json["tasks"][0]["task"]["fail_to_pass"] = serde_json::json!([]);
+            fs::write(plan, serde_json::to_string_pretty(&plan_as_json).unwrap()).unwrap();
+        },
+        |plan| fs::write(plan, "").unwrap(),
+        |plan| fs::remove_file(plan).unwrap(),
+    ];
+    for change in changes {
+        change(&plan);
+        let (output, said) = runs.run_on(&["report", "RUN", "--format", "json"], &run);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_complete(&report);
+        let told = said + &report["remarks"].to_string();
+        assert!(told.contains("run.json"), "{told}");
+        let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
+    }
+    // The compressed copy counts too; otherwise the next damage would be final.
+    let copy = run.join("run.json.gz");
+    let spoils: [fn(&Path); 2] = [flip_byte, |copy| fs::remove_file(copy).unwrap()];
+    for spoil in spoils {
+        spoil(&copy);
+        let (output, _) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("run.json.gz"), "{told}");
+        let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let (output, _) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    }
+    // Without a copy nothing is guessed, and the user is not asked to move anything away.
+    fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
+    fs::remove_file(run.join("run.json.gz")).unwrap();
+    for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
+        let (output, said) = runs.run_on(&command, &run);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("run.json") && said.contains("from a copy"), "{said}");
+        assert!(!said.contains("move"), "{said}");
+    }
+}
+
+#[test]
+fn lost_blob_is_detected_when_it_is_read() {
+    let mut runs = RunFixture::new();
+    let verify = ["report", "RUN", "--verify"];
+    let run = runs.copy_run();
+    assert_eq!(runs.run_on(&verify, &run).0.status.code(), Some(0));
+    // The first snapshot's manifest is among the shared blobs, and both trials refer to it.
+    let journal = trial_file(&run, "gold", "trajectory.jsonl");
+    let first = events(&journal, "snapshot_taken").remove(0);
+    let hash = first["snapshot"].as_str().unwrap();
+    fs::remove_file(run.join("blobs").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let (output, said) = runs.run_on(&verify, &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
+    // A report of recorded results does not read it; grading does.
+    assert_complete(&runs.report(&run));
+    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(&hash[2..]), "{said}");
+    // The journal records the pack's size, so a report notices the damage without reading the pack, and names
+    // what reading it shows.
+    for left in [0, 20] {
+        let run = runs.copy_run();
+        let pack = trial_file(&run, "gold", "blobs.pack");
+        let bytes = fs::read(&pack).unwrap();
+        fs::write(&pack, &bytes[..left]).unwrap();
+        let plain = runs.report(&run);
+        let (output, _) = runs.run_on(&["report", "RUN", "--verify", "--format", "json"], &run);
+        let verified: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(plain["tasks"], verified["tasks"], "{left} bytes");
+        assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
+        assert_ne!(output.status.code(), Some(0));
+    }
+    // Damage that no score depends on is reported too.
+    let run = runs.copy_run();
+    flip_byte(&trial_file(&run, "gold", "grade/log.txt"));
+    let (output, said) = runs.run_on(&verify, &run);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("grade/log.txt"));
+}
+
+const TOOL_SCRIPT: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "seq 1 400; echo é > new.txt" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "seq 400 900" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "rm new.txt; seq 1 400" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+#[test]
+fn requests_are_reproduced_byte_for_byte_and_stored_once() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake =
+        runtime.block_on(FakeLlm::start(toml::from_str::<Script>(TOOL_SCRIPT).unwrap())).unwrap();
+    let stage = Stage::new();
+    let config = stage.write_file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\n\
+             model = \"fake\"\n[models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let journal = find_files(&out.join("trials"), "trajectory.jsonl").remove(0);
+    let started = events(&journal, "trial_started").remove(0);
+    let id = TrialId {
+        task: TaskId::new(started["task"].as_str().unwrap()),
+        arm: ArmId::new(started["arm"].as_str().unwrap()),
+        attempt: 1,
+    };
+    let run = RunDir::open_read_only(&out).unwrap();
+    let blobs = run.trial_blobs(&run.trial_dir(&id));
+    let kept: Vec<_> = events(&journal, "model_attempted")
+        .iter()
+        .map(|event| blobs.get(event["request"].as_str().unwrap()).unwrap())
+        .collect();
+    let received: Vec<_> = fake.requests().into_iter().map(|seen| seen.bytes).collect();
+    assert_eq!(kept.len(), 4);
+    assert!(kept == received, "the kept bytes differ from those that were sent");
+    // Each tool output is stored in its tool's event and not again in the requests.
+    let asked = events(&journal, "model_asked");
+    assert_eq!(asked[1]["ask"]["as_returned"], serde_json::json!([1]));
+    assert_eq!(asked[1]["ask"]["new"]["messages"][1]["content"], "");
+    let all: usize = kept.iter().map(Vec::len).sum();
+    let pack = fs::metadata(journal.with_file_name("blobs.pack")).unwrap().len();
+    assert!((pack as usize) < all / 2, "{pack} of {all}");
+    stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
+}
+
+/// Replaces a regular file with a folder, a FIFO, a link to a device or a dangling link.
+fn replace_with(kind: &str, path: &Path) {
+    fs::remove_file(path).unwrap();
+    match kind {
+        "folder" => fs::create_dir(path).unwrap(),
+        "pipe" => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+        "device" => symlink("/dev/zero", path).unwrap(),
+        _ => symlink(path.with_extension("nowhere"), path).unwrap(),
+    }
+}
+
+/// A grading file that is no longer a regular file does not block its readers, and the next grading moves it
+/// aside.
+#[test]
+fn next_grading_moves_special_files_aside() {
+    let mut runs = RunFixture::new();
+    for (name, kind) in [
+        ("grade/journal.jsonl", "pipe"),
+        ("grade/journal.jsonl", "link to nothing"),
+        ("grade/log.txt", "pipe"),
+        ("grade/log.txt", "device"),
+        ("grade/results.jsonl", "folder"),
+        ("grade/results.jsonl", "link to nothing"),
+    ] {
+        let run = runs.copy_run();
+        let path = trial_file(&run, "gold", name);
+        replace_with(kind, &path);
+        let (output, said) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        let said = said + &String::from_utf8_lossy(&output.stdout);
+        let journal = name.ends_with("journal.jsonl");
+        assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
+        assert!(said.contains(&path.display().to_string()), "{name}, {kind}: {said}");
+        // Every command notices a missing journal of gradings; the rest of a grading is only
+        // noticed by the next one.
+        let command = if journal { "resume" } else { "grade" };
+        let (output, said) = runs.run_on(&[command, "RUN"], &run);
+        assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
+        assert!(path.is_file() && !path.is_symlink(), "{name}, {kind}: {said}");
+        let aside = path.with_file_name(format!("{}.damaged", &name["grade/".len()..]));
+        assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {kind}: the original is kept");
+        assert_complete(&runs.report(&run));
+        assert_eq!(runs.run_on(&["report", "RUN", "--verify"], &run).0.status.code(), Some(0));
+    }
+}
+
+/// The results of earlier checks, and the log that a page shows. Losing them costs only time or the log.
+#[test]
+fn special_files_next_to_the_record_do_not_block_readers() {
+    let mut runs = RunFixture::new();
+    for kind in ["pipe", "device", "link to nothing"] {
+        let run = runs.copy_run();
+        assert_complete(&runs.report(&run));
+        replace_with(kind, &run.join("checked.jsonl"));
+        replace_with(kind, &trial_file(&run, "gold", "grade/log.txt"));
+        assert_complete(&runs.report(&run));
+        let pages = runs.stage.path(&format!("pages-{}", runs.copies));
+        let view = ["view", "RUN", "--static", pages.to_str().unwrap()];
+        let (output, said) = runs.run_on(&view, &run);
+        assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
+    }
+}
+
+/// A directory or pipe where a file belongs is reported, and the rest is still shown.
+#[test]
+fn special_files_in_the_record_are_reported_as_corruption() {
+    let mut runs = RunFixture::new();
+    for (name, kind) in [
+        ("outcome.json", "folder"),
+        ("verdict.json", "folder"),
+        ("patch.diff", "folder"),
+        ("trajectory.jsonl", "folder"),
+        ("run.json", "folder"),
+        ("report.json", "folder"),
+        ("verdict.json", "pipe"),
+        ("trajectory.jsonl", "pipe"),
+        ("run.json", "pipe"),
+        ("outcome.json", "link to nothing"),
+        ("verdict.json", "link to nothing"),
+        ("patch.diff", "device"),
+    ] {
+        let run = runs.copy_run();
+        let path = match name {
+            "run.json" | "report.json" => run.join(name),
+            _ => trial_file(&run, "gold", name),
+        };
+        replace_with(kind, &path);
+        let lost = name == "trajectory.jsonl";
+        let (output, said) = runs.run_on(&["report", "RUN", "--verify"], &run);
+        let said = said + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(if lost { 3 } else { 1 }), "{name}: {said}");
+        assert!(said.contains(&path.display().to_string()) && !said.contains("os error"), "{said}");
+        let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+        assert_eq!(output.status.code(), Some(if lost { 3 } else { 0 }), "{name}: {said}");
+        assert_eq!(path.is_file(), !lost, "{name}");
+        if !lost {
+            assert_complete(&runs.report(&run));
+        }
+    }
+}
+
+/// Labels are not part of the record: no command fails because of them, and an unreadable labels file is
+/// reported.
+#[test]
+fn unreadable_labels_are_reported_and_stop_no_command() {
+    let mut runs = RunFixture::new();
+    for kind in ["mkdir", "mkfifo"] {
+        let run = runs.copy_run();
+        let labels = run.join("labels.jsonl");
+        assert!(Command::new(kind).arg(&labels).status().unwrap().success());
+        assert_complete(&runs.report(&run));
+        for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"], &["resume", "RUN"]]
+        {
+            let (output, said) = runs.run_on(command, &run);
+            assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
+            let line = format!("invalid label: {}: ", labels.display());
+            assert!(said.contains(&line), "{kind}: {said}");
+        }
+    }
+}
+
+/// A power failure leaves NUL bytes after the last event. No event is lost, and the bytes are reported.
+#[test]
+fn data_after_the_last_event_is_reported() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    let journal = trial_file(&run, "gold", "trajectory.jsonl");
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes.extend([0; 4]);
+    fs::write(&journal, bytes).unwrap();
+    for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"]] {
+        let (output, said) = runs.run_on(command, &run);
+        let said = said + &String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("the last event is followed by other data"), "{said}");
+        assert!(said.contains("no score depends on it"), "{said}");
+    }
+    assert_complete(&runs.report(&run));
+}
+
+/// A trial that cannot be graded keeps its verdict. The verdict counts again once the record is complete.
+#[test]
+fn ungradable_trial_keeps_its_verdict() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    let packs = find_files(&run, "blobs.pack");
+    assert!(!packs.is_empty(), "no blobs are packed");
+    for pack in &packs {
+        fs::rename(pack, pack.with_extension("away")).unwrap();
+    }
+    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("not graded again: "), "{said}");
+    assert!(trial_file(&run, "gold", "verdict.json").is_file(), "{said}");
+    for pack in &packs {
+        fs::rename(pack.with_extension("away"), pack).unwrap();
+    }
+    assert_complete(&runs.report(&run));
+}
+
+/// If a grading fails, the earlier verdict stays, and a message says so.
+#[test]
+fn failed_grading_keeps_the_earlier_verdict() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    let added = runs.stage.path("numerals/added.py");
+    fs::write(&added, "changed = True\n").unwrap();
+    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    fs::remove_file(&added).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("its source has changed since the run was planned"), "{said}");
+    assert!(said.contains("its earlier verdict is kept"), "{said}");
+    assert_complete(&runs.report(&run));
+    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    assert!(output.status.success() && !said.contains("not graded again"), "{said}");
+}
+
+/// `grade` grades submitted work. Trials that did not submit or are missing are left to `resume`, which runs
+/// them and may send paid requests.
+#[test]
+fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    fs::remove_dir_all(trial_file(&run, "noop", "")).unwrap();
+    let (output, said) = runs.run_on(&["report", "RUN", "--verify"], &run);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &said;
+    assert!(!output.status.success() && text.contains("report.json has a verdict"), "{text}");
+    let (output, said) = runs.run_on(&["grade", "RUN"], &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("gold: grading the recorded patch"), "{said}");
+    assert!(!said.contains("started") && !trial_file(&run, "noop", "").exists(), "{said}");
+
+    let run = runs.copy_run();
+    let before = fs::read(trial_file(&run, "gold", "grade/journal.jsonl")).unwrap();
+    let out = runs.stage.path("graded");
+    let (output, said) = runs.run_on(&["grade", "RUN", "--out", out.to_str().unwrap()], &run);
+    assert!(output.status.success(), "{said}");
+    assert_complete(&runs.report(&out));
+    assert_eq!(fs::read(trial_file(&run, "gold", "grade/journal.jsonl")).unwrap(), before);
+    assert_ne!(fs::read(trial_file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
+}
+
+/// Renaming a directory removes its trial from the run. Nothing runs and costs money before the user
+/// confirms.
+#[test]
+fn moved_trial_runs_again_only_after_confirmation() {
+    let mut runs = RunFixture::new();
+    let run = runs.copy_run();
+    // The report is removed too, so only the directory shows that the trial existed.
+    fs::remove_file(run.join("report.json")).unwrap();
+    let place = trial_file(&run, "gold", "").parent().unwrap().join("1");
+    let moved = place.with_file_name("first");
+    fs::rename(&place, &moved).unwrap();
+    let name = moved.strip_prefix(&run).unwrap().to_str().unwrap();
+    let (output, _) = runs.run_on(&["report", "RUN"], &run);
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<String>();
+    assert!(text.contains(name), "{text}");
+    let remarks = runs.report(&run)["remarks"].to_string();
+    assert!(remarks.contains(name), "{remarks}");
+    for args in [&["resume", "RUN"][..], &["resume", "RUN", "--join"]] {
+        let (output, said) = runs.run_on(args, &run);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = said.split_whitespace().collect::<String>();
+        assert!(said.contains(name) && said.contains("--confirm"), "{said}");
+        assert!(!place.exists(), "nothing has run");
+    }
+    let (output, said) = runs.run_on(&["resume", "RUN", "--confirm", "--jobs", "1"], &run);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_complete(&runs.report(&run));
+    assert!(moved.join("verdict.json").exists(), "the moved record is unchanged");
+
+    // Directories without a trial do not prevent running.
+    let run = runs.copy_run();
+    fs::create_dir(run.join("trials/notes")).unwrap();
+    let (output, said) = runs.run_on(&["resume", "RUN"], &run);
+    assert!(output.status.success() && said.contains("trials/notes"), "{said}");
+}
+
+#[test]
+fn report_counts_a_copied_run_once() {
+    let mut runs = RunFixture::new();
+    let (whole, copy) = (runs.whole.clone(), runs.copy_run());
+    for command in ["report", "compare"] {
+        let args = [command, whole.to_str().unwrap(), "RUN"];
+        let (output, said) = runs.run_on(&args, &copy);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("is a copy of") && said.contains("2 trials"), "{said}");
+    }
+    // The same tasks and arms in another run are additional trials.
+    let again = runs.stage.path("again");
+    let config = runs.stage.path("run.toml");
+    let out = again.to_str().unwrap();
+    runs.stage.run(["run", config.to_str().unwrap(), "--out", out], 0);
+    let (output, said) = runs.run_on(&["report", out, "RUN"], &whole);
+    assert!(output.status.success(), "{said}");
+}

@@ -1,0 +1,411 @@
+//! The rules for dependencies between crates, and the map of crates in ARCHITECTURE.md, which is
+//! generated from `cargo metadata`.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Limits which crates the crates in some folders may use, directly or indirectly. A folder covers all
+/// crates below it. Build dependencies count, dev-dependencies do not.
+struct DependencyRule {
+    why: &'static str,
+    from: &'static [&'static str],
+    reach: DependencyLimit,
+}
+
+enum DependencyLimit {
+    Only(&'static [&'static str]),
+    Never(&'static [&'static str]),
+}
+
+const RULES: &[DependencyRule] = &[
+    DependencyRule {
+        why: "definitions and pure functions use no other crate",
+        from: &["runtime/types", "runtime/files", "runtime/statistics", "sandboxes/wire"],
+        reach: DependencyLimit::Only(&[]),
+    },
+    DependencyRule {
+        why: "the sandbox agent knows only the channel and the scanner",
+        from: &["sandboxes/agentd"],
+        reach: DependencyLimit::Only(&["sandboxes/wire", "sandboxes/scan"]),
+    },
+    DependencyRule {
+        why: "sandboxes know nothing of scaffolds, models, grading or runs",
+        from: &["sandboxes"],
+        reach: DependencyLimit::Only(&["sandboxes", "runtime/files", "runtime/types"]),
+    },
+    DependencyRule {
+        why: "a back end implements the API and sees no other back end",
+        from: &["sandboxes/docker", "sandboxes/native"],
+        reach: DependencyLimit::Only(&[
+            "sandboxes/agent-build",
+            "sandboxes/api",
+            "sandboxes/embedded-agent",
+            "sandboxes/host",
+            "sandboxes/wire",
+            "runtime/files",
+            "runtime/types",
+        ]),
+    },
+    DependencyRule {
+        why: "a scaffold reaches sandboxes and models through its session, not through back ends or the gateway",
+        from: &["scaffolds"],
+        reach: DependencyLimit::Only(&[
+            "scaffolds",
+            "sandboxes/api",
+            "sandboxes/wire",
+            "runtime/files",
+            "runtime/packages",
+            "runtime/patch",
+            "runtime/retrieval",
+            "runtime/tokens",
+            "runtime/types",
+        ]),
+    },
+    DependencyRule {
+        why: "the gateway and the egress proxy never see a sandbox, a scaffold or a run directory",
+        from: &["runtime/gateway", "runtime/egress"],
+        reach: DependencyLimit::Only(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
+    },
+    DependencyRule {
+        why: "carving is surgery on source text: it collects nothing and runs nothing",
+        from: &["runtime/carve"],
+        reach: DependencyLimit::Only(&["runtime/patch", "runtime/types", "sandboxes/wire"]),
+    },
+    DependencyRule {
+        why: "codecs translate bytes: they send nothing and count nothing",
+        from: &["runtime/codecs"],
+        reach: DependencyLimit::Only(&["runtime/types"]),
+    },
+    DependencyRule {
+        why: "these work on data: they start no sandbox, call no model and run no trial",
+        from: &[
+            "runtime/attacks",
+            "runtime/datasets",
+            "runtime/forensics",
+            "runtime/viewer",
+            "runtime/interchange",
+            "runtime/official",
+            "runtime/patch",
+            "runtime/record",
+            "runtime/report",
+            "runtime/retrieval",
+            "runtime/tokens",
+        ],
+        reach: DependencyLimit::Never(&[
+            "runtime/config",
+            "runtime/run",
+            "runtime/egress",
+            "runtime/gateway",
+            "runtime/grade",
+            "runtime/setup",
+            "sandboxes/api",
+            "scaffolds",
+        ]),
+    },
+    DependencyRule {
+        why: "grading and collection use no model and do not know how a patch was made",
+        from: &["runtime/setup", "runtime/grade", "runtime/collection"],
+        reach: DependencyLimit::Never(&[
+            "runtime/config",
+            "runtime/run",
+            "runtime/egress",
+            "runtime/forensics",
+            "runtime/gateway",
+            "runtime/record",
+            "scaffolds",
+        ]),
+    },
+    DependencyRule {
+        why: "planning knows scaffolds by their interface, and no later stage",
+        from: &["runtime/plan"],
+        reach: DependencyLimit::Never(&[
+            "runtime/cli",
+            "runtime/interchange",
+            "runtime/validation",
+            "runtime/viewer",
+            "scaffolds/builtin",
+            "scaffolds/bundles",
+            "scaffolds/catalog",
+            "scaffolds/external",
+            "scaffolds/host",
+            "tests",
+        ]),
+    },
+    DependencyRule {
+        why: "trials run on any scaffold, and no later stage is called back",
+        from: &["runtime/run"],
+        reach: DependencyLimit::Never(&[
+            "runtime/cli",
+            "runtime/collection",
+            "runtime/config",
+            "runtime/interchange",
+            "runtime/plan",
+            "runtime/report",
+            "runtime/validation",
+            "runtime/viewer",
+            "scaffolds/builtin",
+            "scaffolds/bundles",
+            "scaffolds/catalog",
+            "scaffolds/external",
+            "scaffolds/host",
+            "tests",
+        ]),
+    },
+    DependencyRule {
+        why: "only runs serve scripted models, and only the command line assembles the parts",
+        from: &["runtime/collection", "runtime/config", "sandboxes", "scaffolds"],
+        reach: DependencyLimit::Never(&["runtime/cli", "runtime/fake-llm", "tests"]),
+    },
+];
+
+/// A member of the workspace.
+#[derive(Default)]
+struct Member {
+    /// The crate's folder, relative to the root of the workspace.
+    folder: String,
+    description: String,
+    /// The members that the crate depends on directly.
+    uses: BTreeSet<String>,
+}
+
+/// The members of a workspace by name.
+struct Workspace(BTreeMap<String, Member>);
+
+impl Workspace {
+    fn load() -> Self {
+        let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+        let names: BTreeSet<_> = metadata.packages.iter().map(|one| one.name.to_string()).collect();
+        let members = metadata.packages.iter().map(|package| {
+            let manifest = package.manifest_path.strip_prefix(&metadata.workspace_root).unwrap();
+            let used = package.dependencies.iter().filter(|one| {
+                one.kind != DependencyKind::Development && names.contains(one.name.as_str())
+            });
+            let member = Member {
+                folder: manifest.parent().unwrap().to_string(),
+                description: package.description.clone().unwrap_or_default(),
+                uses: used.map(|one| one.name.clone()).collect(),
+            };
+            (package.name.to_string(), member)
+        });
+        Self(members.collect())
+    }
+
+    fn direct_dependencies(&self, name: &str) -> &BTreeSet<String> {
+        &self.0[name].uses
+    }
+
+    /// Returns all direct and indirect dependencies of a crate.
+    fn all_dependencies(&self, name: &str) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&str> =
+            self.direct_dependencies(name).iter().map(String::as_str).collect();
+        while let Some(used) = next.pop() {
+            if seen.insert(used) {
+                next.extend(self.direct_dependencies(used).iter().map(String::as_str));
+            }
+        }
+        seen
+    }
+
+    /// Returns the length of the longest dependency path of a crate.
+    fn level(&self, name: &str) -> usize {
+        self.direct_dependencies(name).iter().map(|used| self.level(used) + 1).max().unwrap_or(0)
+    }
+
+    /// Returns the direct dependencies that no other dependency implies.
+    fn reduced_dependencies(&self, name: &str) -> Vec<&str> {
+        let uses = self.direct_dependencies(name);
+        let implied: BTreeSet<&str> =
+            uses.iter().flat_map(|used| self.all_dependencies(used)).collect();
+        uses.iter().map(String::as_str).filter(|used| !implied.contains(used)).collect()
+    }
+
+    fn violations(&self, rule: &DependencyRule) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (name, _) in self.0.iter().filter(|(_, member)| is_in_any(&member.folder, rule.from)) {
+            for used in self.all_dependencies(name) {
+                let folder = &self.0[used].folder;
+                let allowed = match rule.reach {
+                    DependencyLimit::Only(to) => is_in_any(folder, to),
+                    DependencyLimit::Never(to) => !is_in_any(folder, to),
+                };
+                if !allowed {
+                    broken.push(format!("{name} must not use {used}: {}", rule.why));
+                }
+            }
+        }
+        broken
+    }
+
+    fn crate_table(&self) -> String {
+        let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        names.sort_by_key(|name| (Reverse(self.level(name)), *name));
+        let mut table =
+            "| level | crate | what it does | uses |\n| --- | --- | --- | --- |\n".to_owned();
+        for name in names {
+            let Member { folder, description, .. } = &self.0[name];
+            let uses: Vec<_> = self
+                .reduced_dependencies(name)
+                .into_iter()
+                .map(|used| format!("`{used}`"))
+                .collect();
+            let (level, uses) = (self.level(name), uses.join(", "));
+            writeln!(table, "| {level} | [`{name}`]({folder}) | {description} | {uses} |").unwrap();
+        }
+        table
+    }
+}
+
+fn is_in_any(folder: &str, folders: &[&str]) -> bool {
+    let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    folders.iter().any(|one| folder.strip_prefix(one).is_some_and(below))
+}
+
+#[test]
+fn crates_follow_the_dependency_rules() {
+    let workspace = Workspace::load();
+    let broken: Vec<_> = RULES.iter().flat_map(|rule| workspace.violations(rule)).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn every_rule_folder_contains_a_crate() {
+    let workspace = Workspace::load();
+    for rule in RULES {
+        let (DependencyLimit::Only(to) | DependencyLimit::Never(to)) = rule.reach;
+        for folder in rule.from.iter().chain(to) {
+            let found = workspace.0.values().any(|member| is_in_any(&member.folder, &[*folder]));
+            assert!(found, "no crate in {folder}: {}", rule.why);
+        }
+    }
+}
+
+#[test]
+fn indirect_dependency_breaks_a_rule() {
+    let member = |name: &str, folder: &str, uses: &[&str]| {
+        let uses = uses.iter().map(|used| (*used).to_owned()).collect();
+        (name.to_owned(), Member { folder: folder.to_owned(), uses, ..Member::default() })
+    };
+    let workspace = Workspace(BTreeMap::from([
+        member("top", "runtime/top", &["middle", "bottom"]),
+        member("middle", "runtime/middle", &["bottom"]),
+        member("bottom", "sandboxes/bottom", &[]),
+    ]));
+    let from = &["runtime/top"];
+    let never =
+        DependencyRule { why: "never", from, reach: DependencyLimit::Never(&["sandboxes"]) };
+    assert_eq!(workspace.violations(&never), ["top must not use bottom: never"]);
+    let only = DependencyRule {
+        why: "only",
+        from,
+        reach: DependencyLimit::Only(&["runtime/mid", "sandboxes"]),
+    };
+    assert_eq!(workspace.violations(&only), ["top must not use middle: only"]);
+    let both = DependencyRule {
+        why: "both",
+        from,
+        reach: DependencyLimit::Only(&["runtime/middle", "sandboxes"]),
+    };
+    assert!(workspace.violations(&both).is_empty());
+    assert_eq!(workspace.reduced_dependencies("top"), ["middle"]);
+    assert_eq!(workspace.level("top"), 2);
+}
+
+/// The agent's build starts a nested cargo and needs `libc.a`. Crates that grade or define a scaffold
+/// must not wait for it.
+#[test]
+fn only_crates_that_start_an_agent_build_one() {
+    let workspace = Workspace::load();
+    let agent = "proctor-embedded-agent";
+    let names = workspace.0.keys().map(String::as_str);
+    let found: Vec<_> = names
+        .filter(|name| *name == agent || workspace.all_dependencies(name).contains(agent))
+        .collect();
+    assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
+}
+
+/// Pull requests use the environments and checks of `collect`, but `collect` must not depend on them.
+#[test]
+fn collect_does_not_use_pulls() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collection/src");
+    let names_pulls = |folder: &str| {
+        let files = rust_files(&source.join(folder));
+        assert!(files.len() > 5, "{folder}: {} files", files.len());
+        let text = |file: &PathBuf| fs::read_to_string(file).unwrap();
+        files.into_iter().filter(|file| text(file).contains("pulls::")).collect::<Vec<_>>()
+    };
+    assert_eq!(names_pulls("collect"), Vec::<PathBuf>::new());
+    let uses_collect = rust_files(&source.join("pulls"))
+        .iter()
+        .any(|file| fs::read_to_string(file).unwrap().contains("collect::"));
+    assert!(uses_collect, "the modules of this rule have moved");
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn every_crate_has_a_description() {
+    for (name, member) in Workspace::load().0 {
+        let text = &member.description;
+        assert!(text.len() > 20, "{name}: write a sentence into `description` in Cargo.toml");
+        assert!(!text.contains(['|', '\n']), "{name}: the description does not fit into a table");
+    }
+}
+
+/// Compares the table in ARCHITECTURE.md with the workspace. `PROCTOR_WRITE=1` writes it.
+#[test]
+fn crate_map_is_current() {
+    const BEGIN: &str = "<!-- begin: crates -->\n";
+    const END: &str = "<!-- end: crates -->\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let page = fs::read_to_string(&file).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let table = Workspace::load().crate_table();
+    let expected = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+    if std::env::var_os("PROCTOR_WRITE").is_some() {
+        fs::write(&file, &expected).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(
+        written == expected,
+        "the table of crates in ARCHITECTURE.md is out of date\n\
+         hint: run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end map_of_crates`"
+    );
+}
+
+#[test]
+fn glossary_is_sorted_and_has_the_required_words() {
+    const REQUIRED: &str = "agentd arm attempt certificate evidence gold integrity mask noop \
+                            policy recipe scaffold shape task trial verdict";
+    let map = include_str!("../../ARCHITECTURE.md");
+    let (_, glossary) = map.split_once("## Glossary").unwrap();
+    let glossary = glossary.split_once("\n## ").map_or(glossary, |(glossary, _)| glossary);
+    // The first two lines are the table header.
+    let rows = glossary.lines().filter(|line| line.starts_with('|')).skip(2);
+    let words: Vec<_> = rows
+        .map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_lowercase())
+        .collect();
+    assert!(words.is_sorted_by(|a, b| a < b), "not sorted, or a word twice: {words:?}");
+    for word in REQUIRED.split_whitespace() {
+        assert!(words.iter().any(|one| one == word), "{word:?} is missing in the glossary");
+    }
+}
