@@ -236,8 +236,8 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
     for way in &ways[1..] {
         for what in ["whole answer", "first byte of stream"] {
             let (over, under) = (format!("{}, {what}", way.name), format!("direct, {what}"));
-            figures.ratio(&format!("{over} / direct, median"), &over, &under);
-            figures.ratio_at(0.99, &format!("{over} / direct, p99"), &over, &under);
+            figures.add_ratio(&format!("{over} / direct, median"), &over, &under);
+            figures.add_quantile_ratio(0.99, &format!("{over} / direct, p99"), &over, &under);
         }
     }
     figures.print();

@@ -13,7 +13,7 @@ use proctor_sandbox_api::{Backend as _, Machine, PreparedEnvironment, SandboxReq
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
 
-use crate::{harness::Harness, median_ms, swe_row::Row};
+use crate::{harness::Harness, median_ms, swe_row::SweRow};
 
 const ROUNDS: usize = 5;
 /// Number of patches that both grade at once.
@@ -35,9 +35,9 @@ pub async fn compare_with_harness(cache: &Path) {
     let scratch = tempfile::tempdir().expect("a folder");
     let (folder, sources) = (scratch.path().to_owned(), cache.join("sources"));
     let made = move || {
-        let mut row = Row::make(&folder.join("testbed"), &sources);
+        let mut row = SweRow::create(&folder.join("testbed"), &sources);
         row.build_image(&folder);
-        let file = row.write(&folder.join("row.jsonl"));
+        let file = row.write_run(&folder.join("row.jsonl"));
         (row, file)
     };
     let (row, file) = tokio::task::spawn_blocking(made).await.expect("a row");

@@ -27,7 +27,7 @@ pub fn print_visible(text: &str) -> io::Result<()> {
 /// were missed.
 macro_rules! tell {
     ($($line:tt)*) => {
-        ::std::eprintln!("{}", ::proctor_types::visible(&::std::format!($($line)*)))
+        ::std::eprintln!("{}", ::proctor_types::escape_unprintable(&::std::format!($($line)*)))
     };
 }
 

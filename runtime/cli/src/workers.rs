@@ -69,7 +69,7 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
     let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
-    let wanted = sandbox_limits(record);
+    let wanted = run_sandbox_limits(record);
     if let Some(limit) = Machine::memory_limit_mb() {
         check_memory(limit, &wanted)?;
     }
@@ -81,7 +81,7 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
 }
 
 /// Returns the limits of all sandboxes of a run.
-fn sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
+fn run_sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
     let all = record
         .arms

@@ -8,7 +8,7 @@ use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Task, path_component, plural, sha256_hex};
 
-use crate::{FrozenTask, RecipeError, draft, freeze};
+use crate::{FrozenTask, RecipeError, draft_task, freeze};
 
 /// Part of the cache key. Increase it if carving, the statement or freezing changes the result of a recipe.
 const BUILDER_VERSION: u32 = 1;

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 
 use proctor_types::{NetworkMode, NetworkPolicy};
 
-use crate::{
-    UserError,
-    {ConfigFile, written::Written},
-};
+use crate::{ConfigFile, ConfigSource, UserError};
 
 /// Rejects keys that have no effect without another key.
 pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {

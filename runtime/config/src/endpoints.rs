@@ -2,10 +2,7 @@
 
 use proctor_types::ModelSpec;
 
-use crate::{
-    UserError,
-    {ConfigFile, kind::nearest, written::Written},
-};
+use crate::{ConfigFile, ConfigSource, UserError, kind::closest_name};
 
 /// Rejects a table that applies to no model of the configuration or sets no limit. A table for a
 /// model that no arm uses only causes a note, because it is harmless and `--model` creates such

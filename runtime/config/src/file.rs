@@ -13,9 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    UserError, {ConfigSource, Extent, matrix, paths, walk},
-};
+use crate::{ConfigSource, Extent, UserError, check_keys, matrix, paths};
 
 /// Keys of a run configuration. An unknown key is an error that suggests the nearest known key.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]

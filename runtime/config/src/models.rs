@@ -7,10 +7,7 @@ use proctor_gateway::{PriceTable, check_settings};
 use proctor_tokens::Encoding;
 use proctor_types::{Budget, ModelSpec, is_iso_date, sha256_hex};
 
-use crate::{
-    UserError,
-    {ConfigFile, SCRIPT_URL_PREFIX, written::Written},
-};
+use crate::{ConfigFile, ConfigSource, SCRIPT_URL_PREFIX, UserError};
 
 /// Rejects model settings that its wire format cannot express or that are not allowed. For models
 /// that arms use, also rejects an unreadable script, and a cost limit without a price.

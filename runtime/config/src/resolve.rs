@@ -14,11 +14,8 @@ use proctor_types::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    UserError,
-    {
-        ArmFile, ConfigFile, ConfigSource, Extent, effect, endpoints, kind::nearest,
-        model::at_vendor, models, paths::PYTHON, walk,
-    },
+    ArmFile, ConfigFile, ConfigSource, Extent, UserError, check_keys, effect, endpoints,
+    kind::closest_name, model::vendor_spec, models, paths::PYTHON_PREFIX,
 };
 
 /// A resolved configuration.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{History, Job, JobReport, Submissions, find_engine, settings};
+use crate::{History, Job, JobReport, Submissions, cluster_settings, find_engine};
 
 /// Queries a run's schedulers, at most once every few seconds per submission.
 #[derive(Debug)]

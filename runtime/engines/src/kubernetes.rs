@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{Engine, EngineError, JobReport, Request, Submission, check_keys, settings};
+use crate::{Engine, EngineError, JobReport, Request, Submission, check_keys, cluster_settings};
 
 const SETTINGS: [&str; 9] = [
     "image",

@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
-    Engine, EngineError, History, Job, JobReport, Request, Submission, check_keys, command,
-    logs::log_dir, settings,
+    Engine, EngineError, History, Job, JobReport, Request, Submission, check_keys,
+    cluster_settings, command, logs::log_dir,
 };
 
 /// The script that each array task runs.

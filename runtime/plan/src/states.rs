@@ -13,7 +13,7 @@ use proctor_types::{Arm, ForkOrigin, RunRecord, Selection, UserError, plural};
 
 use crate::{
     NewRun, PlanError, bundle_contents, check_models, checks, extend::Extension, open_files,
-    read_certificate, reopened::check_record, run_tasks, selection, start, tasks,
+    read_certificate, reopened::check_record, run_tasks, selection, start::create_run, tasks,
 };
 
 /// How to choose another back end, for the message about images that native sandboxes do not support.

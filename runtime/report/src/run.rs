@@ -15,7 +15,7 @@ use proctor_types::{
     SCRIPT_URL_PREFIX, TrialId, join_first_few, plural,
 };
 
-use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build};
+use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report};
 
 /// The file that the scaffold `single-shot` writes.
 const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";

@@ -43,7 +43,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use claims::{Claims, Taken};
+use claims::{ClaimResult, Claims};
 use members::{Member, Membership};
 use pool::{Amounts, Limits, Pool};
 
@@ -166,7 +166,7 @@ impl<'a> Simulation<'a> {
     /// Runs the dispatcher's loop with one trial at a time.
     fn work(&self, run: &Path, order: Order) {
         let membership = join_run(run);
-        let claims = Claims::of(&membership);
+        let claims = Claims::new(&membership);
         let trials = self.plan.trials;
         let start = match order {
             Order::Plan => 0,
@@ -185,8 +185,8 @@ impl<'a> Simulation<'a> {
                 if ended.contains(trial) {
                     continue;
                 }
-                match claims.take(&key(trial)) {
-                    Ok(Taken::Mine(mut claim)) => {
+                match claims.claim(&key(trial)) {
+                    Ok(ClaimResult::Mine(mut claim)) => {
                         if std::mem::take(&mut is_first) {
                             push(&self.first, self.began.elapsed());
                         }
@@ -196,8 +196,8 @@ impl<'a> Simulation<'a> {
                         drop(claim);
                         push(&self.ended, self.began.elapsed());
                     }
-                    Ok(Taken::Held(_)) => elsewhere.push(trial),
-                    Ok(Taken::Ended) => {}
+                    Ok(ClaimResult::Held(_)) => elsewhere.push(trial),
+                    Ok(ClaimResult::Ended) => {}
                     Err(_) => {
                         self.failed.fetch_add(1, Ordering::Relaxed);
                         return;
@@ -273,7 +273,7 @@ struct FinishedList<'a> {
 impl FinishedList<'_> {
     fn contains(&mut self, trial: usize) -> bool {
         if self.at.is_none_or(|at| at.elapsed() > MAX_LIST_AGE) {
-            self.keys = self.claims.ended().unwrap_or_default();
+            self.keys = self.claims.finished_keys().unwrap_or_default();
             self.at = Some(Instant::now());
         }
         self.keys.contains(&key(trial))
@@ -319,7 +319,7 @@ fn share_one_limit(workers: usize) {
                 let mut taken = 0;
                 while Instant::now() < until {
                     let left = until.saturating_duration_since(Instant::now());
-                    let share = tokio::time::timeout(left, pool.take(&one, false)).await;
+                    let share = tokio::time::timeout(left, pool.reserve(&one, false)).await;
                     let Ok(Ok(share)) = share else { break };
                     share.settle(one.clone());
                     taken += 1;

@@ -26,7 +26,7 @@ async fn allowed_path_passes_and_other_paths_are_denied() {
     assert_eq!(first.address, Some(stage.upstream.address.to_string()));
     assert!(first.rule.as_ref().unwrap().starts_with("GET https://a.test:"));
     assert_eq!((ledger[1].0, ledger[1].1.reason), (8, Some(DenyReason::NotAllowed)));
-    assert_eq!(stage.upstream.asked().len(), 1, "denied requests are never sent");
+    assert_eq!(stage.upstream.requests().len(), 1, "denied requests are never sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +61,7 @@ async fn bodies_pass_both_ways_and_connections_are_reused() {
     let url = format!("http://127.0.0.1:{}/", plain.port());
     let (status, _) = stage.curl(&["--noproxy", "", &url]).await;
     assert_eq!(status, 403, "loopback without an exception");
-    assert!(plain.asked().is_empty());
+    assert!(plain.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

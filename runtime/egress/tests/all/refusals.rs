@@ -94,7 +94,7 @@ async fn refusal_gives_its_reason_in_status_line_header_and_body() {
     let (status, body) = stage.curl(&["https://a.test:PORT/x/acme/widget/archive/main.zip"]).await;
     assert_eq!(status, 403);
     assert!(body.contains("task_alias"), "{body}");
-    assert!(stage.upstream.asked().is_empty());
+    assert!(stage.upstream.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +122,7 @@ async fn mismatched_host_names_are_refused() {
     assert!(said.contains("host_mismatch"), "{said}");
     let ledger = stage.wait_for_ledger(8).await;
     assert!(ledger.iter().all(|(_, line)| line.reason == Some(DenyReason::HostMismatch)));
-    assert!(stage.upstream.asked().is_empty());
+    assert!(stage.upstream.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,7 +157,7 @@ async fn non_http_traffic_is_refused() {
         let said = send_raw(&stage, request).await;
         assert!(said.contains(reason), "{request}: {said}");
     }
-    assert!(stage.upstream.asked().is_empty());
+    assert!(stage.upstream.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +187,7 @@ async fn private_addresses_are_refused_in_every_spelling() {
         assert_eq!(line.reason, Some(DenyReason::PrivateAddress), "{line:?}");
         assert_eq!(line.decision, UrlDecision::Denied);
     }
-    assert!(stage.upstream.asked().is_empty());
+    assert!(stage.upstream.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,7 +206,7 @@ async fn upstream_with_an_invalid_certificate_is_rejected() {
         assert!(body.contains("TLS handshake with the server"), "{body}");
         let ledger = stage.wait_for_ledger(1).await;
         assert_eq!((ledger[0].1.decision, ledger[0].1.status), (UrlDecision::Allowed, Some(502)));
-        assert!(stage.upstream.asked().is_empty());
+        assert!(stage.upstream.requests().is_empty());
     }
 }
 
@@ -216,7 +216,7 @@ async fn oversized_request_head_is_rejected() {
     let head = format!("GET http://a.test:PORT/ HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20));
     let said = send_raw(&stage, &head).await;
     assert!(!said.contains("200 OK"), "{said}");
-    assert!(stage.upstream.asked().is_empty());
+    assert!(stage.upstream.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

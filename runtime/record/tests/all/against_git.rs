@@ -7,7 +7,7 @@ use proctor_patch::Patch;
 use proctor_record::{Blobs, PatchPolicy, collect_patch};
 use proptest::prelude::*;
 
-use crate::common::{Node, Nodes, file, git, resolved, tree_of};
+use crate::common::{Node, Nodes, file, git, resolve_on, tree_of};
 
 /// A name that contains every character that needs quoting.
 const ODD_NAME: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";
@@ -34,20 +34,20 @@ fn round_trip(base: &Nodes, end: &Nodes) {
     let shown = String::from_utf8_lossy(&patch).into_owned();
 
     assert_eq!(&git::apply(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
-    assert_eq!(&resolved(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
+    assert_eq!(&resolve_on(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
     let back = Patch::parse(&patch).reversed().unwrap().to_bytes();
     let shown = String::from_utf8_lossy(&back).into_owned();
     assert_eq!(&git::apply(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
-    assert_eq!(&resolved(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
+    assert_eq!(&resolve_on(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
 
     for arguments in [&["--no-renames"][..], &["-M", "-C", "--find-copies-harder"]] {
         let theirs = git::diff(base, end, arguments);
         let shown = String::from_utf8_lossy(&theirs).into_owned();
-        let after = resolved(base, &theirs).unwrap_or_else(|why| panic!("{why}\n{shown}"));
+        let after = resolve_on(base, &theirs).unwrap_or_else(|why| panic!("{why}\n{shown}"));
         assert_eq!(&after, end, "{shown}");
         if arguments == ["--no-renames"] {
             let back = Patch::parse(&theirs).reversed().unwrap().to_bytes();
-            assert_eq!(&resolved(end, &back).unwrap(), base, "{shown}");
+            assert_eq!(&resolve_on(end, &back).unwrap(), base, "{shown}");
         }
     }
 }
@@ -168,7 +168,7 @@ proptest! {
         let patch = git::diff(&one(old.clone()), &one(new), &[]);
         let drifted = one([head, old, tail].concat());
         let theirs = git::apply(&drifted, &patch);
-        let ours = resolved(&drifted, &patch);
+        let ours = resolve_on(&drifted, &patch);
         match (theirs, ours) {
             (Ok(theirs), Ok(ours)) => prop_assert_eq!(ours, theirs),
             (Err(_), Err(_)) => {}

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, CollectedPatch, PatchPolicy, collect_patch};
 
-use crate::common::{Node, Nodes, file, resolved, tree_of};
+use crate::common::{Node, Nodes, file, resolve_on, tree_of};
 
 fn nodes(list: &[(&str, Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
@@ -55,7 +55,7 @@ fn patch_lists_paths_excluded_by_policy() {
         ("pkg/__pycache__", "cache or internal data of a tool, excluded by policy"),
     ];
     assert_eq!(left, expected.map(|(path, why)| (path.to_owned(), why)));
-    let after = resolved(&base, &made.bytes).unwrap();
+    let after = resolve_on(&base, &made.bytes).unwrap();
     let mut wanted = end.clone();
     wanted.retain(|path, _| {
         let path = String::from_utf8_lossy(path).into_owned();

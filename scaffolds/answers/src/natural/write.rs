@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fmt};
 
 use proctor_patch::{Body, FilePatch, Side};
 
-use super::{NO_NEWLINE, SnippetSide, read};
+use super::{NO_NEWLINE, SnippetSide, parse_answer};
 use crate::{
     apply::{FileState, MatchMode, apply},
     lines::Lines,

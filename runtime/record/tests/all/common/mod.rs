@@ -6,7 +6,7 @@ pub mod git;
 #[path = "../../../../patch/tests/all/common/mod.rs"]
 mod nodes;
 
-pub use nodes::{Node, Nodes, file, resolved};
+pub use nodes::{Node, Nodes, file, resolve_on};
 use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 
