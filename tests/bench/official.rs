@@ -37,7 +37,7 @@ pub async fn compare_with_harness(cache: &Path) {
     let made = move || {
         let mut row = SweRow::create(&folder.join("testbed"), &sources);
         row.build_image(&folder);
-        let file = row.write_run(&folder.join("row.jsonl"));
+        let file = row.write_tasks(&folder.join("row.jsonl"));
         (row, file)
     };
     let (row, file) = tokio::task::spawn_blocking(made).await.expect("a row");
@@ -52,7 +52,7 @@ pub async fn compare_with_harness(cache: &Path) {
     assert_eq!(environment.base, id, "both must use the same image");
     let mut harness = Harness::start(scratch.path(), &file);
     let place = GradingInputs { docker, environment, task };
-    let gold = row.gold();
+    let gold = row.gold_patch();
 
     // Warm-up: the first instance fills the engine's caches for the harness and for Proctor.
     harness.grade(std::slice::from_ref(&gold), 1);

@@ -121,7 +121,7 @@ impl Mask {
         out
     }
 
-    /// Like [`Mask::bytes`], for text.
+    /// Like [`Mask::mask_bytes`], for text.
     pub fn mask_text(&self, file: &Path, text: &str) -> String {
         String::from_utf8_lossy(&self.mask_bytes(file, text.as_bytes())).into_owned()
     }

@@ -14,10 +14,10 @@ pub fn print_result(text: &str) -> io::Result<()> {
     write_output(&mut io::stdout().lock(), text)
 }
 
-/// Like [`result`], for people: names and text from files and responses cannot control the terminal.
+/// Like [`print_result`], for people: names and text from files and responses cannot control the terminal.
 ///
 /// # Errors
-/// The same as for [`result`].
+/// The same as for [`print_result`].
 pub fn print_visible(text: &str) -> io::Result<()> {
     print_result(&escape_unprintable(text))
 }

@@ -112,7 +112,7 @@ impl Claims {
         Ok(ClaimResult::Held(String::new()))
     }
 
-    /// Returns the keys marked as finished, which [`Claims::take`] would not hand out. Some may be
+    /// Returns the keys marked as finished, which [`Claims::claim`] would not hand out. Some may be
     /// missing.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub fn server_time(folder: &Path) -> io::Result<SystemTime> {
     disk::probe_server_time(folder, ".clock-").map_err(|error| with_path(folder, error))
 }
 
-/// Caches [`now`], which is queried at most every few seconds.
+/// Caches [`server_time`], which is queried at most every few seconds.
 #[derive(Debug)]
 pub(crate) struct Clock {
     folder: PathBuf,

@@ -6,7 +6,7 @@
 //! that ordinary responses have no overhead.
 //!
 //! Half of a surrogate pair cannot be a `char`. It is represented by a private-use character until
-//! its other half arrives ([`Halves`]), or replaced with U+FFFD ([`replace_lone`]).
+//! its other half arrives ([`SurrogateJoiner`]), or replaced with U+FFFD ([`replace_lone_surrogates`]).
 
 use std::borrow::Cow;
 

@@ -18,7 +18,7 @@ pub trait Ledger: Send + Sync {
     /// Returns the current step. Called once per request, when it arrives.
     async fn current_step(&self) -> u64;
 
-    /// Returns how much of each response [`Ledger::answered`] receives, and how much of all
+    /// Returns how much of each response [`Ledger::receive_body`] receives, and how much of all
     /// responses in transit together.
     fn body_limits(&self) -> BodyLimits {
         BodyLimits::default()

@@ -107,7 +107,7 @@ pub enum JobReport {
 /// One worker's job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// The id, in the format of [`Submission::job_of`].
+    /// The id, in the format of [`Submission::job_name`].
     pub id: String,
     /// The scheduler's term, such as `RUNNING`, `PENDING` or `NODE_FAIL`.
     pub state: String,

@@ -77,7 +77,7 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
 
 /// Counts the failed tests of a log by exception class. pytest's short summary lists each failed
 /// test once, so it is used if present. Otherwise every traceback counts. If grading was stopped, a
-/// [`TIMEOUT`] is added.
+/// [`TIMEOUT_EXCEPTION`] is added.
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.

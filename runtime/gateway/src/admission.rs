@@ -16,7 +16,7 @@ use crate::{
 pub struct RequestBounds {
     pub class: RequestClass,
     /// An upper bound on the input tokens that the endpoint will count, see
-    /// [`crate::tokens::ceiling`]. With a lower estimate, requests in flight could exceed a limit
+    /// [`crate::tokens::max_input_tokens`]. With a lower estimate, requests in flight could exceed a limit
     /// together.
     pub input_estimate: u64,
     /// The request's output limit, in tokens. `None`: the request runs alone if one of the trial's

@@ -1,4 +1,4 @@
-//! In-process calls: turns an [`Ask`] into a request, and the response into an [`Answer`].
+//! In-process calls: turns an [`ModelRequest`] into a request, and the response into an [`ModelResponse`].
 
 use std::sync::PoisonError;
 

@@ -1,4 +1,4 @@
-//! Builds a request from an [`Ask`] and a model's parameters.
+//! Builds a request from an [`ModelRequest`] and a model's parameters.
 
 use proctor_types::{Fault, Layer, ModelRequest, ModelSpec, ToolSpec};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! Parses, creates and applies patches on the host, as data and without running Git.
 //!
-//! [`Patch::read`] is the only parser. It parses as much as possible. Functions that need the whole
+//! [`Patch::parse`] is the only parser. It parses as much as possible. Functions that need the whole
 //! patch (apply, reverse, list touched paths) fail with the first error in the text. In short, the
 //! format is Git's:
 //!
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Patches apply like with `git apply`: no fuzz, offsets allowed, all files or none.
-//! [`Patch::resolve_parts`] is more lenient, like benchmark harnesses: it skips submodules and
+//! [`Patch::resolve_lenient`] is more lenient, like benchmark harnesses: it skips submodules and
 //! binary content that is missing from the patch.
 
 mod apply;

@@ -146,7 +146,7 @@ pub async fn read_complete(
     read_complete_keeping(patterns, cache, RowRetention::Tasks, say).await
 }
 
-/// Like [`whole`], but keeps more of the rows than their tasks.
+/// Like [`read_complete`], but keeps more of the rows than their tasks.
 pub async fn read_complete_keeping(
     patterns: &[String],
     cache: &Path,

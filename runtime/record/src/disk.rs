@@ -69,7 +69,7 @@ pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, RecordError
     try_read_if_exists(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
-/// Like [`read_if_there`], for callers that report damage instead of an error.
+/// Like [`read_if_exists`], for callers that report damage instead of an error.
 pub(crate) fn try_read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),

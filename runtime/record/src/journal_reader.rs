@@ -59,7 +59,7 @@ impl JournalContents {
 /// `Event::Unknown`. An event of a known kind with invalid fields is a bad line.
 ///
 /// # Errors
-/// The file cannot be read. Damage is part of the [`Reading`].
+/// The file cannot be read. Damage is part of the [`JournalContents`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<JournalContents, RecordError> {
     let path = path.as_ref();
     let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
@@ -98,7 +98,7 @@ pub(crate) fn strip_checksum(line: &[u8]) -> Result<Vec<u8>, String> {
 /// The result of scanning a journal's lines.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// See [`Reading::torn`].
+    /// See [`JournalContents::describe_corrupted_call`].
     pub(crate) torn: bool,
     unended: bool,
     /// The latest try of any line, counted from 1; 0 if there are no lines.

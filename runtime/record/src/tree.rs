@@ -94,7 +94,7 @@ impl Tree {
         blobs.put_shared(&self.to_json())
     }
 
-    /// Like [`Tree::save`], for a tree that [`Tree::advance`] created from the one with hash
+    /// Like [`Tree::save`], for a tree that [`Tree::apply_snapshot`] created from the one with hash
     /// `before`. A trial's blobs store only the changes, but still return the complete manifest by
     /// its hash.
     pub fn save_as_diff(

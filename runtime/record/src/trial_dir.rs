@@ -29,7 +29,7 @@ pub struct GradingFiles<'a> {
 }
 
 /// The files of a try, in the order in which they are moved. The trajectory goes first: if the move
-/// is interrupted, [`TrialDir::next_try`] still counts correctly, and the other files are moved
+/// is interrupted, [`TrialDir::next_try_number`] still counts correctly, and the other files are moved
 /// later.
 const TRY_FILES: [&str; 7] =
     [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];

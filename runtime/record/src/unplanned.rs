@@ -89,7 +89,7 @@ impl RunDir {
         Ok(level.into_iter().collect())
     }
 
-    /// Does the same as [`RunDir::check`] for a trial in the result of [`RunDir::begun`]. Other
+    /// Does the same as [`RunDir::check`] for a trial in the result of [`RunDir::started_trial_dirs`]. Other
     /// trials have nothing to read.
     pub fn check_started_trial(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> CheckedTrial {
         match begun.contains(&self.trial_dir_path(id)) {

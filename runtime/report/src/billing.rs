@@ -20,7 +20,7 @@ pub struct BilledUsage {
 }
 
 /// Attempts that do not count: those ended by a fault, a kill or a shared limit, and one that has
-/// not ended. Their tokens and cost are only included in [`Paid`].
+/// not ended. Their tokens and cost are only included in [`BilledUsage`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTriesReport {
     pub tries: u64,

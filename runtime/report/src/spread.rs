@@ -13,7 +13,7 @@ use crate::{TrialResult, build::round_to_four_decimals};
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,
     pub passed_rate: Option<[f64; 2]>,
-    /// Intervals of pass@k, for the values of k from [`telling_ks`].
+    /// Intervals of pass@k, for the values of k from [`displayed_ks`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, [f64; 2]>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -37,7 +37,7 @@ const MIN_FINDING_LINES: usize = 10;
 /// Maximum number of headlines. `proctor compare` shows the others.
 const MAX_HEADLINES: usize = 3;
 
-/// Formats the report without comparisons: see [`text_with`].
+/// Formats the report without comparisons: see [`report_text_with_comparison`].
 pub fn report_text(report: &Report, shown: TextOptions) -> String {
     report_text_with_comparison(report, None, shown)
 }

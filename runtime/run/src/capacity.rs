@@ -45,7 +45,7 @@ impl Capacity {
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
     }
 
-    /// Waits for a share. A task that already owns one must use [`Self::try_take`] instead,
+    /// Waits for a share. A task that already owns one must use [`Self::try_reserve`] instead,
     /// because two such tasks could deadlock.
     ///
     /// # Errors

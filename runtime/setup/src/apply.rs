@@ -53,7 +53,7 @@ pub async fn apply_patch(
 }
 
 /// Like [`apply_patch`], but for graded patches: tolerates what Git and benchmark harnesses
-/// tolerate ([`Patch::resolve_parts`]).
+/// tolerate ([`Patch::resolve_lenient`]).
 pub async fn apply_graded_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,

@@ -79,7 +79,7 @@ impl HiddenCopies {
         Self { copies, ..Self::default() }
     }
 
-    /// Returns the paths that [`crate::take_away`] removes below the work directory.
+    /// Returns the paths that [`crate::remove_hidden_content`] removes below the work directory.
     pub(crate) fn workdir_paths(&self) -> impl Iterator<Item = &RawPath> {
         self.copies.iter().chain(&self.leaks)
     }

@@ -64,7 +64,7 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
 /// For amounts, it is Student's t. With at least twenty clusters, an end is replaced by that of BCa
 /// if that is farther out: BCa alone is too narrow if few tasks differ, and the others are too
 /// narrow if the differences are skewed. Finally the interval is made to agree with the p-value
-/// ([`agreeing`]).
+/// ([`reconcile_with_test`]).
 ///
 /// Efron 1987; Cameron, Gelbach and Miller 2008; Bonett and Price 2012.
 pub fn paired_bootstrap(

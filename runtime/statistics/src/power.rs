@@ -60,7 +60,7 @@ pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarge
 }
 
 /// Returns the smallest difference that this many tasks can detect, by bisection of
-/// [`discordant_tasks`]. Returns `None` if not even a difference as large as the disagreement can
+/// [`mcnemar_tasks_needed`]. Returns `None` if not even a difference as large as the disagreement can
 /// be detected.
 pub fn mcnemar_detectable_difference(
     tasks: u64,

@@ -47,7 +47,7 @@ pub(crate) fn seeded_rng(purpose: &str, clusters: &[Cluster]) -> Rng {
     Rng::with_seed(u64::from_le_bytes(seed))
 }
 
-/// Returns the sorted means of resamples of whole clusters. [`resamples`] gives their number.
+/// Returns the sorted means of resamples of whole clusters. [`resample_count`] gives their number.
 pub(crate) fn resampled_means(clusters: &[Cluster]) -> Vec<f64> {
     let mut rng = seeded_rng("means", clusters);
     let mut means: Vec<f64> = (0..resample_count(clusters.len()))

@@ -21,7 +21,7 @@ const CONTROL_SCAFFOLDS: [&str; 2] = ["gold", "noop"];
 /// One configuration under test: a scaffold with its model, settings and budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// SHA-256 of [`Arm::factors`], computed by [`Arm::identified`]. Its first 12 hex digits name
+    /// SHA-256 of [`Arm::factors`], computed by [`Arm::with_computed_id`]. Its first 12 hex digits name
     /// the arm's directory on disk.
     pub id: ArmId,
     /// The display name. Not a factor.

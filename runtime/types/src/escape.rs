@@ -25,7 +25,7 @@ pub fn escape_unprintable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Like [`visible`], but line breaks and tabs are escaped too.
+/// Like [`escape_unprintable`], but line breaks and tabs are escaped too.
 pub fn escape_unprintable_line(text: &str) -> String {
     escape_unprintable(text).replace('\n', "\\n").replace('\t', "\\t")
 }

@@ -453,7 +453,7 @@ impl Price {
     }
 
     /// Returns the cost of one request in US dollars. Tiers apply to single requests: use
-    /// [`Price::estimate`] for a sum of several.
+    /// [`Price::estimate_cost`] for a sum of several.
     pub fn of(&self, usage: &Usage) -> f64 {
         self.rates_for_input(usage.input).cost(usage)
     }

@@ -37,7 +37,7 @@ pub struct RunRecord {
     pub schema_version: u32,
     /// The version of Proctor that created the run.
     pub proctor: String,
-    /// [`RULES`] when the run was created. A run never mixes two versions.
+    /// [`RULES_VERSION`] when the run was created. A run never mixes two versions.
     #[serde(default = "default_rules_version")]
     pub rules: u32,
     /// When the run was created, in seconds since the Unix epoch.

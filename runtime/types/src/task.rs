@@ -385,7 +385,7 @@ pub enum ResourceAmount<T> {
     Span(ResourceRange<T>),
 }
 
-/// [`Need`] as two numbers.
+/// [`ResourceAmount`] as two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceRange<T> {

@@ -192,7 +192,7 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<FailureReason>,
     /// Number of failed tests in the log by exception class (`NameError`, `AssertionError`, ...);
-    /// [`TIMEOUT`] counts those that did not end in time. Empty for a resolved task, and for a
+    /// [`TIMEOUT_EXCEPTION`] counts those that did not end in time. Empty for a resolved task, and for a
     /// patch without a trial.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,

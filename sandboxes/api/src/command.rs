@@ -29,7 +29,7 @@ pub struct Command {
     pub spill: Option<PathBuf>,
     /// Maximum bytes of each spilled file; defaults to 64 MiB.
     pub spill_cap: u64,
-    /// Opens the results pipe (descriptor 3) and collects it in [`Completed::results`].
+    /// Opens the results pipe (descriptor 3) and collects it in [`CommandOutput::results`].
     pub results: bool,
     /// Kills every process left in the sandbox when the command exits. Used for grading.
     pub reap_all: bool,

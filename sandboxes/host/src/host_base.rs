@@ -119,7 +119,7 @@ pub fn visible_folders() -> Vec<PathBuf> {
     out
 }
 
-/// Returns directories below [`shown`] that are covered by an empty read-only directory.
+/// Returns directories below [`visible_folders`] that are covered by an empty read-only directory.
 pub fn hidden_folders() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr/lib/python3/dist-packages")];
     for parent in ["/usr/lib", "/usr/local/lib"] {

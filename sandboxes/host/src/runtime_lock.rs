@@ -75,7 +75,7 @@ impl FromStr for LockIdentity {
     }
 }
 
-/// This runtime's own lock, released when dropped. The file remains until [`RuntimeLock::forget`]
+/// This runtime's own lock, released when dropped. The file remains until [`RuntimeLock::remove_file`]
 /// removes it, once nothing refers to it anymore.
 #[derive(Debug)]
 pub struct RuntimeLock {

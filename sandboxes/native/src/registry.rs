@@ -14,7 +14,7 @@ use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 pub(crate) struct Entry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,
-    /// Locks of its control groups; see [`crate::owned`].
+    /// Locks of its control groups; see [`crate::owned_groups`].
     locks: Mutex<Vec<File>>,
 }
 

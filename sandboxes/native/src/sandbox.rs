@@ -80,7 +80,7 @@ impl HostResources {
         self.finish().await
     }
 
-    /// Like [`Held::release`], but does not ask the agent to shut down.
+    /// Like [`Self::release`], but does not ask the agent to shut down.
     pub(crate) async fn destroy(mut self) -> Result<(), Fault> {
         self.kill().await;
         self.finish().await

@@ -90,7 +90,7 @@ fn read_base_distance(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((value, next))
 }
 
-/// Returns the content, truncated to [`OBJECT`], and the number of bytes consumed.
+/// Returns the content, truncated to [`MAX_OBJECT_BYTES`], and the number of bytes consumed.
 fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut inflater = Decompress::new(true);
     let mut content = Vec::new();

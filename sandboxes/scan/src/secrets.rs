@@ -103,7 +103,7 @@ impl Tally {
             .map(|(matched, block)| FindingKind::Text { block, matched })
     }
 
-    /// Like [`Tally::text`], for names. `carries` returns whether the bytecode has the name of the
+    /// Like [`Tally::best_text_match`], for names. `carries` returns whether the bytecode has the name of the
     /// set's module.
     pub fn best_bytecode_match(
         &self,

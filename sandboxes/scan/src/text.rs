@@ -33,7 +33,7 @@ pub fn count_windows(index: &Index, text: &[u8], tally: &mut Tally) {
     }
 }
 
-/// Like [`lines`], but from the last line to the first, as an editor's swap file stores them.
+/// Like [`count_windows`], but from the last line to the first, as an editor's swap file stores them.
 pub fn count_reversed_windows(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut track = WindowTrack::default();
     for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
@@ -52,7 +52,7 @@ struct LineReadings<'a> {
     index: &'a Index,
     plain: WindowTrack,
     numbered: WindowTrack,
-    /// One pair of tracks per entry of [`BREAKS`]: unchanged, and without line numbers.
+    /// One pair of tracks per entry of [`BREAK_BACKSLASHES`]: unchanged, and without line numbers.
     literals: [[WindowTrack; 2]; BREAK_BACKSLASHES.len()],
 }
 

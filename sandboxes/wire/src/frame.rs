@@ -46,7 +46,7 @@ pub enum FrameKind {
     /// Host to agent: cancels the request. A running command is killed.
     Cancel,
     /// Agent to host: a new connection on a stream that the agent opens, with an
-    /// [`crate::Accepted`] as JSON.
+    /// [`crate::AcceptedConnection`] as JSON.
     Accepted,
 }
 

@@ -53,7 +53,7 @@ pub enum Request {
     /// Lists what changed below `root` after a given time; the reply is a snapshot without content.
     Changes(ChangesRequest),
     /// Captures what changed outside the work directory since the agent started; the reply is
-    /// [`Reply::Layer`]. Contents arrive on `STDOUT` like those of a snapshot. A [`Layer`] arrives
+    /// [`Reply::Layer`]. Contents arrive on `STDOUT` like those of a snapshot. A [`LayerDiff`] arrives
     /// on `RESULTS` as JSON, unless the reply says that it is unchanged.
     Layer(LayerRequest),
     /// Scans for hidden content. The [`crate::Secrets`] arrive on `STDIN` as JSON, ended by an end
@@ -196,7 +196,7 @@ pub struct LayerRequest {
     pub workdir: RawPath,
     /// Directories in the work directory that its snapshots do not walk: every `.git`. Absolute.
     pub repositories: Vec<RawPath>,
-    /// Whether the host sends a [`Written`] as JSON on `STDIN`, ended by an end frame. Otherwise
+    /// Whether the host sends a [`ContainerDiff`] as JSON on `STDIN`, ended by an end frame. Otherwise
     /// the agent lists the writable layer itself.
     pub listed: bool,
     /// Maximum size of a file in bytes. A layer with a larger file cannot be captured.
@@ -230,7 +230,7 @@ pub struct LayerDiff {
     pub removed: Vec<RawPath>,
 }
 
-/// One entry of a [`Layer`].
+/// One entry of a [`LayerDiff`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEntry {
     /// The entry. Its path is relative to `/`.

@@ -53,7 +53,7 @@ pub struct Secrets {
     pub import_roots: Vec<String>,
 }
 
-/// A piece of text, as [`crate::print::window`] hashes of consecutive lines.
+/// A piece of text, as [`crate::fingerprint::hash_window`] hashes of consecutive lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Number of distinct windows that count as a copy.
@@ -64,7 +64,7 @@ pub struct Block {
     pub windows: Vec<u64>,
 }
 
-/// Names in the hidden part of one module, as [`crate::print::bytes`] hashes. Bytecode keeps these
+/// Names in the hidden part of one module, as [`crate::fingerprint::hash_bytes`] hashes. Bytecode keeps these
 /// names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameSet {

@@ -242,7 +242,7 @@ fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecor
     })
 }
 
-/// Whether a canary failed at its own mistake. The mistake of a [`Kind::Raises`] canary shows as the
+/// Whether a canary failed at its own mistake. The mistake of a [`MistakeKind::Raises`] canary shows as the
 /// exception that the original test expects.
 fn failed_at_mistake(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
     let is_at =

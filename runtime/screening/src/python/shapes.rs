@@ -140,7 +140,7 @@ pub(super) fn is_presence_check(expr: &Expr, parameters: &Parameters) -> bool {
     }
 }
 
-/// The kind of statement that [`holds`] searches for.
+/// The kind of statement that [`contains_statement`] searches for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatementKind {
     Yield,

@@ -108,7 +108,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Like [`Walker::hit_each`], with the given expression for comparison.
+    /// Like [`Walker::record_hits`], with the given expression for comparison.
     fn record_hits_as(
         &mut self,
         range: TextRange,

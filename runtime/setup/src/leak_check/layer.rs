@@ -108,7 +108,7 @@ impl ScanStats {
 
 impl LayerFindings {
     /// Returns the cache key of the findings for a task in an environment (identified as in
-    /// [`proctor_sandbox_api::Prepared`]), made by a sandbox agent (identified as in
+    /// [`proctor_sandbox_api::PreparedEnvironment`]), made by a sandbox agent (identified as in
     /// [`proctor_sandbox_api::Backend`]).
     ///
     /// # Errors

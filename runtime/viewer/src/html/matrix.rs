@@ -89,7 +89,7 @@ struct PageContext<'a> {
 }
 
 /// # Errors
-/// See [`super::trial`].
+/// See [`super::render_trial`].
 pub fn render_matrix(overview: &Overview, links: &Links<'_>) -> Result<String, Error> {
     render_template("matrix.html", PageContext { overview, links, live: overview.live })
 }

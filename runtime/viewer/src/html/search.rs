@@ -49,7 +49,7 @@ struct PageContext<'a> {
 }
 
 /// # Errors
-/// See [`super::trial`].
+/// See [`super::render_trial`].
 pub fn render_search(search: &SearchResults, links: &Links<'_>) -> Result<String, Error> {
     render_template("search.html", PageContext { search, links, live: false })
 }

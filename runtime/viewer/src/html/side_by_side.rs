@@ -71,7 +71,7 @@ pub fn find_divergence(all: &[&[StepRow]]) -> Divergence {
 }
 
 /// # Errors
-/// See [`super::trial`].
+/// See [`super::render_trial`].
 pub fn render_side_by_side(
     task: &str,
     sides: &[TrialColumn],

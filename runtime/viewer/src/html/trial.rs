@@ -264,7 +264,7 @@ pub fn render_trial(
 /// Renders the page of a step. `trial` is the trial's name, `rows` are all its steps.
 ///
 /// # Errors
-/// See [`trial`].
+/// See [`render_trial`].
 pub fn render_step(
     step: &Step,
     trial: &str,

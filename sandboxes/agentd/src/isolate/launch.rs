@@ -67,7 +67,7 @@ fn launch() -> io::Result<i32> {
     }
 }
 
-/// Creates the namespaces for this process or its next child. Returns the result of [`ids::enter`].
+/// Creates the namespaces for this process or its next child. Returns the result of [`ids::enter_user_namespace`].
 fn create_namespaces(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     limits::join_cgroups(&plan.cgroups)?;
     let note = ids::enter_user_namespace(plan.ids)?;

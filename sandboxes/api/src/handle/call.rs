@@ -168,7 +168,7 @@ impl Call {
         }
     }
 
-    /// Like [`Call::step`], but the caller keeps the input between calls and may extend it. The end
+    /// Like [`ClientRequest::next_event`], but the caller keeps the input between calls and may extend it. The end
     /// of the input is never sent.
     pub async fn next_event_sending(
         &mut self,
@@ -209,7 +209,7 @@ impl Call {
         }
     }
 
-    /// Like [`Call::step`] without input, in poll form.
+    /// Like [`ClientRequest::next_event`] without input, in poll form.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
         Poll::Ready(self.consume(event))

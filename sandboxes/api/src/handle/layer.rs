@@ -25,7 +25,7 @@ pub trait WrittenPaths: Send + Sync {
     /// A human-readable reason why the list is unavailable.
     async fn list_written(&self) -> Result<ContainerDiff, String>;
 
-    /// Like [`WrittenPaths::written`], without a time limit.
+    /// Like [`WrittenPaths::list_written`], without a time limit.
     ///
     /// # Errors
     /// A human-readable reason why the list is unavailable.
@@ -68,11 +68,11 @@ impl SandboxHandle {
         self.request_layer(request, written, sink).await
     }
 
-    /// Like [`SandboxHandle::layer_to`], but waits for the list of written paths without a time
+    /// Like [`SandboxHandle::capture_layer`], but waits for the list of written paths without a time
     /// limit.
     ///
     /// # Errors
-    /// See [`SandboxHandle::layer_to`].
+    /// See [`SandboxHandle::capture_layer`].
     pub async fn capture_layer_without_limit<S: BlobSink>(
         &self,
         request: LayerRequest,

@@ -58,7 +58,7 @@ impl SandboxHandle {
 }
 
 impl RunningCommand {
-    /// Queues bytes for standard input. They are sent while [`Running::next`] waits.
+    /// Queues bytes for standard input. They are sent while [`RunningCommand::next_event`] waits.
     pub fn queue_input(&mut self, bytes: &[u8]) {
         self.unsent.extend(bytes);
     }
