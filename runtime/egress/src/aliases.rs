@@ -36,12 +36,14 @@ impl TaskRules {
         }
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
             Some(Ok((owner, repo))) => things.add_repository(owner, repo),
-            Some(Err(name)) => drop(things.packages.insert(normalize_package_name(name))),
+            Some(Err(name)) => {
+                things.packages.insert(normalize_package_name(name));
+            }
             None => {}
         }
         match &task.source {
             Some(Source::Pypi { pypi, .. }) => {
-                drop(things.packages.insert(normalize_package_name(pypi)))
+                things.packages.insert(normalize_package_name(pypi));
             }
             Some(Source::Git { git, .. }) => {
                 let parts: Vec<_> = git.trim_end_matches('/').rsplit(['/', ':']).take(2).collect();
