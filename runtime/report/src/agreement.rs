@@ -6,7 +6,7 @@ use proctor_statistics::{CONFIDENCE_LEVEL, rank_agreement};
 use proctor_types::{ArmId, TaskId, plural};
 use serde::{Deserialize, Serialize};
 
-use crate::{Report, TaskFacts, TrialResult, build::round_to_four_decimals};
+use crate::{TaskFacts, TrialResult, rounding::round_to_four_decimals};
 
 /// The name of the smaller set in collections and benchmarks.
 const LITE: &str = "lite";
@@ -101,7 +101,7 @@ fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>>
 }
 
 /// Returns a sentence for each pair of sets.
-pub(crate) fn agreement_sentences(report: &Report) -> Vec<String> {
+pub(crate) fn agreement_sentences(agreements: &[RankAgreement]) -> Vec<String> {
     let sentence = |one: &RankAgreement| {
         let interval = one
             .interval
@@ -117,5 +117,5 @@ pub(crate) fn agreement_sentences(report: &Report) -> Vec<String> {
             one.tau,
         )
     };
-    report.rank_agreement.iter().map(sentence).collect()
+    agreements.iter().map(sentence).collect()
 }

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BilledUsage, EarlierTriesReport, GroupReport, Intervals, NoiseReport, PerResolved,
-    SingleShotReport, TrialResult, UnmarkedScore, VarianceReport,
-    billing::round_to_micro_dollars,
-    build::round_to_four_decimals,
+    BilledUsage, Bounds, CountStats, DurationStats, EarlierTriesReport, ExceptionCount, GraceStats,
+    GroupReport, IntegrityCounts, Intervals, NoiseReport, PerResolved, PerStepStats,
+    SideRequestStats, SingleShotReport, StepStats, TokenStats, ToolCallStats, TrialResult,
+    UnmarkedScore, VarianceReport,
     groups::summarize_groups,
     limits::own_limit,
+    rounding::{round_to_four_decimals, round_to_micro_dollars},
     spread::{count_failure_reasons, intervals, pass_at_k, pass_hat_k, variance},
 };
 
@@ -169,98 +170,6 @@ pub struct ArmReport {
     /// endpoint. Absent if no response reports any.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
-}
-
-/// How many tests and trials failed with one class of exception.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExceptionCount {
-    /// Failed tests.
-    pub tests: u64,
-    /// Trials with such a test.
-    pub trials: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Bounds {
-    pub lower: f64,
-    pub upper: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct StepStats {
-    pub mean: f64,
-    pub max: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ToolCallStats {
-    pub total: u64,
-    pub mean: f64,
-    pub max: u64,
-}
-
-/// Averages per step: sums divided by the number of steps.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PerStepStats {
-    /// Tokens.
-    pub input: f64,
-    pub output: f64,
-    /// Absent if the tool calls of some trial are not recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_calls: Option<f64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TokenStats {
-    pub input: CountStats,
-    pub output: CountStats,
-    pub cached: CountStats,
-    /// Input tokens that were not read from a cache.
-    #[serde(default)]
-    pub uncached_input: CountStats,
-    /// Totals of the five disjoint classes. Null if no endpoint reports the class.
-    #[serde(default)]
-    pub classes: TokenClasses,
-}
-
-/// Requests besides the main conversation. Their tokens and cost are included in the arm's own counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct SideRequestStats {
-    pub requests: u64,
-    pub input: u64,
-    pub output: u64,
-}
-
-/// Responses after the limit. They are not included in the arm's other counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct GraceStats {
-    pub answers: u64,
-    pub input: u64,
-    pub output: u64,
-    /// US dollars.
-    pub cost_usd: f64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct CountStats {
-    pub total: u64,
-    pub mean: f64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct DurationStats {
-    pub total: f64,
-    pub mean: f64,
-    pub max: f64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IntegrityCounts {
-    pub clean: u64,
-    #[serde(default)]
-    pub unverified: u64,
-    pub suspect: u64,
-    pub contaminated: u64,
 }
 
 impl ArmReport {

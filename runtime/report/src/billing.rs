@@ -3,7 +3,7 @@
 use proctor_types::{Outcome, Spending};
 use serde::{Deserialize, Serialize};
 
-use crate::TrialResult;
+use crate::{TrialResult, rounding::round_to_micro_dollars};
 
 /// Everything that was billed: the attempts that count, their responses after the limit, and
 /// earlier attempts. This amount is charged to shared budgets and matches the provider's own
@@ -75,9 +75,4 @@ impl EarlierTriesReport {
     pub(crate) fn was_billed(&self) -> bool {
         self.input > 0 || self.output > 0 || self.cost_usd > 0.0
     }
-}
-
-/// Rounds to whole micro-dollars, because sums of floats have tiny errors. Adding zero avoids -0 in reports.
-pub(crate) fn round_to_micro_dollars(dollars: f64) -> f64 {
-    (dollars * 1e6).round() / 1e6 + 0.0
 }

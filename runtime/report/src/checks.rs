@@ -2,7 +2,7 @@
 
 use proctor_types::plural;
 
-use crate::{ArmReport, Report, limits, notes::unverified_reasons, text::percent};
+use crate::{ArmReport, Report, format::percent, limit_warnings, notes::unverified_reasons};
 
 /// The scaffolds that must resolve every task and no task.
 const GOLD: &str = "gold";
@@ -130,7 +130,7 @@ fn check_limits(report: &Report) -> Check {
     let text = format!("Ended at a limit: {}", told.join(", "));
     let matters = study.iter().any(|arm| {
         let own = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
-        limits::limit_warning(&arm.name, own).is_some()
+        limit_warnings::limit_warning(&arm.name, own).is_some()
     });
     if matters { warning(text) } else { note(text) }
 }

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::{
     TrialResult,
     csv::format_field,
+    format::{format_interval, percent},
     passed_interval, resolved_interval,
     table::format_table,
-    text::{format_interval, percent},
 };
 
 pub const CURVE_SCHEMA: u32 = 1;

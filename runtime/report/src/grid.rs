@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{ArmId, TaskId};
 
-use crate::{ArmReport, Report, TaskReport, single, text::percent};
+use crate::{ArmReport, Report, TaskReport, format::percent, single_shot::BEYOND_WINDOW_MARK};
 
 /// The tasks with their trials under each of the given arms.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub fn cell_text(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),
         [one] if one.single_shot.as_ref().is_some_and(|shot| shot.beyond_window) => {
-            single::BEYOND_WINDOW_MARK.into()
+            BEYOND_WINDOW_MARK.into()
         }
         [one] => match (one.resolved, one.passed_rate) {
             (Some(true), _) => "yes".into(),

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod arm;
+mod arm_stats;
 mod billing;
 mod budget_curve;
 mod build;
@@ -12,9 +13,11 @@ mod checks;
 mod compare;
 mod csv;
 mod curve;
+mod format;
 mod grid;
 mod groups;
 mod labels;
+mod limit_warnings;
 mod limits;
 mod lines;
 mod markdown;
@@ -22,24 +25,27 @@ mod noise;
 mod notes;
 mod pareto;
 mod per_resolved;
+mod quality_marks;
 mod repeats;
+mod rounding;
 mod run;
-mod single;
+mod single_shot;
 mod spread;
 mod table;
 mod tables;
 mod task;
 mod text;
-mod unmarked;
+mod trial_result;
 
 pub use agreement::RankAgreement;
-pub use arm::{
-    ArmReport, Bounds, CountStats, DurationStats, ExceptionCount, GraceStats, IntegrityCounts,
-    PerStepStats, SideRequestStats, StepStats, TokenStats, ToolCallStats,
+pub use arm::ArmReport;
+pub use arm_stats::{
+    Bounds, CountStats, DurationStats, ExceptionCount, GraceStats, IntegrityCounts, PerStepStats,
+    SideRequestStats, StepStats, TokenStats, ToolCallStats, UnmarkedScore,
 };
 pub use billing::{BilledUsage, EarlierTriesReport};
 pub use budget_curve::{BudgetCurve, UsageKind, budget_curves};
-pub use build::{REPORT_SCHEMA, Report, TrialResult, build_report};
+pub use build::{REPORT_SCHEMA, Report, build_report};
 pub use checks::{Check, CheckLevel, checks};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
@@ -52,6 +58,7 @@ pub use curve::{
     CURVE_SCHEMA, Curve, CurveCheck, CurveCost, CurvePoint, FirstResolved, curve_csv, curve_html,
     curve_text,
 };
+pub use format::{abbreviate_count, dollars, percent};
 pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_share};
 pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_tables};
 pub use labels::add_labels;
@@ -61,9 +68,10 @@ pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::{failure_reasons, findings};
 pub use pareto::pareto_front;
 pub use per_resolved::{PerResolved, Ratio};
+pub use quality_marks::add_quality_marks;
 pub use repeats::{deduplicate_errors, error_key};
 pub use run::{add_arm_details, build_run_report, read_results, read_trial_result, run_remarks};
-pub use single::{
+pub use single_shot::{
     EditStatus, ProbeScore, RetrievalQuality, ShownFiles, SingleShot, SingleShotReport,
     SingleShotResponse,
 };
@@ -73,8 +81,5 @@ pub use tables::{
     TestRow, TrialRow, step_facts, tables, tables_page, test_rows,
 };
 pub use task::{TaskReport, TestCounts};
-pub use text::{
-    TextOptions, abbreviate_count, dollars, exception_rows, percent, report_text,
-    report_text_with_comparison,
-};
-pub use unmarked::{UnmarkedScore, add_quality_marks};
+pub use text::{TextOptions, exception_rows, report_text, report_text_with_comparison};
+pub use trial_result::TrialResult;

@@ -1,8 +1,8 @@
-//! Warnings about trials that ended at a limit.
+//! Which limits ended a trial or may have made it fail.
 
-use proctor_types::{BudgetKind, Ending, ExitCause, NoisePolicy, SandboxLimit, plural};
+use proctor_types::{BudgetKind, Ending, SandboxLimit};
 
-use crate::{TaskReport, TrialResult, text::percent};
+use crate::TrialResult;
 
 /// Returns the trial's own limit that ended it. Shared limits are ignored, because they depend on other trials.
 pub(crate) fn own_limit(trial: &TrialResult) -> Option<BudgetKind> {
@@ -12,83 +12,8 @@ pub(crate) fn own_limit(trial: &TrialResult) -> Option<BudgetKind> {
     }
 }
 
-/// Returns a warning if more than a few of an arm's failures ended at a limit.
-pub(crate) fn limit_warning<'a>(
-    arm: &str,
-    trials: impl Iterator<Item = &'a TaskReport>,
-) -> Option<String> {
-    let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
-    let mut bound: Vec<String> = failed.iter().filter_map(|trial| failure_limit(trial)).collect();
-    let (all, limited) = (failed.len(), bound.len());
-    // If the table is unreadable, warn about every trial. Running a trial reports the error.
-    let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
-    if limited as f64 <= many * all as f64 {
-        return None;
-    }
-    bound.sort();
-    let kinds: Vec<String> = bound
-        .chunk_by(|one, next| one == next)
-        .map(|same| format!("{} at {}", same.len(), same[0]))
-        .collect();
-    let share = percent(limited as f64 / all as f64);
-    // A trial may recover from a refusal of its sandbox, so don't claim that it ended there.
-    let how =
-        match failed.iter().any(|trial| trial.limit.is_none() && failure_limit(trial).is_some()) {
-            true => "ended at a limit or hit one",
-            false => "ended at a limit",
-        };
-    Some(format!(
-        "{arm}: warning: {limited} of {} ({share}) {how} ({}); the limit is part of this score.",
-        plural(all, "failure"),
-        kinds.join(", ")
-    ))
-}
-
-/// Returns a warning if the scaffold itself ended more than a few of an arm's trials. These trials
-/// are scored, but their results do not measure the model.
-pub(crate) fn scaffold_warning<'a>(
-    arm: &str,
-    trials: impl Iterator<Item = &'a TaskReport>,
-) -> Option<String> {
-    let trials: Vec<_> = trials.filter(|trial| trial.resolved.is_some()).collect();
-    let mut causes: Vec<String> =
-        trials.iter().filter_map(|trial| scaffold_failure(trial)).collect();
-    let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.scaffold_failures);
-    if causes.len() as f64 <= many * trials.len() as f64 {
-        return None;
-    }
-    let failed = causes.len();
-    causes.sort();
-    let kinds: Vec<String> = causes
-        .chunk_by(|one, next| one == next)
-        .map(|same| format!("{} {}", same.len(), same[0].replace('_', " ")))
-        .collect();
-    let share = percent(failed as f64 / trials.len() as f64);
-    Some(format!(
-        "{arm}: warning: the scaffold failed in {failed} of {} ({share}: {}); these trials are scored.",
-        plural(trials.len(), "trial"),
-        kinds.join(", ")
-    ))
-}
-
-/// Returns how the scaffold ended a trial on its own. Empty turns are caused by the model, and a
-/// scaffold that finished has not failed.
-fn scaffold_failure(trial: &TaskReport) -> Option<String> {
-    let failed = |cause: &ExitCause| !matches!(cause, ExitCause::EmptyTurn | ExitCause::Finished);
-    trial.cause.filter(failed).map(|cause| cause.to_string())
-}
-
 /// Whether the limit may have made work fail. A command's time limit or a CPU quota only slows work
 /// down; a kernel kill for memory or a full disk may end it.
 pub(crate) fn can_cause_failure(limit: &SandboxLimit) -> bool {
     matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
-}
-
-/// Returns the limit that ended a failed trial, or may have ended it.
-fn failure_limit(trial: &TaskReport) -> Option<String> {
-    let of_sandbox = || {
-        let touched = trial.touched.iter().find(|limit| can_cause_failure(limit));
-        touched.map(ToString::to_string)
-    };
-    trial.limit.map(|limit| limit.to_string()).or_else(of_sandbox)
 }

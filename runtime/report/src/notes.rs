@@ -6,8 +6,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use proctor_types::{ArmId, Integrity, Responders, noun_for_count, plural};
 
 use crate::{
-    ArmReport, Report, TaskReport, agreement, limits, noise, repeats::deduplicate_errors,
-    text::percent,
+    ArmReport, Report, TaskReport, agreement, format::percent, limit_warnings, noise,
+    repeats::deduplicate_errors,
 };
 
 /// Maximum number of responders named in a mixture, and of trials named for the same error.
@@ -78,8 +78,8 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let trials: Vec<&TaskReport> =
             report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
         let warnings = [
-            limits::limit_warning(&arm.name, trials.iter().copied()),
-            limits::scaffold_warning(&arm.name, trials.iter().copied()),
+            limit_warnings::limit_warning(&arm.name, trials.iter().copied()),
+            limit_warnings::scaffold_warning(&arm.name, trials.iter().copied()),
         ];
         for warning in warnings.into_iter().flatten() {
             add(Rank::Doubtful, warning);
@@ -101,7 +101,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         );
         add(Rank::Known, text);
     }
-    for sentence in agreement::agreement_sentences(report) {
+    for sentence in agreement::agreement_sentences(&report.rank_agreement) {
         add(Rank::Known, sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {

@@ -6,7 +6,8 @@ use proctor_statistics::{self as statistics, CONFIDENCE_LEVEL};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BilledUsage, TrialResult, billing::round_to_micro_dollars, build::round_to_four_decimals,
+    BilledUsage, TrialResult,
+    rounding::{round_to_four_decimals, round_to_micro_dollars},
 };
 
 /// A ratio with its 95 % interval, clustered by task (`docs/statistics.md`).

@@ -6,7 +6,7 @@ use proctor_statistics as statistics;
 use proctor_types::FailureReason;
 use serde::{Deserialize, Serialize};
 
-use crate::{TrialResult, build::round_to_four_decimals};
+use crate::{TrialResult, rounding::round_to_four_decimals};
 
 /// Lower and upper ends of 95 % intervals. Null without a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BilledUsage, EarlierTriesReport, SingleShot, TrialResult,
-    billing::round_to_micro_dollars,
-    build::round_to_four_decimals,
     limits::own_limit,
     noise::{limits_reached_in_grading, trial_noise},
+    rounding::{round_to_four_decimals, round_to_micro_dollars},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,11 +7,12 @@ use proctor_types::plural;
 use crate::{
     ArmReport, Comparison, ExceptionCount, GroupSelection, GroupTable, Ratio, Report,
     compare::headlines,
+    format::{abbreviate_count, dollars, format_interval, percent},
     grid::{build_grid, cell_text},
     group_tables,
     lines::{wrap_long_lines, wrap_paragraph},
     notes::{Detail, Note, Rank, notes},
-    single,
+    single_shot::format_tables,
     spread::displayed_ks,
     table::{self, format_table},
 };
@@ -80,7 +81,7 @@ pub fn report_text_with_comparison(
     let all: Vec<&ArmReport> = study.iter().chain(&used).copied().collect();
     out.push_str(&usage_table(&all));
     out.push_str(LEGEND);
-    let single = single::format_tables(report);
+    let single = format_tables(report);
     let mut room = SCREEN_LINES
         .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + POINTER_LINES);
 
@@ -404,66 +405,9 @@ fn format_resolved_rate(arm: &ArmReport) -> String {
     }
 }
 
-/// Formats the interval below a rate.
-pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
-    interval.map_or_else(String::new, |[lower, upper]| {
-        format!("\n{:.1} - {:.1}", lower * 100.0, upper * 100.0)
-    })
-}
-
-/// Formats a rate: `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and a rate above 0
-/// never reads as 0.
-pub fn percent(rate: f64) -> String {
-    // The sum of no floats is -0.0.
-    let rate = rate + 0.0;
-    let tenths = (rate * 1000.0).round() / 10.0;
-    if rate <= 0.0 || rate >= 1.0 {
-        format!("{:.0} %", rate * 100.0)
-    } else {
-        format!("{:.1} %", tenths.clamp(0.1, 99.9))
-    }
-}
-
-/// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts have two decimals, none from 100
-/// dollars on, and more below 10 cents.
-pub fn dollars(amount: f64) -> String {
-    if amount >= 100.0 {
-        return format!("${amount:.0}");
-    }
-    if amount >= 1.0 || amount <= 0.0 {
-        return format!("${amount:.2}");
-    }
-    let digits = (1.0 - amount.log10().floor()).clamp(2.0, 8.0) as usize;
-    format!("${amount:.digits$}")
-}
-
-/// Formats a count: `950`, `12.3k`, `4.56M`.
-pub fn abbreviate_count(count: f64) -> String {
-    if count >= 1e6 {
-        format!("{:.2}M", count / 1e6)
-    } else if count >= 1e4 {
-        format!("{:.1}k", count / 1e3)
-    } else {
-        format!("{count:.0}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Note, Rank, count_terminal_lines, dollars, fit_notes};
-
-    #[test]
-    fn dollars_have_two_digits() {
-        for (amount, shown) in [
-            (1234.5, "$1234"),
-            (12.3, "$12.30"),
-            (0.4234, "$0.42"),
-            (0.00421, "$0.0042"),
-            (0.0, "$0.00"),
-        ] {
-            assert_eq!(dollars(amount), shown);
-        }
-    }
+    use super::{Note, Rank, count_terminal_lines, fit_notes};
 
     #[test]
     fn fit_notes_prefers_missing_results() {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    TrialResult, arm::responders, limits::own_limit, notes::describe_responders, text::percent,
+    TrialResult, arm::responders, format::percent, limits::own_limit, notes::describe_responders,
 };
 
 /// Texts with more characters than this are shown as a digest.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Ratio, Report,
-    text::{dollars, percent},
+    format::{dollars, percent},
 };
 
 /// The result for one pair of arms. The arm that resolves more comes first.

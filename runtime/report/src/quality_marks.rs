@@ -1,22 +1,10 @@
-//! Scores without the tasks that a quality file marks.
+//! Adds the marks of a quality file to a report.
 
 use std::collections::BTreeMap;
 
 use proctor_types::{QualityFile, TaskId};
-use serde::{Deserialize, Serialize};
 
-use crate::{Report, TrialResult, build::round_to_four_decimals};
-
-/// An arm's score over the trials of unmarked tasks. Tasks that are not in the quality file count as unmarked.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct UnmarkedScore {
-    pub trials: u64,
-    pub resolved: u64,
-    /// `resolved / trials`.
-    pub resolved_rate: f64,
-    /// Defined like the arm's `passed_rate`.
-    pub passed_rate: f64,
-}
+use crate::{Report, TrialResult, UnmarkedScore, rounding::round_to_four_decimals};
 
 /// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and
 /// remarks about the report's tasks from the file. `trials` must be the trials that the report was

@@ -1,0 +1,12 @@
+//! Single-response trials: the files that were shown, the edits that were applied, and the score of
+//! a probe (docs/single-shot.md).
+
+mod numbers;
+mod record;
+mod tables;
+
+pub use numbers::SingleShotReport;
+pub use record::{
+    EditStatus, ProbeScore, RetrievalQuality, ShownFiles, SingleShot, SingleShotResponse,
+};
+pub(crate) use tables::{BEYOND_WINDOW_MARK, format_tables};

@@ -1,0 +1,44 @@
+//! One planned trial, as a report reads it.
+
+use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
+
+use crate::{SingleShot, TaskFacts};
+
+/// One planned trial, with what has been recorded so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialResult {
+    pub arm: ArmId,
+    pub arm_name: String,
+    /// Whether the arm is a control. Controls are compared with other arms, but are not under study themselves.
+    pub control: bool,
+    pub task: TaskId,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// `None` if the trial has not ended.
+    pub outcome: Option<Outcome>,
+    /// The cost of the attempts that do not count.
+    pub earlier: EarlierTries,
+    /// `None` if the trial was not graded or could not be graded.
+    pub verdict: Option<Verdict>,
+    /// No verdict was requested: imports are only graded on request.
+    pub unasked: bool,
+    /// `None` if no patch was collected.
+    pub patch_bytes: Option<u64>,
+    /// Files that differ from the record. Each sentence names the file and a remedy.
+    pub damage: Vec<String>,
+    /// Details of a single-response trial.
+    pub single: Option<SingleShot>,
+    pub facts: TaskFacts,
+}
+
+impl TrialResult {
+    /// Whether the patch was not empty and could be applied. An empty patch counts as not applied,
+    /// as in the benchmarks.
+    pub fn has_applied_patch(&self) -> bool {
+        let rejected = |verdict: &Verdict| {
+            verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)
+        };
+        self.patch_bytes.is_some_and(|bytes| bytes > 0)
+            && self.verdict.as_ref().is_some_and(|verdict| !rejected(verdict))
+    }
+}
