@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     attack::{Attack, AttackFile, ForEach, WriteMode},
-    modules::Module,
+    modules::{Module, ReadInitialFile},
     pack::script,
-    target::{ReadInitialFile, Target},
+    target::Target,
 };
 
 /// The result of generating an attack for a task.

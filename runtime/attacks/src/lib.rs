@@ -10,6 +10,6 @@ mod target;
 
 pub use attack::{Attack, AttackFile, ExpectedVerdict, ForEach, Runner, WriteMode};
 pub use generation::{AttackPatch, generate_patch};
-pub use modules::{Module, find_changed_modules};
+pub use modules::{Module, ReadInitialFile, find_changed_modules};
 pub use pack::{pack, pack_digest, script};
-pub use target::{ReadInitialFile, Target};
+pub use target::Target;

@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeSet, path::Path, sync::LazyLock};
 
-use proctor_patch::{FilePatch, Patch, Side};
+use proctor_patch::{FilePatch, Patch, Side, SideContent};
 use proctor_types::{Fault, Task, file_from_test_id};
 use regex::Regex;
 
-use crate::target::ReadInitialFile;
+/// Returns the Git mode and content of a file in the work directory as the agent finds it, or
+/// `None` if it does not exist.
+pub type ReadInitialFile<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 
 /// A Python file that the solution changes and that is not a test.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,16 +1,12 @@
 //! The parts of a task that an attack needs: its modules, its tests, and its test runner.
 
-use proctor_patch::{Patch, SideContent, gold_patch};
+use proctor_patch::{Patch, gold_patch};
 use proctor_types::{Fault, Layer, Task, file_from_test_id};
 
 use crate::{
     attack::Runner,
-    modules::{Module, find_changed_modules},
+    modules::{Module, ReadInitialFile, find_changed_modules},
 };
-
-/// Returns the Git mode and content of a file in the work directory as the agent finds it, or
-/// `None` if it does not exist.
-pub type ReadInitialFile<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 
 /// A task as the target of an attack.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,6 +12,7 @@
 //! A worker is presumed dead when its heartbeat is older than its lease, or immediately if it ran
 //! on this machine and its process is gone. Its claims and reservations are then free.
 
+mod claim_chain;
 mod claims;
 mod clock;
 mod disk;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CLAIMS, SHARES, WORKERS,
-    claims::{FINISHED_DIR, HeldClaim},
+    claim_chain::{FINISHED_DIR, HeldClaim},
     clock::{self, Clock},
     disk, files,
     process::Process,

@@ -1,9 +1,13 @@
 //! Converts a scaffold's messages to turns for any format, and to messages for chat requests.
+//! Converts responses to the form that a scaffold gets.
 
-use proctor_types::{Api, Message, NativeTurn};
+use proctor_types::{Api, Message, ModelResponse, NativeTurn};
 use serde_json::{Map, Value, json};
 
-use crate::{Part, Role, chat, neutral::Turn};
+use crate::{
+    Part, Role, chat,
+    neutral::{CollectedResponse, Item, StopReason, Turn},
+};
 
 /// Converts the message to a turn that every format can write.
 pub fn to_turn(message: &Message) -> Turn {
@@ -53,5 +57,60 @@ pub fn to_chat(message: &Message) -> Value {
             }
             Value::Object(out)
         }
+    }
+}
+
+impl CollectedResponse {
+    /// Returns the response as it is recorded and passed to a scaffold. The usage is zero if none
+    /// arrived. Items that only other formats have are stored in the fields that chat endpoints
+    /// use.
+    pub fn to_model_response(&self) -> ModelResponse {
+        let (mut content, mut reasoning, mut refusal) =
+            (String::new(), String::new(), String::new());
+        let mut details = Vec::new();
+        for item in &self.items {
+            match item {
+                Item::Text(text) => content.push_str(text),
+                Item::Reasoning(thought) => {
+                    reasoning.push_str(&thought.text);
+                    let signature = thought.signature.as_deref();
+                    let text = Some(thought.text.as_str());
+                    details.extend(signature.map(|one| chat::reasoning_detail(text, one)));
+                }
+                Item::Refusal(text) => refusal.push_str(text),
+                Item::Call(_) => {}
+            }
+        }
+        let mut extra = self.extra.clone();
+        let named = ["reasoning_content", "reasoning"].iter().any(|name| extra.contains_key(*name));
+        if !reasoning.is_empty() && !named {
+            extra.insert("reasoning_content".into(), reasoning.into());
+        }
+        if !details.is_empty() && !extra.contains_key("reasoning_details") {
+            extra.insert("reasoning_details".into(), details.into());
+        }
+        let mut refused = !refusal.is_empty();
+        if refused {
+            extra.insert("refusal".into(), refusal.into());
+        }
+        let ending = self.stop_reason();
+        refused |= matches!(ending, StopReason::Filter | StopReason::Refusal);
+        let mut answer = ModelResponse {
+            content,
+            tool_calls: self.calls().cloned().collect(),
+            extra,
+            native: None,
+            finish_reason: self.stop.as_ref().map(|_| chat::finish_reason(&ending)),
+            refused,
+            usage: self.usage.unwrap_or_default(),
+            cost_usd: None,
+        };
+        // Record the native turn only if the fields above lose something.
+        let rebuilt = || to_chat(&answer.to_message());
+        let native = self.native.as_ref().filter(|native| !native.items.is_empty());
+        answer.native = native
+            .filter(|native| native.api != Api::Chat || native.items.first() != Some(&rebuilt()))
+            .cloned();
+        answer
     }
 }

@@ -7,8 +7,6 @@ use std::{
 
 use proctor_types::one_line;
 
-use crate::read::RowLocation;
-
 /// A row that is not a valid task. It does not affect other rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
@@ -73,6 +71,14 @@ impl fmt::Display for BadRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&one_line(&format!("{}: {}", self.location(), self.error())))
     }
+}
+
+/// The location of a row in its file, counted from 1: the line for text formats, the row number
+/// otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowLocation {
+    Line(usize),
+    Row(usize),
 }
 
 /// An error that keeps a whole dataset from loading. Reported as a usage error.

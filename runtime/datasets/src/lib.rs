@@ -1,6 +1,7 @@
 //! Loads the rows of dataset files as [`proctor_types::Task`]s, and reports invalid ones.
 
 mod address;
+mod dataset;
 mod errors;
 mod files;
 mod harbor;
@@ -27,12 +28,11 @@ pub mod fea_bench {
     };
 }
 
+pub use dataset::{LoadedDataset, Origin, RowFiles, RowRetention};
 pub use errors::{BadRow, DatasetError};
 pub use harbor::lint_folder;
 pub use hub::Hub;
-pub use load::{
-    LoadedDataset, Origin, RowFiles, RowRetention, load, load_with_hub, load_with_retention,
-};
+pub use load::{load, load_with_hub, load_with_retention};
 pub use predictions::{Attempts, Prediction, Predictions, read_predictions};
 /// A finding of [`lint_folder`].
 pub use proctor_harbor::Finding as LintFinding;

@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::{
     BadRow, DatasetError, Hub, LoadedDataset, Origin, RecipeFile, RowFiles, RowRetention,
     address::{Address, DatasetLocation, HubName, Options},
-    errors::RowError,
+    errors::{RowError, RowLocation},
     files,
     harbor::{self, HarborSource},
     ids,
-    read::{self, RawRow, RowLocation},
+    read::{self, RawRow},
     recipe::{self, Recipe},
     row,
     shapes::{self, Provenance, Shape},

@@ -83,9 +83,3 @@ impl Format {
         }
     }
 }
-
-/// Parses a call's arguments as an object, for formats that send an object instead of a string.
-pub(crate) fn parse_arguments(text: &str) -> Value {
-    let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
-    parsed.unwrap_or_else(|| json!({ "malformed": text }))
-}

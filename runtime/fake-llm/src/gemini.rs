@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chat::{Reply, split_chunks},
-    format::parse_arguments,
+    script::parse_arguments,
 };
 
 pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chat::{Reply, split_chunks},
-    format::parse_arguments,
+    script::parse_arguments,
 };
 
 /// The signature of every thinking block. A block returned without it is rejected.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A script file. Rules are tried first, then conversations (both in order), then `default`. If
 /// nothing matches, the request is rejected with status 422 and a message that explains why.
@@ -109,6 +109,12 @@ impl Call {
             other => other.to_string(),
         }
     }
+}
+
+/// Parses a call's arguments as an object, for formats that send an object instead of a string.
+pub(crate) fn parse_arguments(text: &str) -> Value {
+    let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
+    parsed.unwrap_or_else(|| json!({ "malformed": text }))
 }
 
 /// Token usage in the response. `false` omits it, `true` (the default) counts four bytes per token,

@@ -152,3 +152,8 @@ pub(crate) const KINDS: [&str; 52] = [
 pub(crate) fn new_evidence(kind: &str, what: impl Into<String>) -> Evidence {
     Evidence::new(kind, what, Vec::new())
 }
+
+/// Returns evidence for parts of a patch that were not applied as written.
+pub(crate) fn incomplete_patch_evidence(left_out: Vec<String>) -> Vec<Evidence> {
+    left_out.into_iter().map(|what| new_evidence(PATCH_INCOMPLETE, what)).collect()
+}

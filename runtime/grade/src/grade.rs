@@ -1,12 +1,14 @@
 //! Grades one patch, from the pristine sandbox to the verdict.
 
+mod fresh_sandboxes;
 mod impossible;
 mod report;
 mod restart;
 mod submission;
+mod unfinished;
 
+pub use fresh_sandboxes::FreshSandboxes;
 pub use impossible::find_impossible_variants;
-pub use restart::FreshSandboxes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,25 +22,29 @@ use proctor_sandbox_api::{
     wire::{EntryKind, RawPath},
 };
 use proctor_setup::{
-    AppliedPatch, ApplyError, HiddenCopies, KeptContent, apply_graded_patch, remove_hidden_content,
+    AppliedPatch, ApplyError, KeptContent, apply_graded_patch, remove_hidden_content,
 };
-use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
+use proctor_types::{Evidence, Fault, Layer, Task};
 
-use self::restart::Solution;
+use self::{
+    restart::Solution,
+    unfinished::{build_exhausted_result, build_rejected_result},
+};
 use crate::{
-    Defences, ExpectedEvidence, FrozenIds, TestPlan,
+    GradeOptions, GradingResult, TestPlan,
     canary::{self, Canaries, CanaryResults},
-    evidence::{self, new_evidence},
-    exhaustion,
+    evidence::{self, incomplete_patch_evidence, new_evidence},
     file_statuses::add_file_statuses,
     frozen_ids::needs_freezing,
     hidden::{LentModules, exposed_content_evidence},
     interpreter_checks::{self, TrustedCode},
     launch::Launch,
-    paths::{GuardReason, PathRules, escape_task_path, file_from_test_id},
+    patched_tree::PatchedTree,
+    path_rules::{GuardReason, PathRules},
+    paths::{escape_task_path, file_from_test_id},
     policy::Policy,
-    pristine::{ContentHash, PatchedTree, PristineTree, patch_paths, workdir_path},
-    probe::{Probe, ProbeCache, ProbeRequest},
+    pristine::{ContentHash, PristineTree, patch_paths, workdir_path},
+    probe::{Probe, ProbeRequest},
     records::Records,
     restore::{remove, restore},
     run_changes::RunChanges,
@@ -51,38 +57,6 @@ use crate::{
 /// Maximum number of the tests' data files whose readers are recorded. More files than that are a
 /// large corpus, whose tests pass the content that they read to the code under test.
 const MAX_WATCHED_DATA_FILES: usize = 2000;
-
-/// Options of a grading.
-#[derive(Debug, Clone, Default)]
-pub struct GradeOptions {
-    /// Time limit of the test run. The lower of this and the task's own limit applies.
-    pub time_limit: Option<Duration>,
-    pub defences: Defences,
-    /// Tests that run and are reported but do not count under the strict policy.
-    pub quarantine: BTreeSet<String>,
-    /// The frozen tests of the files that the task expects. Without it, the graded run defines which
-    /// tests these files contain.
-    pub frozen: Option<FrozenIds>,
-    /// The content that preparing the sandbox hid, and the content to hide in the work directory.
-    pub hidden: HiddenCopies,
-    /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
-    /// against other patches.
-    pub expected: ExpectedEvidence,
-    /// Identifies the sandbox's content and preparation. With it, the probe of the interpreter is
-    /// cached. Without it, each grading probes again.
-    pub prepared: Option<String>,
-    pub interpreters: ProbeCache,
-}
-
-/// The result of a grading.
-#[derive(Debug, Clone)]
-pub struct GradingResult {
-    pub verdict: Verdict,
-    /// Output of the test run.
-    pub log: Vec<u8>,
-    /// The raw content of the results pipe.
-    pub raw: Vec<u8>,
-}
 
 /// Grades `patch` in a fresh sandbox with the task's environment and its unmasked source.
 ///
@@ -134,11 +108,6 @@ pub async fn grade_with_fresh_sandboxes(
         Err(fault) if grading.laid.load(Ordering::Relaxed) => grading.exhausted_result(fault).await,
         graded => graded,
     }
-}
-
-/// Returns evidence for parts of a patch that were not applied as written.
-fn incomplete_patch_evidence(left_out: Vec<String>) -> Vec<Evidence> {
-    left_out.into_iter().map(|what| new_evidence(evidence::PATCH_INCOMPLETE, what)).collect()
 }
 
 /// The state of a grading before the model's patch is applied.
@@ -508,30 +477,4 @@ impl<'a> Grading<'a> {
     fn rejected_result(&self, error: &dyn std::fmt::Display) -> Result<GradingResult, Fault> {
         build_rejected_result(self.task, self.options, error)
     }
-}
-
-/// Returns the verdict if the sandbox failed because of the applied patch.
-async fn build_exhausted_result(
-    handle: &SandboxHandle,
-    task: &Task,
-    options: &GradeOptions,
-    fault: Fault,
-) -> Result<GradingResult, Fault> {
-    let found = exhaustion::classify_fault(handle, fault).await?;
-    let log = format!("grading failed: {}\n", found.what).into_bytes();
-    let verdict = build_verdict(task, &BTreeMap::new(), false, vec![found], &options.quarantine)?;
-    Ok(GradingResult { verdict, log, raw: Vec::new() })
-}
-
-/// Returns the verdict for a patch that cannot be applied.
-fn build_rejected_result(
-    task: &Task,
-    options: &GradeOptions,
-    error: &dyn std::fmt::Display,
-) -> Result<GradingResult, Fault> {
-    let what = error.to_string();
-    let log = format!("rejected the patch: {what}\n").into_bytes();
-    let evidence = vec![new_evidence(evidence::PATCH_REJECTED, what)];
-    let verdict = build_verdict(task, &BTreeMap::new(), false, evidence, &options.quarantine)?;
-    Ok(GradingResult { verdict, log, raw: Vec::new() })
 }

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::evidence::{self, new_evidence};
 
+/// Makes the lent modules importable.
+pub(crate) const LEND: &str = include_str!("../python/lend.py");
+
 /// Modules that only the test tool can import, in the form that `lend.py` reads.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]

@@ -1,5 +1,6 @@
 //! Grading: runs a task's tests on a patch in a fresh sandbox and reports the findings.
 
+mod ascii_json;
 mod canary;
 mod costs;
 mod defences;
@@ -13,10 +14,14 @@ mod find_leaks;
 mod frozen_ids;
 mod gradable;
 mod grade;
+mod grade_options;
+mod grading_result;
 pub mod harbor;
 mod hidden;
 mod interpreter_checks;
 mod launch;
+mod patched_tree;
+mod path_rules;
 mod paths;
 mod plan;
 mod policy;
@@ -48,10 +53,9 @@ pub use external_log::{ExternalLog, LogError, LogSummary, grade_log};
 pub use find_leaks::find_leaks;
 pub use frozen_ids::{FrozenIds, freeze, needs_freezing, run_full_suite};
 pub use gradable::check_gradable;
-pub use grade::{
-    FreshSandboxes, GradeOptions, GradingResult, find_impossible_variants, grade,
-    grade_with_fresh_sandboxes,
-};
+pub use grade::{FreshSandboxes, find_impossible_variants, grade, grade_with_fresh_sandboxes};
+pub use grade_options::GradeOptions;
+pub use grading_result::GradingResult;
 pub use plan::{TestPlan, TestRun};
 pub use policy::test_names;
 pub use probe::ProbeCache;

@@ -8,10 +8,10 @@ use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use serde::Deserialize;
 
 use crate::{
-    hidden::LentModules,
+    ascii_json::escape_non_ascii,
+    hidden::{LEND, LentModules},
     launch::Launch,
     policy::Policy,
-    session::{LEND, escape_non_ascii},
 };
 
 const PROBE: &str = include_str!("../python/probe.py");

@@ -9,7 +9,7 @@ use proctor_types::{Evidence, Fault};
 use crate::{
     Defences,
     evidence::{self, new_evidence},
-    paths::{GuardReason, PathRules},
+    path_rules::{GuardReason, PathRules},
     pristine::{PristineTree, read_entries, read_entry, workdir_path},
 };
 

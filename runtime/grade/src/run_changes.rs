@@ -12,9 +12,10 @@ use proctor_types::{Evidence, Fault};
 
 use crate::{
     evidence::{self, new_evidence},
-    paths::{GuardReason, PathRules},
+    patched_tree::PatchedTree,
+    path_rules::{GuardReason, PathRules},
     policy::Policy,
-    pristine::{PatchedTree, PristineTree, workdir_path},
+    pristine::{PristineTree, workdir_path},
     probe::Probe,
 };
 

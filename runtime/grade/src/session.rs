@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use crate::{
     Defences, TestPlan, TestRun,
+    ascii_json::to_ascii_json,
     canary::Canaries,
     evidence::{self, new_evidence},
-    hidden::LentModules,
+    hidden::{LEND, LentModules},
     launch::Launch,
     policy::Policy,
     probe::{Probe, random_bytes, secret_folder},
@@ -24,7 +25,6 @@ use crate::{
 const START: &str = include_str!("../python/start.py");
 const ASKING: &str = include_str!("../python/asking.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
-pub(crate) const LEND: &str = include_str!("../python/lend.py");
 const SIGHT: &str = include_str!("../python/sight.py");
 const OPENINGS: &str = include_str!("../python/openings.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
@@ -360,27 +360,6 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &CapturedOutput) -> u64 {
     let overlap = shown.saturating_sub(stream.total) as usize;
     log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
     cut
-}
-
-fn to_ascii_json(value: &impl Serialize) -> Result<String, Fault> {
-    let text = serde_json::to_string(value);
-    text.map(|text| escape_non_ascii(&text))
-        .map_err(|error| Fault::new(Layer::Grade, error.to_string()))
-}
-
-/// Escapes JSON as ASCII, so that it is read correctly under any locale of the sandbox.
-pub(crate) fn escape_non_ascii(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c.is_ascii() {
-            out.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

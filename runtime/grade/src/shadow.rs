@@ -13,7 +13,8 @@ use proctor_types::{Evidence, Fault};
 use crate::{
     evidence::{self, new_evidence},
     launch::Launch,
-    paths::{GuardReason, PathRules, normalize_path, relative_to},
+    path_rules::{GuardReason, PathRules},
+    paths::{normalize_path, relative_to},
     policy::Policy,
     pristine::PristineTree,
     probe::Probe,

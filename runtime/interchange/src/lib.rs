@@ -6,6 +6,7 @@
 mod atif;
 mod conversation;
 mod fidelity;
+mod format;
 mod import;
 mod inspect;
 mod mini;
@@ -20,6 +21,7 @@ mod trial;
 
 pub use atif::atif_trajectory;
 pub use fidelity::{Fidelity, Omission};
+pub use format::Format;
 pub use import::{ImportError, ImportedTrial, detect_format, read_trajectory};
 pub use inspect::{InspectLog, inspect_sample};
 pub use mini::mini_trajectory;
@@ -29,4 +31,4 @@ pub use rollouts::rollout;
 pub use submission::{Submission, format_compact_date, harness_report, is_resolved, test_output};
 pub use swe_agent::swe_agent_trajectory;
 pub use tables::{TableFormat, TableWriter};
-pub use trial::{Format, Trial};
+pub use trial::Trial;

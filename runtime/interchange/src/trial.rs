@@ -1,80 +1,11 @@
 //! The trial data that exports use.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use proctor_types::{Arm, Envelope, Interruptions, Outcome, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::Fidelity;
-
-/// A format of another tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Harbor's trajectories, version 1.8: one document per trial.
-    Atif,
-    /// Logs of Inspect AI: one archive per arm, with a sample for each trial.
-    Inspect,
-    /// The trajectories of mini-swe-agent, format 1.1.
-    Mini,
-    /// OpenTelemetry spans: one line per trial.
-    Otel,
-    /// Conversations with their rewards, for training: one line per trial.
-    Rollouts,
-    /// The trajectories of SWE-agent.
-    SweAgent,
-    /// Predictions, one line per trial: SWE-bench, FEA-Bench and everything else that reads the
-    /// same three keys.
-    SweBench,
-    /// The directory that SWE-bench's experiments repository accepts.
-    Submission,
-}
-
-impl Format {
-    /// Returns the name used in commands and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Atif => "atif",
-            Self::Inspect => "inspect",
-            Self::Mini => "mini",
-            Self::Otel => "otel",
-            Self::Rollouts => "rollouts",
-            Self::SweAgent => "swe-agent",
-            Self::SweBench => "swebench",
-            Self::Submission => "swebench-submission",
-        }
-    }
-}
-
-impl Format {
-    /// All formats.
-    pub const ALL: [Self; 8] = [
-        Self::Atif,
-        Self::Inspect,
-        Self::Mini,
-        Self::Otel,
-        Self::Rollouts,
-        Self::SweAgent,
-        Self::SweBench,
-        Self::Submission,
-    ];
-
-    /// Returns the file extension.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Atif => "json",
-            Self::Mini | Self::Submission => "traj.json",
-            Self::SweAgent => "traj",
-            Self::Inspect => "eval",
-            Self::Otel | Self::Rollouts | Self::SweBench => "jsonl",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A trial loaded for export.
 #[derive(Debug, Clone, Copy)]
@@ -152,6 +83,7 @@ fn patch_to_text<'p>(patch: &'p [u8], fidelity: &mut Fidelity) -> Cow<'p, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
 
     #[test]
     fn fidelity_counts_patches_that_are_not_utf8() {

@@ -4,14 +4,16 @@
 //! evidence about a verdict and never change whether a trial is resolved. A finding is excused if the base tree or
 //! the gold patch violates the same rule with the same expression.
 
+mod language;
 mod lines;
 mod python;
 mod rules;
 mod scope;
 mod screen;
 
+pub use language::LanguageScreen;
 pub use scope::{is_test_path, own_packages};
-pub use screen::{Finding, LanguageScreen, ScreenError, Screening, ScreeningInput, screen};
+pub use screen::{Finding, ScreenError, Screening, ScreeningInput, screen};
 
 #[cfg(test)]
 mod tests;

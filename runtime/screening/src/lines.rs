@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use proctor_types::matches_wildcard;
 
 use crate::{
+    language::{Hit, LanguageScreen},
     rules::Rules,
-    screen::{Hit, LanguageScreen},
 };
 
 /// Start of a comment that is a directive of Go.

@@ -8,7 +8,7 @@ use std::{
 use proctor_patch::{Change, CurrentFile, Patch, RawPath};
 use proctor_types::one_line;
 
-use crate::{lines::LineScreen, python::PythonScreen, rules::Rules};
+use crate::{language::LanguageScreen, lines::LineScreen, python::PythonScreen, rules::Rules};
 
 /// Stack size in bytes of the thread that parses files. The system commits memory only as far as the stack is used,
 /// which depends on the nesting of the syntax.
@@ -63,26 +63,6 @@ pub struct ScreeningInput<'a> {
     pub owned: &'a BTreeSet<String>,
     /// Returns whether to screen a path. Test files need no screening, because grading restores them.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
-}
-
-/// A location in a file that violates a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    /// Index of the rule in the table.
-    pub(crate) rule: usize,
-    pub(crate) line: usize,
-    /// The text that is compared with hits in the base and in the gold patch.
-    pub(crate) expression: String,
-    pub(crate) snippet: String,
-}
-
-/// Screens files of one language.
-pub trait LanguageScreen: Sync {
-    /// Whether this screen can read a file with this path and content.
-    fn can_read(&self, path: &str, bytes: &[u8]) -> bool;
-
-    /// Returns the rule violations in a file. Code that cannot be read violates a rule of its own.
-    fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
 }
 
 /// Screens a patch. A patch that does not apply has no findings, because grading rejects it anyway.

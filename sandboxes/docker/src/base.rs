@@ -1,7 +1,6 @@
 //! Resolves bases to images of the engine.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{self, Read},
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -10,7 +9,6 @@ use std::{
 
 use bollard::{
     body_try_stream,
-    models::ImageInspect,
     query_parameters::{
         CreateImageOptionsBuilder, ImportImageOptionsBuilder, TagImageOptionsBuilder,
     },
@@ -23,8 +21,8 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     build,
-    docker::Engine,
-    fault,
+    engine::Engine,
+    fault, image,
     tarball::{self, Body},
 };
 
@@ -46,7 +44,10 @@ pub struct ResolvedBase {
 pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
         Base::Image(name) => resolve_image(engine, name).await,
-        Base::Dockerfile(folder) => build::ensure_image(engine, folder).await,
+        Base::Dockerfile(folder) => {
+            let id = build::ensure_image(engine, folder).await?;
+            Ok(ResolvedBase { image: id.clone(), digest: id, registered: None })
+        }
         Base::Host => resolve_host(engine).await,
         Base::Folder(path) => {
             let walked = path.clone();
@@ -91,7 +92,7 @@ async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Faul
 
 /// Returns where an image is available. Requests only its manifest from the registry.
 pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageLocation, Fault> {
-    if inspect(engine, name).await?.is_some() {
+    if image::inspect(engine, name).await?.is_some() {
         return Ok(ImageLocation::Here);
     }
     let found = engine.client.inspect_registry_image(&with_tag(name), None).await;
@@ -120,7 +121,7 @@ fn pull_fault(name: &str, error: &bollard::errors::Error) -> Fault {
 /// Finds an image that the engine has. From here on it is referred to by id: if a tag moves during
 /// a run, the run's base must not change.
 async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
-    let Some(found) = inspect(engine, name).await? else { return Ok(None) };
+    let Some(found) = image::inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
     let registered = repository_digest(name, &found.repo_digests.unwrap_or_default());
     Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
@@ -169,24 +170,8 @@ async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
 
 async fn find_imported(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fault> {
     let image = tag(digest);
-    let found = image_id(engine, &image).await?;
+    let found = image::id(engine, &image).await?;
     Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
-}
-
-/// Returns the image's id; `None` if the engine does not have it.
-pub async fn image_id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
-    Ok(inspect(engine, name).await?.and_then(|found| found.id))
-}
-
-/// Returns the environment variables that an image sets for its containers.
-pub(crate) async fn image_env(
-    engine: &Engine,
-    name: &str,
-) -> Result<BTreeMap<String, String>, Fault> {
-    let found = inspect(engine, name).await?;
-    let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
-    let pairs = lines.iter().filter_map(|line| line.split_once('='));
-    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 /// Returns the settings of a base's image. Pulls or builds a missing image.
@@ -197,7 +182,8 @@ pub(crate) async fn image_settings(engine: &Engine, base: &Base) -> Result<Image
         Base::Image(_) | Base::Archive(_) | Base::Dockerfile(_) => {}
     }
     let resolved = resolve(engine, base).await?;
-    let Some(config) = inspect(engine, &resolved.image).await?.and_then(|found| found.config)
+    let Some(config) =
+        image::inspect(engine, &resolved.image).await?.and_then(|found| found.config)
     else {
         return Ok(ImageSettings::default());
     };
@@ -210,21 +196,6 @@ pub(crate) async fn image_settings(engine: &Engine, base: &Base) -> Result<Image
         entrypoint: config.entrypoint.unwrap_or_default(),
         cmd: config.cmd.unwrap_or_default(),
     })
-}
-
-/// Returns the comment of an image.
-pub(crate) async fn image_comment(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
-    Ok(inspect(engine, name).await?.and_then(|found| found.comment))
-}
-
-async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {
-    match engine.client.inspect_image(name).await {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if fault::is_missing(&error) => Ok(None),
-        Err(error) => {
-            Err(fault::environment_fault(&format!("cannot inspect image {name}"), &error))
-        }
-    }
 }
 
 /// Imports a root file system from a tar stream as an image with one layer.

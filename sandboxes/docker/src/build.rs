@@ -18,10 +18,10 @@ use tar::{Builder, EntryType, Header};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    base::{self, ResolvedBase},
-    docker::Engine,
+    engine::Engine,
     fault,
     ignore::Ignore,
+    image,
     tarball::{self, Body},
 };
 
@@ -50,8 +50,8 @@ struct Entry {
     target: Option<PathBuf>,
 }
 
-/// Returns the image of a build context. Builds it if the engine does not have it.
-pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
+/// Returns the id of the image of a build context. Builds it if the engine does not have it.
+pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Fault> {
     let walked = folder.to_owned();
     let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
         let entries = collect_context(&walked)?;
@@ -70,15 +70,14 @@ pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<ResolvedBase
         }
     })?;
     let name = format!("{REPOSITORY}:{}", &digest[..32]);
-    if let Some(id) = base::image_id(engine, &name).await? {
-        return Ok(ResolvedBase { image: id.clone(), digest: id, registered: None });
+    if let Some(id) = image::id(engine, &name).await? {
+        return Ok(id);
     }
     build(engine, folder, entries, &name).await?;
-    let id = base::image_id(engine, &name).await?.ok_or_else(|| {
+    image::id(engine, &name).await?.ok_or_else(|| {
         let what = format!("the engine built {} but does not have the image", folder.display());
         Fault::new(Layer::Environment, what)
-    })?;
-    Ok(ResolvedBase { image: id.clone(), digest: id, registered: None })
+    })
 }
 
 async fn build(

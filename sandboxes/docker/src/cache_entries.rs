@@ -15,9 +15,10 @@ use proctor_types::Fault;
 use crate::{
     base::{self, REPOSITORY},
     build,
-    docker::Engine,
+    engine::Engine,
     fault,
-    layer::{self, HOST_LAYER, LAYER},
+    image::{self, HOST_LAYER, LAYER},
+    layer,
 };
 
 /// Lists named images that this back end created. Dependent images come first, because an engine
@@ -55,7 +56,7 @@ async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
         .map_err(|error| fault::sandbox_fault("cannot list images without a name", &error))?;
     let mut found = Vec::new();
     for image in images {
-        let comment = base::image_comment(engine, &image.id).await?;
+        let comment = image::comment(engine, &image.id).await?;
         if !comment.is_some_and(|comment| [base::COMMENT, layer::COMMENT].contains(&&*comment)) {
             continue;
         }

@@ -23,10 +23,10 @@ use proctor_sandbox_api::{
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{
-    base,
-    docker::Engine,
-    fault, hardening, layer, owner,
-    sandbox::{EngineDiagnostics, Guard},
+    container::Guard,
+    diagnostics::EngineDiagnostics,
+    engine::Engine,
+    fault, hardening, image, owner,
     stream::{Output, StderrTail, stderr_text},
     tarball::AGENT_PATH,
 };
@@ -71,7 +71,7 @@ pub async fn open_sandbox(
     }
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
-    if layer::has_host_base(image) && !spec.environment.absent.paths.is_empty() {
+    if image::has_host_base(image) && !spec.environment.absent.paths.is_empty() {
         add_overlays(&mut asked, engine.prepare_overlays(spec.environment.absent.clone()).await?)?;
     }
     add_mounts(&mut asked, &spec.mounts, engine.local)?;
@@ -103,7 +103,7 @@ pub async fn open_sandbox(
     let leaks = async {
         let handle = start(engine, &guard).await?;
         let notes = hardening::verify(&handle, &engine.without).await?;
-        handle.set_image_env(base::image_env(engine, image).await?);
+        handle.set_image_env(image::env(engine, image).await?);
         Ok((handle, notes))
     };
     let (handle, notes) = match leaks.await {
@@ -229,7 +229,7 @@ fn common_config(image: &str) -> HostConfig {
         ipc_mode: Some("private".to_owned()),
         ..HostConfig::default()
     };
-    if layer::has_host_base(image) {
+    if image::has_host_base(image) {
         let shown = host_base::visible_folders();
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());

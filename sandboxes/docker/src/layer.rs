@@ -11,10 +11,11 @@ use proctor_types::{Fault, sha256_hex};
 
 use crate::{
     base::{self, ResolvedBase},
+    container::Guard,
     create,
-    docker::Engine,
+    engine::Engine,
     fault,
-    sandbox::Guard,
+    image::{self, HOST_LAYER, LAYER},
     setup, tarball,
 };
 
@@ -24,19 +25,10 @@ const FORMAT: u32 = 1;
 /// Comment of layer images. It identifies them even after another image has taken their name.
 pub const COMMENT: &str = "an environment of Proctor";
 
-/// Repositories of layers. The name shows whether the layer has a host base.
-pub const LAYER: &str = "proctor-layer";
-pub const HOST_LAYER: &str = "proctor-layer-host";
-
 pub struct LayerPlan {
     pub digest: String,
     repository: &'static str,
     base: ResolvedBase,
-}
-
-/// Returns whether sandboxes of this image see the host's programs.
-pub fn has_host_base(image: &str) -> bool {
-    image.split(':').next() == Some(HOST_LAYER)
 }
 
 /// Returns the name of the image that would be built.
@@ -73,7 +65,7 @@ pub async fn prepare(
         built: false,
         absent: HiddenPaths::default(),
     };
-    if base::image_id(engine, &prepared.handle).await?.is_some() {
+    if image::id(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
     // The container takes the image's name, which indicates a host base.

@@ -8,12 +8,16 @@
 mod base;
 mod build;
 mod cache_entries;
+mod container;
 mod counts;
 mod create;
+mod diagnostics;
 mod docker;
+mod engine;
 mod fault;
 mod hardening;
 mod ignore;
+mod image;
 mod layer;
 mod owner;
 mod sandbox;

@@ -13,7 +13,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Fault, Layer};
 
-use crate::{docker::Engine, fault};
+use crate::{engine::Engine, fault};
 
 /// Maximum size of an original file that is saved during the set-up, in bytes.
 const MAX_SAVED_BYTES: u64 = 64 << 20;

@@ -4,13 +4,10 @@ use std::{
     fs, io, mem,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
-    time::{Duration, Instant},
 };
 
 use proctor_sandbox_api::kernel_counts;
 use proctor_types::{SandboxCounts, SandboxSpec};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{cleanup, owned_groups, registry::Entry};
 
@@ -162,7 +159,7 @@ impl Group {
     /// Kills all processes left in the groups, waits until they are gone, and removes the groups.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         for folder in self.folders.drain(..) {
-            remove(&folder)?;
+            owned_groups::remove(&folder)?;
         }
         Ok(())
     }
@@ -178,7 +175,7 @@ impl Drop for Group {
         // The processes are being killed; wait for them in a thread.
         cleanup::spawn(move || {
             for folder in folders {
-                if let Err(error) = remove(&folder) {
+                if let Err(error) = owned_groups::remove(&folder) {
                     tracing::warn!(%error, "cannot remove a sandbox's control group");
                 }
             }
@@ -217,35 +214,6 @@ impl MemoryEvents {
             || was_full("memory.memsw.max_usage_in_bytes", "memory.memsw.limit_in_bytes");
         let one = count("memory.oom_control", "oom_kill ") && at_limit;
         one || (count("memory.events", "oom_kill ") && count("memory.events", "oom "))
-    }
-}
-
-/// Kills all processes in a group and its subgroups, and removes them.
-pub(crate) fn remove(folder: &Path) -> io::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        match fs::read_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-            Ok(entries) => {
-                for entry in entries.flatten() {
-                    if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                        remove(&entry.path())?;
-                    }
-                }
-            }
-        }
-        match fs::remove_dir(folder) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if Instant::now() > deadline => return Err(error),
-            Err(_) => {}
-        }
-        let procs = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        for pid in procs.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        thread::sleep(Duration::from_millis(2));
     }
 }
 

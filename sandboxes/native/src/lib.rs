@@ -15,6 +15,7 @@ mod ids;
 mod launch;
 mod layer;
 mod mapped_removal;
+mod mounts;
 mod native;
 mod owned_groups;
 mod registry;

@@ -13,7 +13,7 @@ use std::{
 
 use proctor_wire::Removal;
 
-use crate::{base::to_raw_path, ids};
+use crate::{ids, mounts::to_raw_path};
 
 /// The agent of the most recently created back end. Rejected alternative: passing it to everything
 /// that removes a directory, including a `Drop` implementation.

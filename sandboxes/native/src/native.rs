@@ -31,13 +31,14 @@ use tokio::{
 use crate::{
     agent,
     archive::{self, ArchiveCache, ArchivePin},
-    base::{self, ResolvedBase, to_raw_path},
+    base::{self, ResolvedBase},
     cache_entries,
     cgroup::{self, Groups},
     ids,
     launch::launch,
     layer::{self, LayerBuild},
     mapped_removal,
+    mounts::{self, to_raw_path},
     registry::{self, Entry},
     sandbox::{HostResources, KernelDiagnostics, NativeSandbox},
     setup, share,
@@ -204,7 +205,7 @@ impl Backend for Native {
             false => Vec::new(),
         };
         let extra =
-            base::mount_binds(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
+            mounts::mount_binds(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
         let sandbox =
             self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, extra)).await;
         let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
@@ -401,9 +402,10 @@ impl Inner {
             Kind::Build(..) => None,
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
-        let (mut binds, covers) = if base.host { base::host_mounts() } else { Default::default() };
+        let (mut binds, covers) =
+            if base.host { mounts::host_mounts() } else { Default::default() };
         if let Kind::Trial(_, cuts, extra) = &kind {
-            base::add_overlays(&mut binds, cuts);
+            mounts::add_overlays(&mut binds, cuts);
             binds.extend(extra.iter().cloned());
         }
         let mut enforcement = Enforcement::default();

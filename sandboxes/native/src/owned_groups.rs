@@ -12,11 +12,11 @@ use std::{
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
-use rustix::process::geteuid;
-
-use crate::cgroup;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// Prefix of a runtime's group name. Versions without locks used a dash instead of the dot; their
 /// groups are not touched.
@@ -92,9 +92,38 @@ fn remove_dead(folder: &Path) -> io::Result<bool> {
     }
     let lock = File::open(folder)?;
     match lock.try_lock() {
-        Ok(()) => cgroup::remove(folder).map(|()| true),
+        Ok(()) => remove(folder).map(|()| true),
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Kills all processes in a group and its subgroups, and removes them.
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(entries) => {
+                for entry in entries.flatten() {
+                    if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        remove(&entry.path())?;
+                    }
+                }
+            }
+        }
+        match fs::remove_dir(folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
+        let procs = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        for pid in procs.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -9,7 +9,7 @@ use proctor_host::host_base;
 use proctor_sandbox_api::Base;
 use proctor_wire::BindMount;
 
-use crate::base::to_raw_path;
+use crate::mounts::to_raw_path;
 
 /// Returns mounts of the host's registry settings, certificates and name resolution for a set-up.
 /// The mounts end with the set-up, so nothing remains in the layer.

@@ -12,35 +12,21 @@ use proctor_packages::{Http, Pypi};
 use proctor_types::sha256_hex;
 
 use crate::{
-    BundleError, BundleKind, BundleRecipe, bin, debian,
+    BundleError, BundleKind, BundleRecipe, bin,
+    blocking::run_blocking,
+    debian,
     downloads::{Checksum, Downloads},
     elf, npm,
     parts::{self, Part, Parts},
     python,
     recipe::is_name,
-    record::Record,
+    record::{Bundle, Record},
+    requirements::parse_requirements,
     unpack, wheel,
 };
 
 /// Part of every cache key. Increased when this code changes what it builds.
 const BUILDER_VERSION: u32 = 2;
-
-/// A finished bundle.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Bundle {
-    /// The directory to mount.
-    pub folder: PathBuf,
-    /// Digest of modes, paths and contents, but not times.
-    pub digest: String,
-    pub bytes: u64,
-    pub files: u64,
-    /// The packages in the bundle with their versions, including interpreters.
-    pub versions: BTreeMap<String, String>,
-    /// Top-level names that its Python packages provide.
-    pub python_packages: Vec<String>,
-    /// Duration of the build in seconds, including downloads.
-    pub build_seconds: f64,
-}
 
 /// The bundles on this machine, in one directory:
 /// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>`, `locks/`.
@@ -274,7 +260,7 @@ impl Build<'_> {
                 Some(npm::FOLDER)
             }
             BundleKind::Pypi => {
-                let requirements = wheel::parse_requirements(&recipe.requirements)?;
+                let requirements = parse_requirements(&recipe.requirements)?;
                 python::install_packages(recipe, &requirements, &downloads, tree).await?;
                 versions.extend(requirements.into_iter().map(|one| (one.name, one.version)));
                 Some(python::FOLDER)
@@ -443,13 +429,4 @@ fn remove(path: &Path) -> Result<(), BundleError> {
         Ok(_) => fs::remove_file(path),
     };
     removed.map_err(|error| BundleError::io(path, &error))
-}
-
-/// Runs file operations off the async threads.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BundleError> + Send + 'static,
-) -> Result<T, BundleError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(BundleError::new(format!("a background task failed: {error}"))))
 }

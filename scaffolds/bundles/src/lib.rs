@@ -3,6 +3,7 @@
 //! content, and mounted read-only at [`MOUNT`].
 
 mod bin;
+mod blocking;
 mod bundles;
 mod debian;
 mod downloads;
@@ -13,14 +14,16 @@ mod parts;
 mod python;
 mod recipe;
 mod record;
+mod requirements;
 mod tree;
 mod unpack;
 mod version;
 mod wheel;
 
-pub use bundles::{Bundle, Bundles};
+pub use bundles::Bundles;
 pub use error::BundleError;
 pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
+pub use record::Bundle;
 pub use version::{LATEST, VersionedRecipe};
 
 /// The mount point of the bundle in every sandbox. Fixed, because the bundle's programs name their

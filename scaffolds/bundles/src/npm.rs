@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     BundleError, NodePackage, NpmPackage,
+    blocking::run_blocking,
     downloads::{Checksum, Downloads},
     recipe::is_contained_path,
     unpack,
@@ -38,7 +39,7 @@ pub(crate) async fn install_packages(
         let folder = package.folder.as_ref().unwrap_or(&package.name);
         let to = tree.join(FOLDER).join(folder);
         let (bytes, wanted) = (bytes?, package.clone());
-        let laid = crate::bundles::run_blocking(move || {
+        let laid = run_blocking(move || {
             unpack::tar_gz(&bytes, &to)?;
             verify(&to, &wanted.name, &wanted.version)
         });
@@ -94,7 +95,7 @@ pub(crate) async fn install_node(
     let package = NpmPackage { name: NODE_PACKAGE.to_owned(), version, integrity, folder: None };
     let bytes = fetch(&Npm::from_env()?, downloads, &package).await?;
     let (to, wanted) = (tree.join(NODE), node.version.clone());
-    let laid = crate::bundles::run_blocking(move || {
+    let laid = run_blocking(move || {
         let mut found = false;
         let about = tempfile::tempdir().map_err(|error| {
             BundleError::new(format!("cannot create a temporary folder: {error}"))

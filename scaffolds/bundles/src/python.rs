@@ -12,10 +12,11 @@ use proctor_packages::Pypi;
 
 use crate::{
     BundleError, BundleRecipe, MOUNT,
-    bundles::run_blocking,
+    blocking::run_blocking,
     downloads::{Checksum, Downloads},
     elf::{LIBRARIES, LOADER},
-    wheel::{self, Requirement},
+    requirements::Requirement,
+    wheel,
 };
 
 /// The interpreter's path. Not in `bin`, so that it does not shadow the image's. Python locates its

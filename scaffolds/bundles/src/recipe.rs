@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BundleError,
-    wheel::{self, same_version},
+    requirements::{parse_requirements, same_version},
 };
 
 /// How to build a bundle. It is reproducible: versions are exact, and every package has a checksum.
@@ -99,7 +99,7 @@ impl BundleRecipe {
         if !self.files.is_empty() || self.lock.is_some() {
             return true;
         }
-        let listed = wheel::parse_requirements(&self.requirements).unwrap_or_default();
+        let listed = parse_requirements(&self.requirements).unwrap_or_default();
         self.packages.iter().any(|package| matches_version(&package.version, version))
             || listed.iter().any(|line| same_version(&line.version, version))
     }

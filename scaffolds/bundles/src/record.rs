@@ -1,13 +1,34 @@
-//! The build record stored beside a bundle's tree.
+//! A finished bundle, and the build record stored beside its tree.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bundle, BundleError, tree};
+use crate::{BundleError, tree};
 
 const FILE: &str = "bundle.json";
 const TREE: &str = "tree";
+
+/// A finished bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundle {
+    /// The directory to mount.
+    pub folder: PathBuf,
+    /// Digest of modes, paths and contents, but not times.
+    pub digest: String,
+    pub bytes: u64,
+    pub files: u64,
+    /// The packages in the bundle with their versions, including interpreters.
+    pub versions: BTreeMap<String, String>,
+    /// Top-level names that its Python packages provide.
+    pub python_packages: Vec<String>,
+    /// Duration of the build in seconds, including downloads.
+    pub build_seconds: f64,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

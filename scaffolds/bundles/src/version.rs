@@ -10,7 +10,8 @@ use crate::{
     BundleError, BundleKind, BundleRecipe, Bundles,
     downloads::{Checksum, Downloads},
     recipe::matches_version,
-    wheel::{self, Requirement},
+    requirements::{Requirement, parse_requirements, same_version},
+    wheel,
 };
 
 /// The tag of the newest version that the publisher recommends.
@@ -117,7 +118,7 @@ async fn update_pypi_recipe(
     downloads: &Downloads,
 ) -> Result<VersionedRecipe, BundleError> {
     let pypi = Pypi::from_env()?;
-    let mut lines = wheel::parse_requirements(&recipe.requirements)?;
+    let mut lines = parse_requirements(&recipe.requirements)?;
     // Prefer the agent's own package, whose name is in `bin`, to others that happen to have the
     // same version.
     let mains: Vec<&Requirement> =
@@ -158,7 +159,7 @@ async fn update_pypi_recipe(
         for dependency in wheel::fields(&text, "Requires-Dist").filter_map(Dependency::parse) {
             let known = lines.iter().find(|line| line.name == dependency.name);
             match (known, dependency.exact) {
-                (Some(known), Some(exact)) if wheel::same_version(&known.version, &exact) => {}
+                (Some(known), Some(exact)) if same_version(&known.version, &exact) => {}
                 (_, Some(exact)) => open.push((dependency.name, exact)),
                 (None, None) => {
                     missing.push(missing_dependency(&what, &dependency.name, &dependency.range))
@@ -191,7 +192,7 @@ async fn look_up_release(
     let of_release: Vec<IndexFile> = offers
         .into_iter()
         .filter(|offer| {
-            offer_version(offer, name).is_some_and(|found| wheel::same_version(found, version))
+            offer_version(offer, name).is_some_and(|found| same_version(found, version))
         })
         .collect();
     if of_release.is_empty() {

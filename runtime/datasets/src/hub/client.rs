@@ -6,7 +6,7 @@ use reqwest::{Response, StatusCode, header::AUTHORIZATION};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::info::{CommitInfo, Sibling};
+use super::info::{CommitInfo, Sibling, is_commit};
 
 /// Number of attempts before the hub is reported as unreachable.
 const MAX_ATTEMPTS: u32 = 4;
@@ -48,7 +48,7 @@ impl<'a> Client<'a> {
         let info: CommitInfo = serde_json::from_str(&text)
             .map_err(|error| format!("cannot read the hub's response for {revision}: {error}"))?;
         // The commit becomes a directory name in the cache.
-        if !super::is_commit(&info.sha) {
+        if !is_commit(&info.sha) {
             return Err(format!(
                 "the hub reports {:?} for {revision}, which is not a commit id",
                 info.sha

@@ -51,3 +51,8 @@ impl CommitInfo {
         fresh.persist(folder.join(NAME)).map(drop).map_err(|error| failed(error.error))
     }
 }
+
+/// Returns whether a revision is a commit instead of a branch or a tag.
+pub(super) fn is_commit(revision: &str) -> bool {
+    revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -14,7 +14,7 @@ use crate::{
     split_files::{Choice, choose_split},
 };
 use client::Client;
-use info::{CommitInfo, Sibling};
+use info::{CommitInfo, Sibling, is_commit};
 
 /// The default hub URL.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
@@ -109,10 +109,6 @@ impl Hub {
 fn is_downloaded(place: &Path, sibling: &Sibling) -> bool {
     let sized = |length| sibling.size.is_none_or(|size| size == length);
     fs::metadata(place).is_ok_and(|found| found.is_file() && sized(found.len()))
-}
-
-fn is_commit(revision: &str) -> bool {
-    revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Checks that a path stays inside its directory.

@@ -4,10 +4,11 @@ use proctor_types::parse_python_json;
 use serde_json::Value;
 
 use super::{
-    RawRow, RowLocation, jsonl,
+    jsonl,
+    raw_row::RawRow,
     scan::{end_of_string, end_of_value, next_object_line, skip_space},
 };
-use crate::errors::RowError;
+use crate::errors::{RowError, RowLocation};
 
 pub(super) fn read_rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);

@@ -8,8 +8,8 @@ use std::{
 use proctor_types::parse_python_json;
 use serde_json::{Value, error::Category};
 
-use super::{RawRow, RowLocation, json};
-use crate::errors::RowError;
+use super::{json, raw_row::RawRow};
+use crate::errors::{RowError, RowLocation};
 
 /// Maximum size in bytes of a value that spans several lines.
 const VALUE_LIMIT: usize = 64 << 20;

@@ -3,31 +3,14 @@
 mod json;
 mod jsonl;
 mod parquet;
+mod raw_row;
 mod scan;
 
 use std::{fs::File, io::Read, path::Path};
 
-use serde_json::Value;
+pub(crate) use raw_row::RawRow;
 
-use crate::{DatasetError, errors::RowError};
-
-/// One row of a file, or why it cannot be read.
-pub(crate) struct RawRow {
-    pub place: RowLocation,
-    /// The row's split, if the file has one.
-    pub split: Option<String>,
-    /// The row's key in an object keyed by id.
-    pub key: Option<String>,
-    pub value: Result<Value, RowError>,
-}
-
-/// The location of a row in its file, counted from 1: the line for text formats, the row number
-/// otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowLocation {
-    Line(usize),
-    Row(usize),
-}
+use crate::DatasetError;
 
 /// Passes every row of a file to `each`, in order. The content determines the format; the file name
 /// matters only if the content is ambiguous.

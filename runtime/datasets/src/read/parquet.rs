@@ -9,8 +9,8 @@ use parquet::{
 };
 use serde_json::{Map, Number, Value};
 
-use super::{RawRow, RowLocation};
-use crate::errors::RowError;
+use super::raw_row::RawRow;
+use crate::errors::{RowError, RowLocation};
 
 pub(super) fn read_rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;

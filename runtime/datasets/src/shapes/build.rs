@@ -9,7 +9,9 @@ use proctor_types::{
 use serde_json::{Map, Value};
 
 use super::{
-    commands, fea_bench, featurebench,
+    commands,
+    draft::Draft,
+    fea_bench, featurebench,
     fields::{Fields, FoundField},
     image, pytest_words,
     shape::{Directives, Hide, Matching, Module, Polarity, Shape},
@@ -24,16 +26,6 @@ pub(crate) struct Provenance {
     pub revision: Option<String>,
     /// The row's key in an object keyed by id.
     pub key: Option<String>,
-}
-
-/// An unfinished task that modules may still change.
-pub(crate) struct Draft<'a> {
-    pub task: Task,
-    pub details: Details,
-    /// The clone that the missing fields were read from (FEA-Bench).
-    pub clone: Option<String>,
-    pub fields: Fields<'a>,
-    pub options: &'a Options,
 }
 
 /// Builds a task from a row.

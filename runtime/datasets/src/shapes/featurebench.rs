@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proctor_types::FromScratch;
 use serde_json::{Number, Value};
 
-use super::build::Draft;
+use super::draft::Draft;
 use crate::errors::RowError;
 
 /// The file that the agent finds at level 2.

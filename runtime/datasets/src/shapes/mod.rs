@@ -3,6 +3,7 @@
 mod build;
 mod commands;
 mod detect;
+mod draft;
 pub(crate) mod fea_bench;
 mod featurebench;
 mod fields;

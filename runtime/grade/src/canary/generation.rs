@@ -13,6 +13,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    ascii_json::escape_non_ascii,
     launch::Launch,
     paths::{escape_task_path, file_from_test_id},
     policy::Policy,
@@ -218,7 +219,7 @@ async fn run_generator(
     input: &GeneratorInput<'_>,
 ) -> Result<BTreeMap<String, GeneratorOutput>, Fault> {
     let input = serde_json::to_string(input).map_err(|error| generator_fault(&error))?;
-    let stdin = crate::session::escape_non_ascii(&input).into_bytes();
+    let stdin = escape_non_ascii(&input).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
     let out =
         run_isolated_script(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;

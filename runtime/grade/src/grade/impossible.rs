@@ -6,9 +6,10 @@ use proctor_sandbox_api::SandboxHandle;
 use proctor_setup::HiddenCopies;
 use proctor_types::{Fault, Impossible, Task};
 
-use super::{GradeOptions, Grading};
+use super::Grading;
 use crate::{
-    canary, frozen_ids::needs_freezing, pristine::PristineTree, procedure::is_official_only,
+    GradeOptions, canary, frozen_ids::needs_freezing, pristine::PristineTree,
+    procedure::is_official_only,
 };
 
 /// Returns mistakes in fail-to-pass tests of a task, best first. Returns none if no mistake is certain

@@ -28,12 +28,14 @@ use proctor_types::{
 
 use self::redirect::{ReportCommand, redirect_report};
 use super::{
-    FreshSandboxes, GradeOptions, GradingResult, build_rejected_result, incomplete_patch_evidence,
+    fresh_sandboxes::FreshSandboxes,
+    unfinished::{build_exhausted_result, build_rejected_result},
 };
 use crate::{
-    evidence::{self, new_evidence},
+    GradeOptions, GradingResult,
+    evidence::{self, incomplete_patch_evidence, new_evidence},
     hidden::exposed_content_evidence,
-    paths::{GuardReason, PathRules},
+    path_rules::{GuardReason, PathRules},
     policy::Policy,
     pristine::{PristineTree, patch_paths, workdir_path},
     restore::{remove, restore},
@@ -93,7 +95,7 @@ impl ReportGrading<'_> {
     pub(super) async fn grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
         match self.try_grade(patch).await {
             Err(fault) if self.laid.load(Ordering::Relaxed) => {
-                super::build_exhausted_result(self.handle, self.task, self.options, fault).await
+                build_exhausted_result(self.handle, self.task, self.options, fault).await
             }
             graded => graded,
         }

@@ -3,28 +3,21 @@
 //! Graded code ran in the sandbox of the first run and may have left a file there. From that file,
 //! graded code could recognize the second run, and make canaries fail or tests pass.
 
-use async_trait::async_trait;
-use proctor_sandbox_api::{Sandbox, SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, apply_graded_patch};
 use proctor_types::{Evidence, Fault, FromScratch, Layer};
 
 use super::Grading;
 use crate::{
     TestRun, exhaustion,
-    paths::GuardReason,
-    pristine::PatchedTree,
+    patched_tree::PatchedTree,
+    path_rules::GuardReason,
     records::Records,
     restore::restore,
     scratch::{OriginalLibrary, Submission},
     session::TestSession,
     shadow::remove_shadows,
 };
-
-/// Opens sandboxes in the state that a grading's first sandbox had before anything was applied.
-#[async_trait]
-pub trait FreshSandboxes: Send + Sync {
-    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault>;
-}
 
 /// The graded work, to be applied again before a second run.
 pub(super) enum Solution<'a> {

@@ -6,11 +6,14 @@ use proctor_screening::is_test_path;
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
-use super::{Grading, GradingResult, Solution, incomplete_patch_evidence};
+use super::{Grading, restart::Solution};
 use crate::{
+    GradingResult,
     canary::{self, Canaries},
+    evidence::incomplete_patch_evidence,
+    patched_tree::PatchedTree,
     paths::file_from_test_id,
-    pristine::{PatchedTree, PristineTree},
+    pristine::PristineTree,
     probe::secret_folder,
     restore::restore,
     scratch::{OriginalLibrary, Submission},

@@ -6,7 +6,7 @@ mod official_only;
 mod script;
 
 pub use official::{
-    IncompleteReason, OfficialRun, has_official_run, procedure_commands, run_official,
+    IncompleteReason, OfficialRun, has_official_run, is_official_only, procedure_commands,
+    run_official,
 };
 pub(crate) use official::{policy_fault, test_patch};
-pub use official_only::is_official_only;

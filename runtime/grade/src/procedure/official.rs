@@ -24,10 +24,11 @@ use crate::{
     exhaustion,
     expected_evidence::strict_failure,
     hidden::exposed_content_evidence,
+    launch::starts_pytest,
     paths::file_from_test_id,
     policy::Policy,
     pristine::{patch_paths, read_entry},
-    procedure::{is_official_only, script},
+    procedure::script,
     restore::replace_entry,
     screening::{ScreeningBase, names_at_roots, screen_patch},
     session::append,
@@ -180,6 +181,12 @@ fn needs_history(commands: &str) -> bool {
 /// Whether [`run_official`] runs anything for this task. Otherwise no sandbox has to be opened.
 pub fn has_official_run(task: &Task) -> bool {
     official_test_command(task).is_some()
+}
+
+/// Whether only the benchmark's own procedure can grade the task: pytest does not run its tests
+/// (Django and sympy have their own runners), so the recorder could not start before the graded code.
+pub fn is_official_only(task: &Task) -> bool {
+    has_official_run(task) && task.test_report().is_none() && !starts_pytest(&task.test_command)
 }
 
 pub(super) struct OfficialGrading<'a> {

@@ -7,16 +7,9 @@ use proctor_types::{Fault, Task};
 use crate::{
     ExpectedEvidence, GradingResult,
     evidence::{PATCH_REJECTED, STRICT_NOT_RUN, new_evidence},
-    launch::starts_pytest,
-    procedure::{IncompleteReason, OfficialRun, has_official_run},
+    procedure::{IncompleteReason, OfficialRun},
     verdict::build_verdict,
 };
-
-/// Whether only the benchmark's own procedure can grade the task: pytest does not run its tests
-/// (Django and sympy have their own runners), so the recorder could not start before the graded code.
-pub fn is_official_only(task: &Task) -> bool {
-    has_official_run(task) && task.test_report().is_none() && !starts_pytest(&task.test_command)
-}
 
 impl OfficialRun {
     /// Returns a verdict without a strict policy. That policy did not run, so it neither resolves nor

@@ -7,7 +7,8 @@ use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Fault, Task};
 
 use crate::{
-    paths::{GuardReason, PathRules, escape_task_path, file_from_test_id},
+    path_rules::{GuardReason, PathRules},
+    paths::{escape_task_path, file_from_test_id},
     policy::Policy,
     pristine::{PristineTree, read_entry},
     probe::Probe,

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ImportError, ImportedTrial,
-    source::{parse_ending, parse_json},
+    error::ImportError,
+    imported_trial::{ImportedTrial, parse_ending},
+    json::parse_json,
 };
 use crate::{
     Fidelity,

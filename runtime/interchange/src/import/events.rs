@@ -6,48 +6,53 @@ use proctor_types::{
 };
 use serde_json::{Value, json};
 
-use super::ImportedTrial;
+use super::imported_trial::ImportedTrial;
 use crate::conversation::{InputMessage, ResponseTurn, Turn};
 
-pub(super) fn to_events(imported: &ImportedTrial, id: &TrialId) -> (Vec<Envelope>, Outcome) {
-    let turns = &imported.conversation.turns;
-    let first = turns.iter().map(Turn::at).find(|at| *at > 0.0).unwrap_or_default();
-    let mut writer = EventWriter {
-        first,
-        at: first,
-        tools: &imported.conversation.tools,
-        ..EventWriter::default()
-    };
-    writer.write(writer.at, Event::trial_started(id));
-    if let Some(claim) = &imported.claim {
-        let note = json!({ "imported": { "claim": claim } });
-        let note = note.as_object().cloned().unwrap_or_default();
-        writer.write(writer.at, Event::Noted { note });
-    }
-    for turn in turns {
-        match turn {
-            Turn::Told(told) => writer.write_message(told),
-            Turn::Answered(answered) => writer.write_response(answered),
+impl ImportedTrial {
+    /// Returns the events and the outcome for a record. The caller stores the patch and adds the
+    /// last event, which contains the outcome.
+    pub fn to_record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
+        let turns = &self.conversation.turns;
+        let first = turns.iter().map(Turn::at).find(|at| *at > 0.0).unwrap_or_default();
+        let mut writer = EventWriter {
+            first,
+            at: first,
+            tools: &self.conversation.tools,
+            ..EventWriter::default()
+        };
+        writer.write(writer.at, Event::trial_started(id));
+        if let Some(claim) = &self.claim {
+            let note = json!({ "imported": { "claim": claim } });
+            let note = note.as_object().cloned().unwrap_or_default();
+            writer.write(writer.at, Event::Noted { note });
         }
+        for turn in turns {
+            match turn {
+                Turn::Told(told) => writer.write_message(told),
+                Turn::Answered(answered) => writer.write_response(answered),
+            }
+        }
+        if writer.is_told {
+            writer.write_request();
+        }
+        let mut spent = writer.spent;
+        if let Some((input, output, cached, cost)) = self.sum {
+            (spent.input_tokens, spent.output_tokens, spent.cached_tokens) =
+                (input, output, cached);
+            (spent.cost_usd, spent.unpriced) = (cost.unwrap_or_default(), cost.is_none());
+        }
+        let outcome = Outcome {
+            spent,
+            tool_calls: Some(writer.calls),
+            // If the source has no times, only the durations of tools are known. They are not wall
+            // time.
+            wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
+            tool_seconds: writer.tool_seconds,
+            ..Outcome::from_ending(1, self.ending.clone())
+        };
+        (writer.events, outcome)
     }
-    if writer.is_told {
-        writer.write_request();
-    }
-    let mut spent = writer.spent;
-    if let Some((input, output, cached, cost)) = imported.sum {
-        (spent.input_tokens, spent.output_tokens, spent.cached_tokens) = (input, output, cached);
-        (spent.cost_usd, spent.unpriced) = (cost.unwrap_or_default(), cost.is_none());
-    }
-    let outcome = Outcome {
-        spent,
-        tool_calls: Some(writer.calls),
-        // If the source has no times, only the durations of tools are known. They are not wall
-        // time.
-        wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
-        tool_seconds: writer.tool_seconds,
-        ..Outcome::from_ending(1, imported.ending.clone())
-    };
-    (writer.events, outcome)
 }
 
 #[derive(Default)]

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ImportError, ImportedTrial,
-    source::{TrialIdentity, parse_ending, parse_json},
+    error::ImportError,
+    imported_trial::{ImportedTrial, TrialIdentity, parse_ending},
+    json::parse_json,
 };
 use crate::conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn};
 

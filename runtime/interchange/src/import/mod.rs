@@ -1,9 +1,14 @@
 //! Imports other tools' trajectories as trials. The code outside this directory exports.
 
 mod atif;
+mod error;
 mod events;
+mod imported_trial;
+mod json;
 mod mini;
 mod source;
 mod swe_agent;
 
-pub use source::{ImportError, ImportedTrial, detect_format, read_trajectory};
+pub use error::ImportError;
+pub use imported_trial::ImportedTrial;
+pub use source::{detect_format, read_trajectory};

@@ -5,9 +5,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ImportError, ImportedTrial,
+    error::ImportError,
+    imported_trial::{ImportedTrial, TrialIdentity, parse_ending},
+    json::parse_json,
     mini::message_text,
-    source::{TrialIdentity, parse_ending, parse_json},
 };
 use crate::conversation::{Call, Conversation, InputMessage, Output, ResponseTurn, Turn};
 

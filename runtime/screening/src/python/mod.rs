@@ -2,19 +2,18 @@
 
 mod constant;
 mod names;
+mod parser;
 mod shapes;
 mod walker;
 
 use std::collections::BTreeSet;
 
-use ruff_python_ast::{ModModule, PySourceType, token::TokenKind};
-use ruff_python_parser::{Mode, Parsed, lexer::lex, parse_unchecked_source};
-
 use crate::{
-    rules::{Limits, Rules},
-    screen::{Hit, LanguageScreen},
+    language::{Hit, LanguageScreen},
+    rules::Rules,
 };
 use names::Names;
+use parser::{nests_too_deeply, parse};
 use walker::Walker;
 
 /// Number of bytes at the end of a ZIP archive that may contain its last record, including the longest comment.
@@ -94,31 +93,4 @@ impl PythonScreen {
 /// Whether some bytes contain a mark.
 fn contains_bytes(bytes: &[u8], mark: &[u8]) -> bool {
     !mark.is_empty() && bytes.windows(mark.len()).any(|window| window == mark)
-}
-
-/// Parses code and tolerates syntax errors: code that Python cannot parse does not run.
-fn parse(text: &str) -> Parsed<ModModule> {
-    parse_unchecked_source(text, PySourceType::Python)
-}
-
-/// Whether code is nested so deeply that a recursive parser would overflow its stack. Python rejects such code as
-/// well.
-fn nests_too_deeply(text: &str, limits: &Limits) -> bool {
-    let mut lexer = lex(text, Mode::Module);
-    let (mut brackets, mut tokens) = (0_usize, 0_usize);
-    loop {
-        tokens += 1;
-        match lexer.next_token() {
-            TokenKind::EndOfFile => return false,
-            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => brackets += 1,
-            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => {
-                brackets = brackets.saturating_sub(1);
-            }
-            TokenKind::Newline | TokenKind::Comma => tokens = 0,
-            _ => {}
-        }
-        if brackets > limits.brackets || tokens > limits.tokens {
-            return true;
-        }
-    }
 }

@@ -12,8 +12,8 @@ use super::{
     names::{Names, ScopeCode, ScopeKind},
 };
 use crate::{
+    language::Hit,
     rules::{Rule, Rules},
-    screen::Hit,
 };
 
 mod annotations;

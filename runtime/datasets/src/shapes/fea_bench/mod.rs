@@ -17,7 +17,7 @@ pub(crate) use components::definitions;
 use proctor_types::{DetailField, Details, NewComponent, Source};
 use serde_json::Value;
 
-use super::{build::Draft, fields::Fields};
+use super::{draft::Draft, fields::Fields};
 use crate::{address::Options, errors::RowError};
 
 /// The texts that the Standard and Oracle datasets contain for a medium row.

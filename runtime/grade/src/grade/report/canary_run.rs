@@ -10,7 +10,7 @@ use super::{BaseTree, ReportGrading, RunResults};
 use crate::{
     evidence::CHANGED_DURING_RUN,
     exhaustion,
-    paths::{GuardReason, PathRules},
+    path_rules::{GuardReason, PathRules},
     policy::Policy,
     pristine::PristineTree,
     report_canary::{self, CanaryRun},

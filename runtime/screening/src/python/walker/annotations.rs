@@ -7,7 +7,10 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
-use crate::python::{constant::fold, nests_too_deeply, parse};
+use crate::python::{
+    constant::fold,
+    parser::{nests_too_deeply, parse},
+};
 
 /// Characters of code. A text without them only names a type.
 const CODE_CHARS: [char; 4] = ['(', '[', '.', ':'];

@@ -6,7 +6,7 @@ use ruff_text_size::TextRange;
 use super::{Walker, assignments::is_self};
 use crate::python::{
     constant::{fold, is_literal},
-    nests_too_deeply, parse,
+    parser::{nests_too_deeply, parse},
 };
 
 /// Functions with paths, or parts of paths, as arguments.

@@ -1,0 +1,139 @@
+//! The files of a key, of which the newest names its owner.
+//!
+//! Each key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
+//! key's owner or marks the key as free. A worker creates the next file of a chain with `link`,
+//! which succeeds for only one worker. Files of a chain are kept while any worker lives, so an old
+//! state cannot be mistaken for a new one.
+//!
+//! `claims/ended/<digit>/<key>` marks a key that a worker finished. Workers list that folder
+//! instead of reading the chains of all finished keys.
+
+use std::{
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{disk, files};
+
+/// The folder of marks of finished keys, below [`CLAIMS`](crate::CLAIMS).
+pub(crate) const FINISHED_DIR: &str = "ended";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    Held,
+    Free,
+    Ended,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClaimFile {
+    pub(crate) worker: String,
+    pub(crate) status: Status,
+}
+
+#[derive(Debug)]
+pub(crate) struct ChainHead {
+    pub(crate) generation: u32,
+    pub(crate) token: ClaimFile,
+    pub(crate) written: SystemTime,
+}
+
+/// A claim as the heartbeat thread checks it.
+#[derive(Debug)]
+pub(crate) struct HeldClaim {
+    pub(crate) chain: ClaimChain,
+    pub(crate) generation: u32,
+    pub(crate) worker: String,
+    pub(crate) lost: watch::Sender<bool>,
+}
+
+impl HeldClaim {
+    /// Returns whether the newest file of the chain still belongs to this claim. A read error keeps
+    /// the last result.
+    pub(crate) fn is_still_owned(&self) -> bool {
+        let own =
+            |top: ChainHead| top.generation == self.generation && top.token.worker == self.worker;
+        match self.chain.head_after(self.generation) {
+            Ok(top) => top.is_some_and(own),
+            Err(_) => true,
+        }
+    }
+
+    pub(crate) fn mark_lost(&self) {
+        self.lost.send_replace(true);
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimChain {
+    folder: PathBuf,
+    key: String,
+}
+
+impl ClaimChain {
+    pub(crate) fn new(claims: &Path, key: &str) -> Self {
+        // Two-digit folders: a directory with ten thousand names is slow on file servers.
+        Self { folder: claims.join(key.get(..2).unwrap_or("_")), key: key.to_owned() }
+    }
+
+    /// Creates the next file of the chain. Returns `false` if another worker was faster.
+    pub(crate) fn append(&self, generation: u32, token: &ClaimFile) -> io::Result<bool> {
+        with_folder_created(&self.folder, || files::publish(&self.path(generation), token))
+    }
+
+    /// Marks the key as finished with a hard link to a file of its chain.
+    pub(crate) fn mark_finished(&self, file: &Path) -> io::Result<()> {
+        let folder =
+            self.folder.with_file_name(FINISHED_DIR).join(self.key.get(..1).unwrap_or("_"));
+        with_folder_created(&folder, || disk::link(file, &folder.join(&self.key)))
+    }
+
+    pub(crate) fn path(&self, generation: u32) -> PathBuf {
+        self.folder.join(format!("{}.{generation}", self.key))
+    }
+
+    pub(crate) fn head(&self) -> io::Result<Option<ChainHead>> {
+        self.head_after(1)
+    }
+
+    /// Returns the newest file of a chain, given that the file of generation `first` exists.
+    fn head_after(&self, first: u32) -> io::Result<Option<ChainHead>> {
+        let mut top = None;
+        for generation in first.. {
+            let path = self.path(generation);
+            let (token, written) = match files::read::<ClaimFile>(&path) {
+                Ok(None) => break,
+                Ok(Some((token, file))) => (token, disk::modified(&file)?),
+                // Power failed before the file server had written the content.
+                Err(error) if is_invalid_json(error.kind()) => {
+                    let worker = String::new();
+                    (ClaimFile { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
+                }
+                Err(error) => return Err(error),
+            };
+            top = Some(ChainHead { generation, token, written });
+        }
+        Ok(top)
+    }
+}
+
+/// Writes into a folder and creates it if it is missing.
+fn with_folder_created<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match write() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            disk::create_folder(folder).map_err(|error| files::with_path(folder, error))?;
+            write()
+        }
+        written => written,
+    }
+}
+
+/// Returns whether an error means truncated or invalid JSON, which map to these kinds.
+fn is_invalid_json(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+}

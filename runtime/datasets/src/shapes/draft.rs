@@ -1,0 +1,16 @@
+//! A task in the middle of its conversion from a row.
+
+use proctor_types::{Details, Task};
+
+use super::fields::Fields;
+use crate::address::Options;
+
+/// An unfinished task that modules may still change.
+pub(crate) struct Draft<'a> {
+    pub task: Task,
+    pub details: Details,
+    /// The clone that the missing fields were read from (FEA-Bench).
+    pub clone: Option<String>,
+    pub fields: Fields<'a>,
+    pub options: &'a Options,
+}

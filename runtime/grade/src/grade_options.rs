@@ -1,0 +1,29 @@
+//! Options of a grading.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proctor_setup::HiddenCopies;
+
+use crate::{Defences, ExpectedEvidence, FrozenIds, ProbeCache};
+
+/// Options of a grading.
+#[derive(Debug, Clone, Default)]
+pub struct GradeOptions {
+    /// Time limit of the test run. The lower of this and the task's own limit applies.
+    pub time_limit: Option<Duration>,
+    pub defences: Defences,
+    /// Tests that run and are reported but do not count under the strict policy.
+    pub quarantine: BTreeSet<String>,
+    /// The frozen tests of the files that the task expects. Without it, the graded run defines which
+    /// tests these files contain.
+    pub frozen: Option<FrozenIds>,
+    /// The content that preparing the sandbox hid, and the content to hide in the work directory.
+    pub hidden: HiddenCopies,
+    /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
+    /// against other patches.
+    pub expected: ExpectedEvidence,
+    /// Identifies the sandbox's content and preparation. With it, the probe of the interpreter is
+    /// cached. Without it, each grading probes again.
+    pub prepared: Option<String>,
+    pub interpreters: ProbeCache,
+}

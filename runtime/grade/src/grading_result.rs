@@ -1,0 +1,13 @@
+//! The result of a grading.
+
+use proctor_types::Verdict;
+
+/// The result of a grading.
+#[derive(Debug, Clone)]
+pub struct GradingResult {
+    pub verdict: Verdict,
+    /// Output of the test run.
+    pub log: Vec<u8>,
+    /// The raw content of the results pipe.
+    pub raw: Vec<u8>,
+}

@@ -1,0 +1,58 @@
+//! The tree that is graded: the recorded files with a patch applied.
+
+use std::collections::BTreeSet;
+
+use proctor_sandbox_api::wire::EntryKind;
+
+use crate::{
+    path_rules::{GuardReason, PathRules},
+    pristine::PristineTree,
+    shadow::ImportRoots,
+};
+
+/// Maximum number of test folders that the recorder checks for replacement.
+const MAX_FOLDERS: usize = 1000;
+
+/// The graded tree: the pristine tree, and the paths that the patch changed.
+#[derive(Clone, Copy)]
+pub(crate) struct PatchedTree<'a> {
+    pub pristine: &'a PristineTree,
+    pub paths: &'a PathRules<'a>,
+    pub roots: &'a ImportRoots,
+    /// The paths that the patch changed.
+    pub changed: &'a BTreeSet<String>,
+}
+
+impl PatchedTree<'_> {
+    /// Whether the patch left a file unchanged.
+    pub(crate) fn is_pristine(&self, path: &str) -> bool {
+        match self.paths.guard(path) {
+            Some(GuardReason::Bytecode) => false,
+            Some(_) => true,
+            None => {
+                self.pristine.names.contains_key(path)
+                    && !self.changed.contains(path)
+                    && !self.paths.is_masked(path)
+            }
+        }
+    }
+
+    /// The test folders and their parents: moving such a folder moves the tests in it.
+    pub(crate) fn test_folders(&self) -> Vec<String> {
+        let names = self.pristine.names.iter();
+        let folders = names.filter(|(path, kind)| {
+            **kind == EntryKind::Dir
+                && (self.paths.contains_watched(path) || self.paths.contains_test_folder(path))
+        });
+        folders.map(|(path, _)| path.clone()).take(MAX_FOLDERS).collect()
+    }
+
+    /// Whether a file existed when the run started and does not come from the patch.
+    pub(crate) fn existed(&self, path: &str) -> bool {
+        if self.pristine.files.contains_key(path) {
+            return true;
+        }
+        let is_file = self.pristine.names.get(path).is_some_and(|kind| *kind != EntryKind::Dir);
+        is_file && !self.paths.is_task_path(path) && self.is_pristine(path)
+    }
+}

@@ -1,0 +1,70 @@
+//! The formats of other tools.
+
+use std::fmt;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Harbor's trajectories, version 1.8: one document per trial.
+    Atif,
+    /// Logs of Inspect AI: one archive per arm, with a sample for each trial.
+    Inspect,
+    /// The trajectories of mini-swe-agent, format 1.1.
+    Mini,
+    /// OpenTelemetry spans: one line per trial.
+    Otel,
+    /// Conversations with their rewards, for training: one line per trial.
+    Rollouts,
+    /// The trajectories of SWE-agent.
+    SweAgent,
+    /// Predictions, one line per trial: SWE-bench, FEA-Bench and everything else that reads the
+    /// same three keys.
+    SweBench,
+    /// The directory that SWE-bench's experiments repository accepts.
+    Submission,
+}
+
+impl Format {
+    /// Returns the name used in commands and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Atif => "atif",
+            Self::Inspect => "inspect",
+            Self::Mini => "mini",
+            Self::Otel => "otel",
+            Self::Rollouts => "rollouts",
+            Self::SweAgent => "swe-agent",
+            Self::SweBench => "swebench",
+            Self::Submission => "swebench-submission",
+        }
+    }
+
+    /// All formats.
+    pub const ALL: [Self; 8] = [
+        Self::Atif,
+        Self::Inspect,
+        Self::Mini,
+        Self::Otel,
+        Self::Rollouts,
+        Self::SweAgent,
+        Self::SweBench,
+        Self::Submission,
+    ];
+
+    /// Returns the file extension.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Atif => "json",
+            Self::Mini | Self::Submission => "traj.json",
+            Self::SweAgent => "traj",
+            Self::Inspect => "eval",
+            Self::Otel | Self::Rollouts | Self::SweBench => "jsonl",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

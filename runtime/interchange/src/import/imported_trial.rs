@@ -1,0 +1,76 @@
+//! A trial parsed from another tool's file.
+
+use proctor_types::{BudgetKind, BudgetScope, Ending, ExitCause};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::conversation::Conversation;
+
+/// A trial parsed from another tool's file.
+#[derive(Debug, Clone)]
+pub struct ImportedTrial {
+    /// The task's id. `None` if the file has none.
+    pub task: Option<String>,
+    /// The arm's name if Proctor wrote the file.
+    pub arm: Option<String>,
+    pub attempt: Option<u32>,
+    pub agent: String,
+    pub version: Option<String>,
+    pub model: Option<String>,
+    /// The submitted patch. `None` if the file has none.
+    pub patch: Option<String>,
+    /// The result claimed by the file. Proctor's verdicts come only from grading.
+    pub claim: Option<Value>,
+    pub(crate) conversation: Conversation,
+    pub(crate) ending: Ending,
+    /// Total input, output and cached tokens and the cost in US dollars, if the file has totals.
+    pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
+}
+
+/// The trial's identity, for files written by Proctor in a format without keys for it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TrialIdentity {
+    pub(super) task: Option<String>,
+    pub(super) arm: Option<String>,
+    pub(super) attempt: Option<u32>,
+}
+
+impl ImportedTrial {
+    /// Returns the first message to the agent. It is used as the task's statement if no dataset
+    /// contains the task.
+    pub fn statement(&self) -> &str {
+        self.conversation.first_message().unwrap_or_default()
+    }
+
+    /// Returns the arm's name if Proctor wrote the file. Otherwise returns `AGENT/MODEL`, or `AGENT` if
+    /// the model is unknown.
+    pub fn arm_name(&self) -> String {
+        let (agent, model) = (&self.agent, self.model.as_deref());
+        match (&self.arm, model) {
+            (Some(arm), _) => arm.clone(),
+            (None, Some(model)) => format!("{agent}/{model}"),
+            (None, None) => agent.clone(),
+        }
+    }
+}
+
+/// Parses how a trial ended, in Proctor's or other tools' terms.
+pub(super) fn parse_ending(said: Option<&str>) -> Ending {
+    let said = said.unwrap_or_default().trim();
+    let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };
+    if said.eq_ignore_ascii_case("submitted") {
+        return Ending::Submitted;
+    }
+    let kind = said.strip_prefix("budget_").map(Value::from);
+    if let Some(budget) = kind.and_then(|kind| serde_json::from_value::<BudgetKind>(kind).ok()) {
+        return Ending::Budget { budget, scope: BudgetScope::Trial };
+    }
+    match said {
+        "" => exited("the imported file does not say how it ended".to_owned()),
+        "model_refused" => {
+            Ending::ModelRefused { why: "according to the imported file".to_owned() }
+        }
+        said => exited(format!("the imported file says: {said}")),
+    }
+}

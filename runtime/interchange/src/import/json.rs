@@ -1,0 +1,39 @@
+//! JSON of trajectory files.
+
+use proctor_types::parse_python_json;
+use serde::de::DeserializeOwned;
+
+use super::error::ImportError;
+
+/// Maximum number of characters of an error message that quotes a value.
+const MAX_ERROR_CHARS: usize = 300;
+const INVALID_JSON_HINT: &str = "the file may be truncated: download it again, or leave it out";
+const UNEXPECTED_SHAPE_HINT: &str =
+    "fix the file, or leave it out; docs/import.md lists what each format may contain";
+
+/// Parses JSON as `T`. Errors contain the location.
+pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportError> {
+    let value = parse_python_json(text.as_bytes()).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        ImportError::new(place, "invalid or truncated JSON", INVALID_JSON_HINT)
+    })?;
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let place = error.path().to_string();
+        ImportError::new(
+            place,
+            shorten_error(&error.into_inner().to_string()),
+            UNEXPECTED_SHAPE_HINT,
+        )
+    })
+}
+
+/// Shortens the middle of an error message that quotes a long value.
+fn shorten_error(why: &str) -> String {
+    let count = why.chars().count();
+    if count <= MAX_ERROR_CHARS {
+        return why.to_owned();
+    }
+    let head: String = why.chars().take(MAX_ERROR_CHARS / 2).collect();
+    let tail: String = why.chars().skip(count - MAX_ERROR_CHARS / 2).collect();
+    format!("{head}\u{2026}{tail}")
+}

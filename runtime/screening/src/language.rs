@@ -1,0 +1,23 @@
+//! Screening of one language.
+
+use std::collections::BTreeSet;
+
+/// A location in a file that violates a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Index of the rule in the table.
+    pub(crate) rule: usize,
+    pub(crate) line: usize,
+    /// The text that is compared with hits in the base and in the gold patch.
+    pub(crate) expression: String,
+    pub(crate) snippet: String,
+}
+
+/// Screens files of one language.
+pub trait LanguageScreen: Sync {
+    /// Whether this screen can read a file with this path and content.
+    fn can_read(&self, path: &str, bytes: &[u8]) -> bool;
+
+    /// Returns the rule violations in a file. Code that cannot be read violates a rule of its own.
+    fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
+}

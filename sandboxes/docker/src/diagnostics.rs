@@ -1,0 +1,130 @@
+//! What the engine knows about a container: what it wrote, and why it ended.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use bollard::{models::ChangeType, query_parameters::InspectContainerOptionsBuilder};
+use proctor_sandbox_api::{
+    FailureDiagnostics, WrittenPaths,
+    wire::{ContainerDiff, RawPath},
+};
+use tokio::time::timeout;
+
+use crate::fault;
+
+/// Time limit for one listing.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+
+/// The engine's information about a container's end.
+pub struct EngineDiagnostics {
+    pub client: bollard::Docker,
+    pub id: String,
+    /// `None` if the engine enforces the disk limit itself.
+    pub disk_mb: Option<u64>,
+    /// Statistics of the engine's listings of written paths.
+    pub listings: Mutex<ListingBudget>,
+}
+
+/// Number and duration of the engine's listings of what a container wrote.
+#[derive(Debug, Default)]
+pub struct ListingBudget {
+    count: u32,
+    last: Option<(Instant, Duration)>,
+}
+
+impl ListingBudget {
+    /// Number of unrestricted listings: enough for the agent's start, a restored state, and a few
+    /// steps of a short trial.
+    const FREE_LISTINGS: u32 = 12;
+    /// The engine walks the whole layer for each listing, which takes 0.1 s or more. Listings may
+    /// use 1/`SHARE` of a trial's time.
+    const MIN_INTERVAL_FACTOR: u32 = 20;
+
+    /// Returns why the engine should not be asked for a listing now. A trial that is interrupted
+    /// here restarts from the beginning.
+    fn refusal_reason(&self) -> Option<String> {
+        let (ended, took) = self.last?;
+        let early =
+            self.count >= Self::FREE_LISTINGS && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
+        early.then(|| {
+            format!(
+                "the engine takes {:.2} s to list changes, which is too long for each step",
+                took.as_secs_f64()
+            )
+        })
+    }
+
+    fn record(&mut self, time: Duration) {
+        self.count += 1;
+        self.last = Some((Instant::now(), time));
+    }
+}
+
+#[async_trait]
+impl WrittenPaths for EngineDiagnostics {
+    async fn list_written(&self) -> Result<ContainerDiff, String> {
+        let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refusal_reason();
+        match refused {
+            Some(why) => Err(why),
+            None => self.list_written_without_limit().await,
+        }
+    }
+
+    async fn list_written_without_limit(&self) -> Result<ContainerDiff, String> {
+        let listings = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        let listed = timeout(LIST_LIMIT, self.client.container_changes(&self.id)).await;
+        listings().record(begun.elapsed());
+        let listed = match listed {
+            Err(_) => {
+                let limit = LIST_LIMIT.as_secs();
+                return Err(format!("the engine needs more than {limit} s to list changes"));
+            }
+            Ok(Err(error)) => {
+                return Err(format!("the engine cannot list changes: {}", fault::words(&error)));
+            }
+            Ok(Ok(listed)) => listed.unwrap_or_default(),
+        };
+        let mut written = ContainerDiff::default();
+        for change in listed {
+            // The engine's list is text, so it cannot represent a path that is not UTF-8.
+            if change.path.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(format!("the name of {} is not UTF-8", change.path));
+            }
+            let path = RawPath::from(change.path);
+            match change.kind {
+                ChangeType::_2 => written.gone.push(path),
+                ChangeType::_0 | ChangeType::_1 => written.paths.push(path),
+            }
+        }
+        Ok(written)
+    }
+}
+
+#[async_trait]
+impl FailureDiagnostics for EngineDiagnostics {
+    async fn killed(&self) -> Option<String> {
+        // The engine notices the end of a container a moment after its channel has closed.
+        for _ in 0..20 {
+            let found = self.client.inspect_container(&self.id, None).await.ok()?;
+            let state = found.state?;
+            if state.running != Some(true) {
+                let killed = state.oom_killed == Some(true);
+                return killed.then(|| "the kernel killed it at the memory limit".to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        None
+    }
+
+    async fn has_filled_disk(&self) -> bool {
+        let Some(disk_mb) = self.disk_mb else { return true };
+        let options = InspectContainerOptionsBuilder::new().size(true).build();
+        let found = self.client.inspect_container(&self.id, Some(options)).await;
+        let written = found.ok().and_then(|found| found.size_rw).unwrap_or(0);
+        u64::try_from(written).unwrap_or(0) >> 20 >= disk_mb
+    }
+}

@@ -1,0 +1,116 @@
+//! A connected Docker engine.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
+use proctor_host::{
+    RuntimeLock,
+    absent::{self, HostOverlay},
+};
+use proctor_sandbox_api::{
+    Machine,
+    wire::{Defence, HiddenPaths},
+};
+use proctor_types::{Fault, Layer};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::{fault, owner};
+
+/// A connected engine, with what all of its sandboxes share.
+pub(crate) struct Engine {
+    pub client: bollard::Docker,
+    /// A client of the same engine with longer timeouts.
+    pub slow: bollard::Docker,
+    /// Whether the engine has access to this machine's files.
+    pub local: bool,
+    /// Limits that the engine itself reports as unsupported.
+    pub not_enforced: Vec<String>,
+    /// Whether disk quotas work. Cleared when the engine rejects one because its storage driver
+    /// does not support it.
+    pub quota: AtomicBool,
+    /// Whether the engine uses control groups version 2.
+    pub unified: bool,
+    /// The version that the engine reports.
+    pub version: Option<String>,
+    /// Whether the engine labels containers with SELinux.
+    pub selinux: bool,
+    /// The resources of the engine's machine.
+    pub machine: Machine,
+    /// Defences that a test has disabled.
+    pub without: Vec<Defence>,
+    /// Shows other processes on this machine that this one uses an engine.
+    pub alive: owner::LivenessSocket,
+    /// Where whiteouts are stored. Defaults to a directory that is removed when this process ends.
+    pub store: Store,
+    /// Kept as long as this runtime may have containers.
+    pub lock: RuntimeLock,
+    /// Number of containers that were created and are not yet removed.
+    pub containers: AtomicUsize,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Keep the lock otherwise: without it, the owner of a remaining container could not be
+        // proven dead.
+        if self.containers.load(Ordering::Acquire) == 0 {
+            self.lock.remove_file();
+        }
+    }
+}
+
+/// A directory on this machine.
+pub(crate) enum Store {
+    Kept(PathBuf),
+    Temporary(OnceLock<TempDir>),
+}
+
+impl Store {
+    fn folder(&self) -> io::Result<&Path> {
+        match self {
+            Self::Kept(folder) => Ok(folder),
+            Self::Temporary(cell) => {
+                if let Some(made) = cell.get() {
+                    return Ok(made.path());
+                }
+                let made = tempfile::Builder::new().prefix("proctor-absent-").tempdir()?;
+                Ok(cell.get_or_init(|| made).path())
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Lists all containers that Proctor created, in any state.
+    pub async fn list_containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
+        let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let listed = self.client.list_containers(Some(options)).await;
+        listed.map_err(|error| fault::sandbox_fault("cannot list containers", &error))
+    }
+
+    /// Returns the host directories to show with hidden entries.
+    pub async fn prepare_overlays(
+        self: &Arc<Self>,
+        absent: HiddenPaths,
+    ) -> Result<Vec<HostOverlay>, Fault> {
+        let engine = Arc::clone(self);
+        let made = move || absent::prepare_overlays(engine.store.folder()?, &absent);
+        let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
+        made.map_err(|error| {
+            Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
+        })
+    }
+
+    pub fn has_quota(&self) -> bool {
+        self.quota.load(Ordering::Relaxed)
+    }
+}

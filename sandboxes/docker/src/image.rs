@@ -1,0 +1,46 @@
+//! Images: what the engine knows about them, and what the name of a layer shows.
+
+use std::collections::BTreeMap;
+
+use bollard::models::ImageInspect;
+use proctor_types::Fault;
+
+use crate::{engine::Engine, fault};
+
+/// Repositories of layers. The name shows whether the layer has a host base.
+pub const LAYER: &str = "proctor-layer";
+pub const HOST_LAYER: &str = "proctor-layer-host";
+
+/// Returns the image's id; `None` if the engine does not have it.
+pub async fn id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+    Ok(inspect(engine, name).await?.and_then(|found| found.id))
+}
+
+/// Returns the environment variables that an image sets for its containers.
+pub async fn env(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>, Fault> {
+    let found = inspect(engine, name).await?;
+    let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
+    let pairs = lines.iter().filter_map(|line| line.split_once('='));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// Returns the comment of an image.
+pub async fn comment(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+    Ok(inspect(engine, name).await?.and_then(|found| found.comment))
+}
+
+/// Returns what the engine knows about an image; `None` if it does not have it.
+pub async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {
+    match engine.client.inspect_image(name).await {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if fault::is_missing(&error) => Ok(None),
+        Err(error) => {
+            Err(fault::environment_fault(&format!("cannot inspect image {name}"), &error))
+        }
+    }
+}
+
+/// Returns whether sandboxes of this image see the host's programs.
+pub fn has_host_base(image: &str) -> bool {
+    image.split(':').next() == Some(HOST_LAYER)
+}

@@ -1,0 +1,47 @@
+//! Mounts of host directories in a sandbox: the host base and what a trial needs.
+
+use std::{fs, os::unix::ffi::OsStrExt, path::Path};
+
+use proctor_host::{absent::HostOverlay, host_base};
+use proctor_sandbox_api::{Mount, wire::RawPath};
+use proctor_types::{Cause, Fault, Layer};
+use proctor_wire::BindMount;
+
+/// Returns the mounts of a host base and the paths that are hidden in them.
+pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
+    let (shown, hidden) = (host_base::visible_folders(), host_base::hidden_folders());
+    let binds =
+        shown.iter().map(|path| BindMount::new(to_raw_path(path), to_raw_path(path))).collect();
+    (binds, hidden.iter().map(|path| to_raw_path(path)).collect())
+}
+
+/// Adds overlays with whiteouts. A directory below a mount gets its own mount after the containing
+/// one.
+pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, cuts: &[HostOverlay]) {
+    for cut in cuts {
+        let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.marks)));
+        match binds.iter_mut().find(|bind| bind.to == at) {
+            Some(bind) => bind.marks = marks,
+            None => binds.push(BindMount { from: at.clone(), to: at, marks }),
+        }
+    }
+}
+
+/// Returns read-only mounts of the host directories that a trial's sandbox uses.
+pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<BindMount>, Fault> {
+    let view = |mount: &Mount| {
+        let found = fs::canonicalize(&mount.folder);
+        let folder = found.map_err(|error| {
+            let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.at);
+            Fault::new(Layer::Sandbox, what)
+                .cause(Cause::from_io_error(&error))
+                .hint("it was removed during the run; `proctor resume` creates it again")
+        })?;
+        Ok(BindMount::new(to_raw_path(&folder), mount.at.clone()))
+    };
+    mounts.iter().map(view).collect()
+}
+
+pub(crate) fn to_raw_path(path: &Path) -> RawPath {
+    RawPath::new(path.as_os_str().as_bytes())
+}

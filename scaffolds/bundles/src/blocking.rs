@@ -1,0 +1,12 @@
+//! File operations in async code.
+
+use crate::BundleError;
+
+/// Runs file operations off the async threads.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BundleError> + Send + 'static,
+) -> Result<T, BundleError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(BundleError::new(format!("a background task failed: {error}"))))
+}
