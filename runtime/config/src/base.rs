@@ -14,7 +14,12 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::{UserError, keys::TOP_LEVEL_KEYS, kind::KeyError, set, source::join_key};
+use crate::{
+    UserError,
+    keys::TOP_LEVEL_KEYS,
+    kind::KeyError,
+    set::{self, join_key},
+};
 
 /// Key that gives the base.
 const BASE: &str = "base";

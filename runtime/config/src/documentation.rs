@@ -1,8 +1,8 @@
 //! Documents the keys of a configuration for `docs/configuration.md`.
 
 use crate::{
-    keys::{Key, keys_from_schema},
-    kind::Kind,
+    keys::keys_from_schema,
+    kind::{Key, Kind},
     schema::{generated_config_schema, require_arms},
 };
 

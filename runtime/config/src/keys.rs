@@ -6,63 +6,13 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use crate::{
-    kind::{Form, Kind},
+    kind::{Form, Key, Kind},
     schema::{config_schema, require_arms},
 };
 
 /// The top-level keys of a configuration file.
 pub static TOP_LEVEL_KEYS: LazyLock<Vec<Key>> =
     LazyLock::new(|| keys_from_schema(&require_arms(config_schema())));
-
-#[derive(Debug, Clone)]
-pub struct Key {
-    pub name: String,
-    pub kind: Kind,
-    pub required: bool,
-    /// Its meaning, on one line.
-    pub says: String,
-    /// The default, as TOML.
-    pub default: Option<String>,
-    /// An example value, as TOML.
-    example: Option<String>,
-}
-
-impl Key {
-    /// Returns a hint that shows how to write the key.
-    pub fn usage_hint(&self) -> String {
-        let name = &self.name;
-        match &self.kind {
-            Kind::Table(keys) => {
-                let inner = keys.iter().find_map(|key| Some((&key.name, key.example.as_ref()?)));
-                let inner =
-                    inner.map_or(String::new(), |(key, example)| format!(" {key} = {example} "));
-                format!("use a table, as in {name} = {{{inner}}}")
-            }
-            Kind::Free => {
-                let example = self.example.as_deref().unwrap_or("{}");
-                format!("use a table, as in {name} = {example}")
-            }
-            Kind::Named(keys) => {
-                let keys = list_required(keys);
-                format!("use one table for each, as in [{name}.NAME] with {keys} below it")
-            }
-            Kind::Rows(keys) => {
-                format!("use [[{name}]] for each, with {} below it", list_required(keys))
-            }
-            Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
-            _ => match &self.example {
-                Some(example) => format!("write `{name} = {example}`"),
-                None => format!("write `{name} = ...`"),
-            },
-        }
-    }
-}
-
-/// Lists the required keys.
-fn list_required(keys: &[Key]) -> String {
-    let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
-    names.collect::<Vec<_>>().join(" and ")
-}
 
 /// Returns the keys of a table, in the order of its type's fields.
 pub(crate) fn keys_from_schema(schema: &Value) -> Vec<Key> {

@@ -1,10 +1,59 @@
-//! The allowed values of a configuration's keys, and the errors for invalid ones.
+//! A configuration's keys, their allowed values, and the errors for invalid ones.
 
 use proctor_egress::{AddressException, Pattern};
 pub(crate) use proctor_types::closest_name;
 use toml::Value;
 
-use crate::keys::Key;
+/// A key of a table.
+#[derive(Debug, Clone)]
+pub struct Key {
+    pub name: String,
+    pub kind: Kind,
+    pub required: bool,
+    /// Its meaning, on one line.
+    pub says: String,
+    /// The default, as TOML.
+    pub default: Option<String>,
+    /// An example value, as TOML.
+    pub(crate) example: Option<String>,
+}
+
+impl Key {
+    /// Returns a hint that shows how to write the key.
+    pub fn usage_hint(&self) -> String {
+        let name = &self.name;
+        match &self.kind {
+            Kind::Table(keys) => {
+                let inner = keys.iter().find_map(|key| Some((&key.name, key.example.as_ref()?)));
+                let inner =
+                    inner.map_or(String::new(), |(key, example)| format!(" {key} = {example} "));
+                format!("use a table, as in {name} = {{{inner}}}")
+            }
+            Kind::Free => {
+                let example = self.example.as_deref().unwrap_or("{}");
+                format!("use a table, as in {name} = {example}")
+            }
+            Kind::Named(keys) => {
+                let keys = list_required(keys);
+                format!("use one table for each, as in [{name}.NAME] with {keys} below it")
+            }
+            Kind::Rows(keys) => {
+                format!("use [[{name}]] for each, with {} below it", list_required(keys))
+            }
+            Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
+            _ => match &self.example {
+                Some(example) => format!("write `{name} = {example}`"),
+                None => format!("write `{name} = ...`"),
+            },
+        }
+    }
+}
+
+/// Lists the required keys.
+fn list_required(keys: &[Key]) -> String {
+    let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
+    names.collect::<Vec<_>>().join(" and ")
+}
 
 /// The kind of a key's value.
 #[derive(Debug, Clone)]
@@ -177,6 +226,19 @@ pub(crate) fn describe_type(value: &Value) -> &'static str {
         Value::Datetime(_) => "a date",
         Value::Array(_) => "a list",
         Value::Table(_) => "a table",
+    }
+}
+
+/// Returns a value as it is written, without quotes.
+pub(crate) fn display_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(display_value).collect::<Vec<_>>().join("+"),
+        Value::Table(table) => {
+            let pairs = table.iter().map(|(key, value)| format!("{key}={}", display_value(value)));
+            pairs.collect::<Vec<_>>().join(",")
+        }
+        other => other.to_string(),
     }
 }
 

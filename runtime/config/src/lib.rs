@@ -18,6 +18,7 @@ mod matrix;
 mod model;
 mod models;
 mod paths;
+mod reader;
 mod resolve;
 mod schema;
 mod set;
@@ -25,11 +26,12 @@ mod source;
 mod walk;
 
 pub use documentation::keys_markdown;
-pub use file::{ArmFile, ConfigFile, config_from_table, plain_arm, plain_config, read};
+pub use file::{ArmFile, ConfigFile, plain_arm, plain_config};
 pub use model::{VendorModel, find_model, set_model, vendor_model, vendors};
 pub use proctor_types::{
     CacheFile, GradingFile, ResumeFile, SCRIPT_URL_PREFIX, UserError, similar_names,
 };
+pub use reader::{config_from_table, read};
 pub use resolve::{KnownNames, REPLAY_KEY, RunConfig, resolve};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,

@@ -9,52 +9,18 @@ mod axes;
 mod derived;
 mod names;
 
-use std::collections::BTreeMap;
-
 use toml::{Table, Value};
 
-use crate::{kind::KeyError, source::ConfigSource, walk::Problem};
-use axes::{Axis, FactorKey, flatten, list_values, parse_factor_key, values_equal};
+use crate::{
+    kind::{KeyError, display_value},
+    source::{ArmOrigin, ConfigSource, MatrixOrigins},
+    walk::Problem,
+};
+use axes::{Axis, Choice, FactorKey, flatten, list_values, parse_factor_key, values_equal};
 use names::ValueLabels;
-
-pub(crate) use names::display_value;
 
 /// Maximum number of arms. A larger matrix must be a mistake.
 const MAX_ARMS: usize = 10_000;
-
-/// The locations where the arms and models of a matrix were written.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct MatrixOrigins {
-    pub(crate) arms: Vec<ArmOrigin>,
-    pub(crate) models: BTreeMap<String, ModelOrigin>,
-}
-
-/// The origin of an arm created by a matrix.
-#[derive(Debug, Clone)]
-pub(crate) struct ArmOrigin {
-    pub(crate) name: String,
-    /// Index of its `[[arms]]` table; `None` if only the matrix created it.
-    pub(crate) arm: Option<usize>,
-    /// Paths below the arm, each with the path where its value was written.
-    pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
-}
-
-/// The origin of a model with its own sampling settings.
-#[derive(Debug, Clone)]
-pub(crate) struct ModelOrigin {
-    pub(crate) model: String,
-    pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
-}
-
-/// One value of an axis, or one key of an `include`.
-#[derive(Debug, Clone)]
-struct Choice {
-    place: FactorKey,
-    value: Value,
-    /// The parts of the key as written, starting with `matrix`.
-    at: Vec<String>,
-    label: Option<String>,
-}
 
 /// Replaces the arms of a table with those that its matrix creates, and removes the matrix.
 pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixOrigins, Problem> {
@@ -219,7 +185,7 @@ fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<St
             continue;
         }
         let place = parse_factor_key(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
-        let label = Some(names::display_value(&value));
+        let label = Some(display_value(&value));
         choices.push(Choice { place, value, at, label });
     }
     Ok((choices, name))
@@ -287,7 +253,7 @@ impl Exclude {
             Some((path, value, axis)) => Problem {
                 path: [self.at.clone(), path.clone()].concat(),
                 wrong: KeyError::new(
-                    format!("no combination has the value `{}`", names::display_value(value)),
+                    format!("no combination has the value `{}`", display_value(value)),
                     format!("the matrix crosses {}", list_values(&axis.values)),
                 ),
             },

@@ -1,4 +1,4 @@
-//! Parses and applies `--set KEY=VALUE`.
+//! Parses and applies `--set KEY=VALUE`, and writes keys in its form.
 
 use crate::UserError;
 
@@ -71,6 +71,16 @@ fn parse_value(text: &str) -> toml::Value {
         .and_then(|mut table| table.remove("value"))
         .filter(|value| !value.is_datetime())
         .unwrap_or_else(|| toml::Value::String(text.to_owned()))
+}
+
+/// Joins a path as it would be written after `--set`, quoting parts with special characters.
+pub(crate) fn join_key(path: &[&str]) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let part = |part: &&str| match part.chars().all(bare) && !part.is_empty() {
+        true => (*part).to_owned(),
+        false => format!("{part:?}"),
+    };
+    path.iter().map(part).collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A configuration as written by the user: maps each key to its file and line, or to its `--set`.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use proctor_types::one_line;
 use toml::{Table, Value};
@@ -8,8 +8,9 @@ use toml::{Table, Value};
 use crate::{
     UserError,
     base::SourceFiles,
-    matrix::{ArmOrigin, MatrixOrigins, display_value},
-    {set, walk::Problem},
+    kind::display_value,
+    set::{self, join_key},
+    walk::Problem,
 };
 
 /// The configuration before arms inherit keys. The default value has no file.
@@ -21,6 +22,30 @@ pub struct ConfigSource {
     sets: Vec<Vec<String>>,
     /// The result of the matrix. Paths refer to the resulting arms and models.
     crossed: MatrixOrigins,
+}
+
+/// The locations where the arms and models of a matrix were written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MatrixOrigins {
+    pub(crate) arms: Vec<ArmOrigin>,
+    pub(crate) models: BTreeMap<String, ModelOrigin>,
+}
+
+/// The origin of an arm created by a matrix.
+#[derive(Debug, Clone)]
+pub(crate) struct ArmOrigin {
+    pub(crate) name: String,
+    /// Index of its `[[arms]]` table; `None` if only the matrix created it.
+    pub(crate) arm: Option<usize>,
+    /// Paths below the arm, each with the path where its value was written.
+    pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
+}
+
+/// The origin of a model with its own sampling settings.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelOrigin {
+    pub(crate) model: String,
+    pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
 }
 
 impl ConfigSource {
@@ -217,14 +242,4 @@ enum KeySource {
     Line(usize, usize),
     /// The key is missing from the requested file.
     File,
-}
-
-/// Joins a path as it would be written after `--set`, quoting parts with special characters.
-pub(crate) fn join_key(path: &[&str]) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let part = |part: &&str| match part.chars().all(bare) && !part.is_empty() {
-        true => (*part).to_owned(),
-        false => format!("{part:?}"),
-    };
-    path.iter().map(part).collect::<Vec<_>>().join(".")
 }

@@ -3,8 +3,8 @@
 use toml::{Table, Value};
 
 use crate::{
-    keys::{Key, TOP_LEVEL_KEYS},
-    kind::{KeyError, Kind, closest_name},
+    keys::TOP_LEVEL_KEYS,
+    kind::{Key, KeyError, Kind, closest_name},
 };
 
 /// The first error and the key that it is about.

@@ -1,15 +1,22 @@
-//! Reservations of admitted requests, and the charge for each response.
+//! Admission of requests: what each one reserves, and the charge for its response.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use proctor_types::{RequestClass, Usage};
+use tokio::time::Instant;
 
 use crate::{
-    limiter::Slot,
+    RequestError, SharedMeter,
+    clock::WaitKind,
+    limiter::{Limiter, Slot},
     meter::Meter,
-    scope::ScopeReservation,
+    scope::{MaxUsage, ScopeReservation},
     shared::{self, Reservation},
+    sink::FIRST_NOTICE,
 };
+
+/// How often a longer wait is reported.
+const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
 /// The amounts that a request reserves before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +31,23 @@ pub struct RequestBounds {
     pub max_output: Option<u64>,
 }
 
+/// The amounts that a request asks the meter to reserve.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AdmissionRequest {
+    pub need: MaxUsage,
+    /// The amounts to reserve in scopes that trials share.
+    pub shared: MaxUsage,
+    /// The request follows a reached limit, so the trial's own counts are not checked.
+    pub grace: bool,
+}
+
 /// Everything that a request reserves until it is settled.
 #[derive(Debug)]
-pub(crate) struct HeldResources {
-    pub holds: Vec<ScopeReservation>,
+struct HeldResources {
+    holds: Vec<ScopeReservation>,
     /// Reservations of limits that other processes share.
-    pub reservations: Vec<Box<dyn Reservation>>,
-    pub slots: Vec<Slot>,
+    reservations: Vec<Box<dyn Reservation>>,
+    slots: Vec<Slot>,
 }
 
 /// A request in flight. Dropping it releases the reservation without a charge.
@@ -46,7 +63,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(
+    fn new(
         meter: Arc<Meter>,
         held: HeldResources,
         class: RequestClass,
@@ -99,6 +116,73 @@ impl Admission {
         for slot in self.held.slots.drain(..) {
             slot.finish_throttled(retry_after);
         }
+    }
+}
+
+impl Meter {
+    /// Reserves in every scope and then at the endpoint, one after another. `notice` is called with
+    /// the length of waits that the trial did not cause.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        wanted: AdmissionRequest,
+        limiters: &[Arc<Limiter>],
+        notice: &(dyn Fn(Duration) + Sync),
+    ) -> Result<Admission, RequestError> {
+        let mut holds: Vec<ScopeReservation> = Vec::with_capacity(1 + self.shared.len());
+        let mut reservations = Vec::new();
+        if !wanted.grace {
+            holds
+                .push(self.own.reserve(wanted.need.clamped()).await.map_err(RequestError::Budget)?);
+        }
+        let (begun, waiting) = (Instant::now(), self.clock.start_wait());
+        let entering = async {
+            let permit = self.clock.start_wait_timer(WaitKind::SharedLimits);
+            for SharedMeter { scope, limit } in &self.shared {
+                let (need, of) = (wanted.shared.clamped(), scope.scope);
+                let held = scope.reserve(need).await;
+                holds.push(held.map_err(|kind| RequestError::SharedBudget { scope: of, kind })?);
+                if let Some(limit) = limit {
+                    let alone = scope.is_unbounded(&need) || scope.spent().outgrown;
+                    let taken = limit.reserve(&shared::needed_amounts(&need), alone).await;
+                    reservations.push(taken.map_err(|refused| refused.into_budget_error(of))?);
+                }
+            }
+            let of_shared = permit.so_far();
+            drop(permit);
+            let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
+            let need = wanted.need.clamped();
+            let mut slots = Vec::with_capacity(limiters.len());
+            for limiter in limiters {
+                let tokens = need.input + need.output.unwrap_or_default();
+                let mut slot = limiter.acquire_slot(tokens).await;
+                slot.acquire_shared(tokens).await.map_err(RequestError::Fault)?;
+                slots.push(slot);
+            }
+            Ok::<_, RequestError>((slots, of_shared))
+        };
+        let (slots, of_shared) = tokio::select! {
+            biased;
+            entered = entering => entered?,
+            never = report_wait(begun, notice) => match never {},
+        };
+        drop(waiting);
+        match self.reached_time_limit() {
+            Some(kind) => Err(RequestError::Budget(kind)),
+            None => {
+                let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
+                let held = HeldResources { holds, reservations, slots };
+                Ok(Admission::new(meter, held, wanted.need.class, wanted.grace, queued))
+            }
+        }
+    }
+}
+
+/// Reports a wait after one second and then once a minute, until it is dropped.
+async fn report_wait(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
+    tokio::time::sleep(FIRST_NOTICE).await;
+    loop {
+        notice(begun.elapsed());
+        tokio::time::sleep(NEXT_NOTICE).await;
     }
 }
 

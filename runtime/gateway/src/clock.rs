@@ -8,7 +8,7 @@ use std::{
 use proctor_types::RequestWaits;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::meter::PriorUsage;
+use crate::PriorUsage;
 
 /// Working time is wall time minus the time during which a request waits for the endpoint (rate
 /// limit, back-off) and no other request is in flight.

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 
 use crate::{
     TrialGateway,
+    attempt_failure::{AttemptFailure, FailureKind},
     checks::EndpointChecks,
     codec::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
     },
     error_text::quote_body,
-    judge::{AttemptFailure, FailureKind},
-    request_path::OutgoingRequest,
+    outgoing_request::OutgoingRequest,
     tokens,
     tool_support::{find_call_after_marker, find_call_in_text, text_or_reasoning},
     usage,

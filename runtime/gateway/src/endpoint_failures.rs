@@ -5,13 +5,13 @@ use tokio::time::Instant;
 
 use crate::{
     RequestError, TrialGateway,
+    attempt_failure::{AttemptFailure, FailureKind},
     context_window::ContextWindowRules,
     error_text::{error_message, quote_body},
-    first_response::AttemptRound,
+    first_response_gate::AttemptRound,
     halts::RequestOrigin,
-    judge::{AttemptFailure, FailureKind},
+    outgoing_request::OutgoingRequest,
     rejections::{self, ErrorSubject, Rejections},
-    request_path::OutgoingRequest,
     usage,
 };
 

@@ -4,8 +4,8 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, format_error_chain};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
-    TrialGateway, endpoint::Endpoint, halts::Halts, rates::RateLimiters, request, retry::seconds,
-    trial::ModelRoute,
+    TrialGateway, endpoint::Endpoint, halts::Halts, rate_limiters::RateLimiters, request,
+    retry::seconds, trial::ModelRoute,
 };
 
 type KeyLookup = dyn Fn(&str) -> Option<String> + Send + Sync;

@@ -11,7 +11,7 @@ use std::{
 use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
-use crate::{first_response::FirstResponseGate, repair::Repair};
+use crate::{first_response_gate::FirstResponseGate, repair::Repair};
 
 /// Requests that can no longer succeed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

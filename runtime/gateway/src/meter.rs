@@ -1,23 +1,16 @@
-//! Tracks what a trial has spent. This is the only place where limits are checked.
+//! Tracks what a trial has spent. Limits are checked only here and on admission (`admission.rs`).
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use proctor_types::{Budget, BudgetKind, BudgetScope, RequestWaits, SharedLimits, Spending, Usage};
-use tokio::time::Instant;
 
 use crate::{
-    Admission, RequestError,
-    admission::HeldResources,
-    clock::{Clock, WaitKind},
-    limiter::Limiter,
+    PriorUsage,
+    clock::Clock,
     retry::seconds,
-    scope::{MaxUsage, Scope, ScopeReservation},
+    scope::Scope,
     shared::{self, SharedLimit},
 };
-
-/// Waits shorter than this are not reported.
-pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
-const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
 /// A trial's limits on counts (its own, then shared ones) and on time. The clock starts on
 /// creation.
@@ -25,17 +18,17 @@ const NEXT_NOTICE: Duration = Duration::from_secs(60);
 pub struct Meter {
     budget: Budget,
     pub(crate) clock: Clock,
-    own: Arc<Scope>,
+    pub(crate) own: Arc<Scope>,
     /// All trials lock these in the same order, which prevents deadlocks.
-    shared: Vec<SharedMeter>,
+    pub(crate) shared: Vec<SharedMeter>,
 }
 
 /// Limits of an arm or a run that trials share. Clones refer to the same meter.
 #[derive(Clone)]
 pub struct SharedMeter {
-    scope: Arc<Scope>,
+    pub(crate) scope: Arc<Scope>,
     /// The same limits across processes, if they are shared.
-    limit: Option<Arc<dyn SharedLimit>>,
+    pub(crate) limit: Option<Arc<dyn SharedLimit>>,
 }
 
 impl fmt::Debug for SharedMeter {
@@ -74,33 +67,6 @@ impl SharedMeter {
         let reached = || self.limit.as_ref()?.reached();
         self.scope.reached().or_else(|| reached().and_then(|name| shared::kind(&name)))
     }
-}
-
-/// Usage of a trial at the time it was interrupted.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PriorUsage {
-    /// Steps, tokens and cost.
-    pub spent: Spending,
-    /// Wall-clock time since the agent's start.
-    pub elapsed: Duration,
-    /// Part of `elapsed` spent waiting for the endpoint and for shared limits.
-    pub waited: Duration,
-    /// Total time spent in tools.
-    pub in_tools: Duration,
-    /// Total waits of all requests. Overlapping waits are each counted in full.
-    pub waits: RequestWaits,
-    /// Part of `elapsed` spent in attempts that the endpoint failed.
-    pub lost: Duration,
-}
-
-/// The amounts that a request asks the meter to reserve.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AdmissionRequest {
-    pub need: MaxUsage,
-    /// The amounts to reserve in scopes that trials share.
-    pub shared: MaxUsage,
-    /// The request follows a reached limit, so the trial's own counts are not checked.
-    pub grace: bool,
 }
 
 impl Meter {
@@ -199,7 +165,7 @@ impl Meter {
         self.own.reached().or_else(|| self.reached_time_limit())
     }
 
-    fn reached_time_limit(&self) -> Option<BudgetKind> {
+    pub(crate) fn reached_time_limit(&self) -> Option<BudgetKind> {
         let gone = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         let checks = [
             (BudgetKind::Wall, gone(self.wall_left())),
@@ -207,62 +173,6 @@ impl Meter {
             (BudgetKind::Tools, gone(self.tools_left())),
         ];
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
-    }
-
-    /// Reserves in every scope and then at the endpoint, one after another. `notice` is called with
-    /// the length of waits that the trial did not cause.
-    pub(crate) async fn admit(
-        self: &Arc<Self>,
-        wanted: AdmissionRequest,
-        limiters: &[Arc<Limiter>],
-        notice: &(dyn Fn(Duration) + Sync),
-    ) -> Result<Admission, RequestError> {
-        let mut holds: Vec<ScopeReservation> = Vec::with_capacity(1 + self.shared.len());
-        let mut reservations = Vec::new();
-        if !wanted.grace {
-            holds
-                .push(self.own.reserve(wanted.need.clamped()).await.map_err(RequestError::Budget)?);
-        }
-        let (begun, waiting) = (Instant::now(), self.clock.start_wait());
-        let entering = async {
-            let permit = self.clock.start_wait_timer(WaitKind::SharedLimits);
-            for SharedMeter { scope, limit } in &self.shared {
-                let (need, of) = (wanted.shared.clamped(), scope.scope);
-                let held = scope.reserve(need).await;
-                holds.push(held.map_err(|kind| RequestError::SharedBudget { scope: of, kind })?);
-                if let Some(limit) = limit {
-                    let alone = scope.is_unbounded(&need) || scope.spent().outgrown;
-                    let taken = limit.reserve(&shared::needed_amounts(&need), alone).await;
-                    reservations.push(taken.map_err(|refused| refused.into_budget_error(of))?);
-                }
-            }
-            let of_shared = permit.so_far();
-            drop(permit);
-            let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
-            let need = wanted.need.clamped();
-            let mut slots = Vec::with_capacity(limiters.len());
-            for limiter in limiters {
-                let tokens = need.input + need.output.unwrap_or_default();
-                let mut slot = limiter.acquire_slot(tokens).await;
-                slot.acquire_shared(tokens).await.map_err(RequestError::Fault)?;
-                slots.push(slot);
-            }
-            Ok::<_, RequestError>((slots, of_shared))
-        };
-        let (slots, of_shared) = tokio::select! {
-            biased;
-            entered = entering => entered?,
-            never = report_wait(begun, notice) => match never {},
-        };
-        drop(waiting);
-        match self.reached_time_limit() {
-            Some(kind) => Err(RequestError::Budget(kind)),
-            None => {
-                let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                let held = HeldResources { holds, reservations, slots };
-                Ok(Admission::new(meter, held, wanted.need.class, wanted.grace, queued))
-            }
-        }
     }
 
     /// Returns the time left until the wall limit.
@@ -284,15 +194,6 @@ impl Meter {
     }
 }
 
-/// Reports a wait after one second and then once a minute, until it is dropped.
-async fn report_wait(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
-    tokio::time::sleep(FIRST_NOTICE).await;
-    loop {
-        notice(begun.elapsed());
-        tokio::time::sleep(NEXT_NOTICE).await;
-    }
-}
-
 pub(crate) async fn sleep_or_pend(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
@@ -308,8 +209,8 @@ mod tests {
 
     use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-    use super::{AdmissionRequest, Meter, PriorUsage, RequestWaits};
-    use crate::scope::MaxUsage;
+    use super::{Meter, PriorUsage, RequestWaits};
+    use crate::{admission::AdmissionRequest, scope::MaxUsage};
 
     async fn charge(meter: &Arc<Meter>) {
         let class = RequestClass::Main;

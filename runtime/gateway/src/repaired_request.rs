@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::{
     TrialGateway, codec,
+    outgoing_request::OutgoingRequest,
     repair::{Action, Repair, RepairTable},
-    request_path::OutgoingRequest,
 };
 
 /// A request in the form that its endpoint accepts.

@@ -106,7 +106,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{chat_fields, check_model};
-    use crate::ask::SentConversation;
+    use crate::sent_conversation::SentConversation;
 
     /// Returns the complete request body.
     fn body(model: &ModelSpec, limit_field: &str, ask: &ModelRequest) -> Value {

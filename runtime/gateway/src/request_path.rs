@@ -1,133 +1,29 @@
 //! The path of every request: admit, send, judge, settle, record, deliver. The in-process call
 //! (`ask.rs`) and the HTTP server (`server/client_request.rs`) are its two entry points.
 
-use std::{
-    future::{Future, ready},
-    time::Duration,
-};
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::HeaderMap;
 use proctor_types::{Event, Fault, ModelResponse, RequestClass, Responder, Usage};
 use tokio::time::Instant;
 
 use crate::{
-    Admission, RequestBounds, RequestError, TrialGateway,
+    Admission, RequestError, TrialGateway,
+    attempt_failure::{AttemptFailure, FailureKind},
+    attempts::Attempts,
     checks::EndpointChecks,
-    codec::{
-        neutral::{CollectedResponse, Delta, StopReason},
-        sse,
-    },
+    codec::neutral::{CollectedResponse, StopReason},
     context_window::ContextWindowRules,
     error_text::{error_message, first_words, quote_body},
-    judge::{AttemptFailure, FailureKind, Judgement, judge},
+    judge::{Judgement, judge},
+    outgoing_request::{Client, OutgoingRequest, RequestEnd},
     rejections::{self, ErrorSubject},
     repair::{Action, Repair},
     repaired_request::RepairedRequest,
     send::{AttemptResult, ResponseProgress},
     sink::WaitNotice,
-    tokens,
-    trial::{Attempts, CancelReason},
+    trial::CancelReason,
     usage,
 };
-
-/// An outgoing request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OutgoingRequest {
-    pub class: RequestClass,
-    /// Sent after a limit was reached: not a step, and counted separately.
-    pub grace: bool,
-    /// The exact bytes, in the endpoint's format.
-    pub body: Bytes,
-    pub stream: bool,
-    /// The client's headers, if both sides use the same format.
-    pub headers: HeaderMap,
-    /// The request's output limit, in tokens.
-    pub max_output: Option<u64>,
-    /// Whether it offers tools.
-    pub tools: bool,
-    /// Whether a sub-agent of the client made it.
-    pub sub_agent: bool,
-}
-
-impl OutgoingRequest {
-    fn bounds(&self) -> RequestBounds {
-        RequestBounds {
-            class: self.class,
-            input_estimate: tokens::max_input_tokens(self.body.len()),
-            max_output: self.max_output,
-        }
-    }
-}
-
-/// The caller of a request. The defaults suit an in-process caller.
-pub(crate) trait Client: Send {
-    /// Whether the caller has stopped waiting for the response.
-    fn is_disconnected(&self) -> bool {
-        false
-    }
-
-    /// Whether part of a response was sent, so that no other response can follow.
-    fn has_started_response(&self) -> bool {
-        false
-    }
-
-    /// Waits for `work` and keeps the client's connection alive in the meantime.
-    fn wait_for<T: Send>(
-        &mut self,
-        work: impl Future<Output = T> + Send,
-    ) -> impl Future<Output = T> + Send {
-        work
-    }
-
-    /// Called when the head of a successful response arrives.
-    fn on_head(&mut self, _: &HeaderMap) {}
-
-    /// Called for each event of a stream, with its deltas. `ended`: nothing relevant follows.
-    fn on_event(
-        &mut self,
-        _: &sse::Event,
-        _: &[Delta],
-        _ended: bool,
-    ) -> impl Future<Output = ()> + Send {
-        ready(())
-    }
-
-    /// Called when a response arrives without streaming.
-    fn on_response(&mut self, _raw: &[u8], _: &[Delta]) {}
-
-    /// Called once the response is charged. The client may build the remainder but must not send it
-    /// yet.
-    fn on_settled(&mut self, _: &CollectedResponse, _: &Usage) {}
-
-    /// Records how the request ended, before the end is sent.
-    fn record(
-        &mut self,
-        _: &TrialGateway,
-        _: RequestEnd<'_>,
-    ) -> impl Future<Output = Result<(), Fault>> + Send {
-        ready(Ok(()))
-    }
-
-    /// Sends the remainder of the response.
-    fn finish(&mut self) -> impl Future<Output = ()> + Send {
-        ready(())
-    }
-}
-
-/// How a request ended.
-#[derive(Debug, Default)]
-pub(crate) struct RequestEnd<'a> {
-    pub step: Option<u64>,
-    /// The complete response, with its usage and cost.
-    pub answer: Option<&'a ModelResponse>,
-    pub error: Option<String>,
-    pub usage: Option<Usage>,
-    pub cost_usd: Option<f64>,
-    pub delivered: bool,
-    /// Whether the bytes that were sent contain the key in pieces.
-    pub has_split_key: bool,
-}
 
 /// Recorded instead of a stream whose events contain pieces of the key.
 pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
@@ -566,7 +462,7 @@ impl TrialGateway {
             // Don't record waits that round to zero.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(result.took.as_secs_f64()),
-            lost_seconds: result.lost_time(judged, response_progress).as_secs_f64(),
+            lost_seconds: judged.lost_time(result, response_progress).as_secs_f64(),
             first_byte_seconds: result.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,

@@ -24,11 +24,10 @@ use tokio::time::Instant;
 
 use self::{body::Body, inflate::Decompressor, silence::SilenceTimer};
 use crate::{
+    attempt_failure::{AttemptFailure, FailureKind},
     codec::{self, neutral::CollectedResponse},
-    first_response::CallPermit,
-    judge::{AttemptFailure, FailureKind, Judgement},
-    lost_time::stalled_since,
-    request_path::{Client, OutgoingRequest},
+    first_response_gate::CallPermit,
+    outgoing_request::{Client, OutgoingRequest},
     responder::{ResponseNames, read_names},
     retry::{self, seconds},
     trial::{CancelReason, ModelRoute, TrialGateway},
@@ -162,27 +161,6 @@ impl AttemptResult {
     /// Whether part of a response arrived, so that tokens were generated.
     pub(crate) fn has_output(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
-    }
-
-    /// Returns the time that the endpoint lost, depending on how the attempt ended.
-    pub(crate) fn lost_time(
-        &self,
-        judged: &Judgement,
-        response_progress: &ResponseProgress,
-    ) -> Duration {
-        match judged {
-            Judgement::Retry(_) => self.took,
-            Judgement::Cut(_) => match response_progress.last_progress() {
-                None => self.took,
-                Some(last) => {
-                    self.queued
-                        + stalled_since(last).map_or(Duration::ZERO, |since| since.elapsed())
-                }
-            },
-            Judgement::Answered | Judgement::Rejected { .. } | Judgement::Unusable(_) => {
-                self.queued
-            }
-        }
     }
 
     /// Whether a stream ended early without giving a reason.

@@ -5,6 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proctor_types::{Event, Fault};
 
+/// Waits shorter than this are not reported.
+pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
+
 /// A wait in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitNotice {

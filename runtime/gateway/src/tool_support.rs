@@ -15,7 +15,7 @@ use crate::{
         Part, Request,
         neutral::{CollectedResponse, Item},
     },
-    request_path::OutgoingRequest,
+    outgoing_request::OutgoingRequest,
     tokens, usage,
 };
 

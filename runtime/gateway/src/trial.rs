@@ -11,22 +11,21 @@ use std::{
 
 use bytes::Bytes;
 use proctor_types::{BudgetKind, ModelSpec, Price, Spending, Usage};
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 
 use crate::{
     Admission, ExchangeSink, RequestBounds, RequestError, RetryPolicy, WaitNotice,
-    ask::SentConversation,
+    admission::AdmissionRequest,
     clock::WaitKind,
     endpoint::Endpoint,
-    first_response::{AttemptRound, CallPermit},
     halts::{Halts, RequestOrigin},
-    judge::{AttemptFailure, FailureKind},
     limiter::Limiter,
     lost_time::LostTime,
-    meter::{AdmissionRequest, FIRST_NOTICE, Meter, sleep_or_pend},
+    meter::{Meter, sleep_or_pend},
     replay::ReceivedResponses,
-    retry::seconds,
     scope::MaxUsage,
+    sent_conversation::SentConversation,
+    sink::FIRST_NOTICE,
     turns::NativeTurns,
 };
 
@@ -73,23 +72,6 @@ impl fmt::Debug for TrialGateway {
             .field("route", &self.route)
             .field("meter", &self.meter)
             .finish_non_exhaustive()
-    }
-}
-
-/// The attempts that one request has made so far.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    own: AttemptRound,
-    /// When the first attempt failed.
-    since: Option<Instant>,
-    /// Wait before the next attempt.
-    pub pause: Duration,
-}
-
-impl Attempts {
-    /// Returns the number of the next attempt, counted from 1.
-    pub(crate) fn number(&self) -> u32 {
-        self.own.failed + 1
     }
 }
 
@@ -207,63 +189,6 @@ impl TrialGateway {
         }
     }
 
-    /// Waits before the next attempt after a failed one, or fails if the policy allows no further
-    /// attempt. If the model has never responded, the request that holds the `turn` continues the
-    /// round of all requests that held it.
-    pub(crate) async fn wait_for_retry(
-        &self,
-        attempts: &mut Attempts,
-        turn: Option<&CallPermit>,
-        trouble: &AttemptFailure,
-    ) -> Result<(), RequestError> {
-        let policy = &self.route.policy;
-        let since = *attempts.since.get_or_insert_with(Instant::now);
-        let own = attempts.own.add_failure(trouble.kind);
-        let round =
-            turn.map_or(own, |turn| turn.update_round(|round| round.add_failure(trouble.kind)));
-        let responds = matches!(
-            trouble.kind,
-            FailureKind::Endpoint
-                | FailureKind::Empty
-                | FailureKind::Filtered
-                | FailureKind::Damaged
-                | FailureKind::Capped
-        );
-        self.responsive.fetch_or(responds, Ordering::Relaxed);
-        let known = self.responsive.load(Ordering::Relaxed)
-            || self.route.halts.has_responded(&self.route.model);
-        let most = match trouble.kind {
-            _ if round.silent >= policy.silent_attempts => 0,
-            FailureKind::Empty | FailureKind::Damaged => policy.empty_attempts.min(policy.attempts),
-            FailureKind::Unreachable | FailureKind::Foreign if !known => {
-                policy.connect_attempts.min(policy.attempts)
-            }
-            _ => policy.attempts,
-        };
-        if round.failed >= most {
-            return Err(self.give_up(round, since, trouble, "").into());
-        }
-        attempts.pause = policy.pause(round.failed, trouble.retry_after);
-        if round.waited + attempts.pause > seconds(policy.total_seconds) {
-            let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
-            return Err(self.give_up(round, since, trouble, &next).into());
-        }
-        let notice = WaitNotice::BackOff {
-            attempt: round.failed,
-            attempts: most,
-            why: self.route.endpoint.redact_text(&trouble.brief),
-            pause: attempts.pause,
-        };
-        self.wait_before_attempt(attempts.pause, notice).await?;
-        let waited = |round: &mut AttemptRound| {
-            round.waited += attempts.pause;
-            *round
-        };
-        waited(&mut attempts.own);
-        turn.map(|turn| turn.update_round(waited));
-        Ok(())
-    }
-
     /// Fails if another request of the run has shown that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), RequestError> {
         self.route.halts.of(&self.route.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
@@ -311,6 +236,12 @@ impl TrialGateway {
 
     pub(crate) fn sink(&self) -> &dyn ExchangeSink {
         &*self.sink
+    }
+
+    /// Notes whether the endpoint responded to an attempt. Returns whether it has responded in this
+    /// trial.
+    pub(crate) fn note_attempt(&self, responds: bool) -> bool {
+        self.responsive.fetch_or(responds, Ordering::Relaxed) || responds
     }
 
     /// Notes that a response arrived. `origin` describes the state before the response was charged.

@@ -10,7 +10,7 @@ use proctor_setup::{BundleCopy, find_bundle_copies};
 use proctor_types::{Arm, Task, UserError, plural};
 use serde_json::Value;
 
-use crate::checks::{ArmLocator, format_ids};
+use crate::error::{ArmLocator, format_ids};
 
 /// Rejects an agent whose bundle contains a copy of a task's hidden content or of the package
 /// under test. Skips bundles that are not built yet; a run builds them first.

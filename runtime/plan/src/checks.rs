@@ -11,15 +11,11 @@ use proctor_run::{PlannedTask, has_interfaces, missing_hints, shown_tests};
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{
-    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, join_first_few,
-    plural,
+    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, plural,
 };
 
+pub use crate::error::{ArmLocator, format_ids};
 use crate::machine_limits;
-
-/// Adds the location in an arm's configuration to a message. Arguments: the arm, the key in its table,
-/// and the message.
-pub type ArmLocator<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
 /// Rejects tasks that no trial of an arm could run.
 pub fn check_plan(
@@ -243,9 +239,4 @@ pub fn check_replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), User
         format_ids(others.iter().copied())
     );
     Err(UserError::new(what).hint(hint))
-}
-
-/// Formats the first IDs of a list.
-pub fn format_ids<'a>(ids: impl Iterator<Item = &'a str>) -> String {
-    join_first_few(ids.map(|id| format!("`{id}`")).collect())
 }

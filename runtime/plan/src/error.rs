@@ -1,10 +1,10 @@
-//! Reasons why something cannot be planned.
+//! Reasons why something cannot be planned, and what their messages name: keys and tasks.
 
 use std::io;
 
 use proctor_record::RecordError;
 use proctor_scaffold_api::SourceError;
-use proctor_types::{Fault, UserError};
+use proctor_types::{Arm, Fault, UserError, join_first_few};
 use thiserror::Error;
 
 /// An error of planning.
@@ -36,4 +36,13 @@ pub enum PlanError {
         /// The reason.
         why: String,
     },
+}
+
+/// Adds the location in an arm's configuration to a message. Arguments: the arm, the key in its table,
+/// and the message.
+pub type ArmLocator<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
+
+/// Formats the first IDs of a list.
+pub fn format_ids<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    join_first_few(ids.map(|id| format!("`{id}`")).collect())
 }

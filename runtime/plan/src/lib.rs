@@ -15,6 +15,8 @@ mod host;
 pub mod machine_limits;
 mod models;
 pub mod open_files;
+mod plan_context;
+mod planned_run;
 mod reopened;
 pub mod resume_set;
 pub mod rules;
@@ -28,9 +30,8 @@ pub mod workers;
 pub use certificate::read_certificate;
 pub use error::PlanError;
 pub use models::check_models;
+pub use plan_context::PlanContext;
+pub use planned_run::PlannedRun;
 pub use reopened::{Continuation, ReopenedRun};
 pub use start::{NewRun, create_run, run_tasks};
-pub use states::{
-    BundledPlan, LoadedPlan, PlanContext, PlannedRun, Purpose, ReadConfig, ReadyPlan,
-    ResolvedConfig,
-};
+pub use states::{BundledPlan, LoadedPlan, Purpose, ReadConfig, ReadyPlan, ResolvedConfig};

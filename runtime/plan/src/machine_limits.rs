@@ -7,7 +7,7 @@ use proctor_run::PlannedTask;
 use proctor_sandbox_api::Machine;
 use proctor_types::{Arm, MAX_RESOURCE_RATIO, SandboxKind, UserError, plural};
 
-use crate::checks::{ArmLocator, format_ids};
+use crate::error::{ArmLocator, format_ids};
 
 /// Names of each architecture in Docker platforms, by Rust's name for it.
 const ARCHITECTURES: [(&str, &[&str]); 4] = [

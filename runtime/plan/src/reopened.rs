@@ -3,18 +3,18 @@
 use std::{collections::BTreeSet, path::Path};
 
 use proctor_record::{
-    RunDir, now,
+    RunDir,
     trial_lookup::{PlannedTrial, planned_trials},
 };
 use proctor_run::Plan;
 use proctor_scaffold_api::ProgressSink;
 use proctor_types::{
-    Environment, RULES_VERSION, RunChange, RunRecord, RunTask, TrialId, UserError, join_first_few,
-    plural,
+    Environment, RULES_VERSION, RunRecord, RunTask, TrialId, UserError, join_first_few, plural,
 };
 
 use crate::{
-    PlanContext, PlanError, PlannedRun, check_models, open_files, resume_set, rules, workers,
+    PlanContext, PlanError, PlannedRun, check_models, open_files, planned_run::add_note,
+    resume_set, rules, workers,
 };
 
 /// How to continue a recorded run. This determines which rules the run may have been made under,
@@ -167,7 +167,7 @@ impl ReopenedRun {
     /// # Errors
     /// The plan cannot be written.
     pub fn note(&mut self, change: String) -> Result<(), PlanError> {
-        note(&self.run, &mut self.record, change)
+        add_note(&self.run, &mut self.record, change)
     }
 
     /// Checks the plan on this machine. `only` restricts the trials to run; `jobs` is the number
@@ -202,52 +202,4 @@ impl ReopenedRun {
         open_files::check(jobs, plan.selected_trials().len(), record.arms.iter())?;
         Ok(PlannedRun { run, record, plan })
     }
-}
-
-impl PlannedRun {
-    /// Writes a plan that was derived from another run into its own directory. That directory may
-    /// already contain finished trials of the same plan.
-    ///
-    /// # Errors
-    /// A model cannot be called, the limit on open files is too low, or the plan cannot be
-    /// written.
-    pub fn from_record(
-        path: &Path,
-        record: RunRecord,
-        world: PlanContext<'_>,
-    ) -> Result<Self, PlanError> {
-        let plan = Plan::from_record(&record);
-        check_record(&record, &plan, world)?;
-        let run = match RunDir::open(path) {
-            Ok(run) => run,
-            Err(_) => RunDir::create(path)?,
-        };
-        run.write_run(&record)?;
-        Ok(Self { run, record, plan })
-    }
-
-    /// Notes a change of the plan in the record, for human readers.
-    ///
-    /// # Errors
-    /// The plan cannot be written.
-    pub fn note(&mut self, change: String) -> Result<(), PlanError> {
-        note(&self.run, &mut self.record, change)
-    }
-}
-
-/// Rejects a plan whose models cannot be called, or that needs too many open files.
-pub(crate) fn check_record(
-    record: &RunRecord,
-    plan: &Plan,
-    world: PlanContext<'_>,
-) -> Result<(), PlanError> {
-    check_models(&record.arms, world.script, &|_, error| error)?;
-    open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
-    Ok(())
-}
-
-fn note(run: &RunDir, record: &mut RunRecord, change: String) -> Result<(), PlanError> {
-    let proctor = env!("CARGO_PKG_VERSION").into();
-    record.changes.push(RunChange { at: now(), proctor, change });
-    Ok(run.write_run(record)?)
 }

@@ -5,32 +5,18 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use proctor_config::{ConfigFile, ConfigSource, KnownNames, RunConfig, set_model};
 use proctor_datasets::LoadedDataset as Rows;
-use proctor_record::RunDir;
 use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
-use proctor_scaffold_api::{ProgressSink, ScaffoldSource};
-use proctor_types::{Arm, ForkOrigin, RunRecord, Selection, UserError, plural};
+use proctor_types::{Arm, ForkOrigin, Selection, UserError, plural};
 
 use crate::{
-    NewRun, PlanError, bundle_contents, check_models, checks, extend::Extension, open_files,
-    read_certificate, reopened::check_record, run_tasks, selection, start::create_run, tasks,
+    NewRun, PlanContext, PlanError, PlannedRun, bundle_contents, check_models, checks,
+    extend::Extension, open_files, planned_run::check_record, read_certificate, run_tasks,
+    selection, start::create_run, tasks,
 };
 
 /// How to choose another back end, for the message about images that native sandboxes do not support.
 const DOCKER_HINT: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
-
-/// Resources of this machine and program that planning uses.
-#[derive(Clone, Copy)]
-pub struct PlanContext<'a> {
-    /// The folder of files that Proctor can recreate.
-    pub cache: &'a Path,
-    /// The scaffolds that arms can use.
-    pub scaffolds: &'a dyn ScaffoldSource,
-    /// Returns an error if a scripted model's file cannot be read.
-    pub script: &'a dyn Fn(&Path) -> Result<(), String>,
-    /// Receives notes and the progress of builds.
-    pub say: ProgressSink<'a>,
-}
 
 /// The purpose of a plan. It determines the checks: a plan that is only shown does not need a
 /// model's API key.
@@ -504,14 +490,4 @@ impl ReadyPlan {
         let Extension { run, record, .. } = extension;
         Ok(PlannedRun { run, record, plan })
     }
-}
-
-/// A plan in its run directory, which this process has locked.
-pub struct PlannedRun {
-    /// The run directory.
-    pub run: RunDir,
-    /// `run.json`.
-    pub record: RunRecord,
-    /// The trials.
-    pub plan: Plan,
 }

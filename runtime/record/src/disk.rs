@@ -10,7 +10,7 @@ use std::{
 };
 
 pub(crate) use proctor_files::{entry_exists, is_not_regular_file, open, open_with, read};
-use proctor_types::format_error_chain;
+use proctor_types::{describe_io_error, format_error_chain};
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
 
@@ -75,6 +75,15 @@ pub(crate) fn try_read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Describes a read error, such as a directory in place of a file, another user's file, or a disk
+/// error.
+pub(crate) fn describe_read_error(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),
+        _ => format!("cannot be read: {}", describe_io_error(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, describe_io_error};
 
-use crate::lease::resolve_fd_path;
+use crate::pinned_dirs::resolve_fd_path;
 
 /// The hint for damage if the record has no other copy.
 pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore it from a copy of the run directory";

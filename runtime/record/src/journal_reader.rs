@@ -1,21 +1,15 @@
 //! Reads a journal: all intact events, and a list of damaged lines.
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
 };
 
 use proctor_types::{Envelope, format_error_chain, one_line};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{
-    Corruption, PatchRef, RecordError, Remedy,
-    check::{GradingEntry, RecordedJson, TrialName},
-    disk,
-};
+use crate::{RecordError, disk};
 
 /// The content of a journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +92,7 @@ pub(crate) fn strip_checksum(line: &[u8]) -> Result<Vec<u8>, String> {
 /// The result of scanning a journal's lines.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// See [`JournalContents::describe_corrupted_call`].
+    /// See [`JournalContents::torn`].
     pub(crate) torn: bool,
     unended: bool,
     /// The latest try of any line, counted from 1; 0 if there are no lines.
@@ -112,69 +106,6 @@ impl Scan {
     pub(crate) fn first_lost_line(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
-
-    /// Adds the bad lines to `damage`. `lost` is the remedy for lost lines.
-    pub(crate) fn add_corruptions(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Corruption>) {
-        damage.extend(self.bad_lines.iter().map(|bad| Corruption {
-            path: path.to_owned(),
-            line: Some(bad.line),
-            why: bad.why.clone(),
-            remedy: if bad.repeated { Remedy::Evidence } else { lost.clone() },
-        }));
-    }
-}
-
-/// The part of a line that concerns the other files of a trial.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum LineFact {
-    TrialName(TrialName),
-    Patch(PatchRef),
-    /// As written, because fields that a later version of Proctor added must survive.
-    Outcome {
-        outcome: RecordedJson,
-        packed: Option<u64>,
-    },
-    GradingEntry(Box<GradingEntry>),
-    Withdrawn,
-    Other,
-}
-
-/// The fields that every line has, whatever its kind.
-#[derive(Deserialize)]
-struct LineHead<'a> {
-    seq: u64,
-    #[serde(rename = "try", default)]
-    try_number: u32,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-}
-
-/// Checks every line and passes it to the callback with its kind, in order.
-pub(crate) fn scan(
-    path: &Path,
-    bytes: &[u8],
-    take: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
-) -> (Scan, Vec<LineFact>) {
-    let mut taken = Vec::new();
-    let scan = scan_lines(
-        path,
-        bytes,
-        |line| {
-            let head: LineHead<'_> = serde_json::from_slice(line)?;
-            Ok((
-                LineNumbers { seq: head.seq, try_number: head.try_number },
-                take(&head.kind, line)?,
-            ))
-        },
-        |one| {
-            // Only a few lines of a long journal matter, and the last one.
-            if matches!(taken.last(), Some(LineFact::Other)) {
-                taken.pop();
-            }
-            taken.push(one);
-        },
-    );
-    (scan, taken)
 }
 
 pub(crate) fn parse(path: &Path, bytes: &[u8]) -> JournalContents {
@@ -193,9 +124,9 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> JournalContents {
 }
 
 /// The sequence and try numbers of a line.
-struct LineNumbers {
-    seq: u64,
-    try_number: u32,
+pub(crate) struct LineNumbers {
+    pub(crate) seq: u64,
+    pub(crate) try_number: u32,
 }
 
 /// Returns a line without its newline, and whether it had one. The last line may lack its newline:
@@ -207,7 +138,8 @@ pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
     }
 }
 
-fn scan_lines<T>(
+/// Checks every line and passes what `read` makes of it to `take`, in order.
+pub(crate) fn scan_lines<T>(
     path: &Path,
     bytes: &[u8],
     read: impl Fn(&[u8]) -> Result<(LineNumbers, T), serde_json::Error>,

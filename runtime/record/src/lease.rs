@@ -1,21 +1,22 @@
 //! Assigns trials to workers, and handles the directories of dead workers.
 
 use std::{
-    collections::{HashMap, HashSet},
-    fmt,
+    collections::HashSet,
     fs::{self, File},
     io,
-    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, PoisonError},
 };
 
-use proctor_cluster::{Claim, ClaimResult, Claims, Member, Membership, find_live_member, members};
-use proctor_types::{ShippedTable, TrialId};
-use serde::Deserialize;
+use proctor_cluster::{Claim, ClaimResult, Claims, Member, Membership, find_live_member};
+use proctor_types::TrialId;
 
-use crate::{RecordError, RunDir, TrialDir, disk, trial_dir::TRIES};
+use crate::{
+    RecordError, RunDir, TrialDir, disk,
+    pinned_dirs::PinnedDirs,
+    trial_dir::TRIES,
+    workers::{SchedulerJobs, describe_this_worker},
+};
 
 /// Trial directories that were set aside when another worker took over the trial.
 pub(crate) const SUPERSEDED_DIR: &str = "superseded";
@@ -68,84 +69,6 @@ impl Drop for Lease {
             false => self.pins.remove(&self.id),
         }
     }
-}
-
-/// Trial directories that this worker accesses through open file descriptors. If such a directory
-/// is moved, the worker's writes go to the moved directory, so a worker that was presumed dead
-/// cannot write into its successor's directory.
-#[derive(Debug, Default)]
-pub(crate) struct PinnedDirs {
-    held: Mutex<HashMap<TrialId, File>>,
-    /// Directories of lost trials. They stay open so that their descriptor numbers are not reused:
-    /// a thread that is still writing would write to the wrong directory.
-    abandoned: Mutex<Vec<File>>,
-}
-
-impl PinnedDirs {
-    fn lock(&self) -> MutexGuard<'_, HashMap<TrialId, File>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn abandon(&self, id: &TrialId) {
-        let folder = self.lock().remove(id);
-        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
-    }
-
-    /// Returns the directory's path through its file descriptor.
-    pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
-        let descriptor = self.lock().get(id)?.as_raw_fd();
-        Some(PathBuf::from(format!("{FD_DIR}/{descriptor}")))
-    }
-
-    fn remove(&self, id: &TrialId) {
-        let Some(folder) = self.lock().remove(id) else { return };
-        // A trial that was not started leaves no directory behind.
-        let real = fs::read_link(format!("{FD_DIR}/{}", folder.as_raw_fd()));
-        let _ = real.and_then(fs::remove_dir);
-    }
-}
-
-const FD_DIR: &str = "/proc/self/fd";
-
-/// Converts a path for messages: a descriptor path is replaced with the directory's current path.
-pub(crate) fn resolve_fd_path(path: &Path) -> PathBuf {
-    let Ok(below) = path.strip_prefix(FD_DIR) else { return path.to_owned() };
-    let mut parts = below.components();
-    let Some(descriptor) = parts.next() else { return path.to_owned() };
-    match fs::read_link(Path::new(FD_DIR).join(descriptor)) {
-        Ok(folder) => folder.join(parts.as_path()),
-        Err(_) => path.to_owned(),
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct ClusterTable {
-    lease_seconds: f64,
-}
-
-/// Describes this process as a worker. If a cluster engine started it, the engine provides the
-/// names of its job and node.
-fn describe_this_worker() -> Result<Member, String> {
-    static TABLE: ShippedTable<ClusterTable> =
-        ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
-    let seconds = match std::env::var("PROCTOR_LEASE_SECONDS") {
-        Ok(text) => text
-            .parse::<f64>()
-            .map_err(|_| format!("PROCTOR_LEASE_SECONDS={text}: not a number"))?,
-        Err(_) => TABLE.get()?.lease_seconds,
-    };
-    let lease = Duration::try_from_secs_f64(seconds).ok().filter(|lease| !lease.is_zero());
-    let lease =
-        lease.ok_or_else(|| format!("PROCTOR_LEASE_SECONDS={seconds}: not a positive duration"))?;
-    let from_engine = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let host = from_engine("PROCTOR_NODE").unwrap_or_else(|| {
-        fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
-    });
-    let restarts = from_engine("PROCTOR_JOB_RESTARTS").and_then(|times| times.parse().ok());
-    let mut member =
-        Member::current(&host, env!("CARGO_PKG_VERSION"), from_engine("PROCTOR_JOB"), lease);
-    member.restarts = restarts.unwrap_or_default();
-    Ok(member)
 }
 
 impl RunDir {
@@ -209,7 +132,7 @@ impl RunDir {
         let folder = self.trial_dir_path(id);
         let taking = RecordError::io(&folder, "the trial can't be taken over");
         let replacement = DirTakeover { superseded: self.path().join(SUPERSEDED_DIR), key };
-        let dead = claim.dead_owner().map(|dead| self.describe_worker(dead));
+        let dead = claim.dead_owner().map(|dead| self.jobs.describe_worker(self.path(), dead));
         let takes_over = || -> io::Result<Option<File>> {
             replacement.finish(&folder)?;
             if !self.shares {
@@ -225,7 +148,7 @@ impl RunDir {
             File::open(&folder).map(Some)
         };
         if let Some(folder) = takes_over().map_err(taking)? {
-            self.pins.lock().insert(id.clone(), folder);
+            self.pins.pin(id, folder);
         }
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match dead {
@@ -246,37 +169,13 @@ impl RunDir {
         mut self,
         ask: impl Fn(&Member) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.jobs = SchedulerJobs(Some(Box::new(ask)));
+        self.jobs = SchedulerJobs::new(ask);
         self
     }
 
     /// Describes the worker from which this one took over the trial.
     pub fn previous_worker(&self, id: &TrialId) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
-    }
-
-    fn describe_worker(&self, worker: &str) -> String {
-        let all = members(self.path()).unwrap_or_default();
-        let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker) else {
-            return format!("worker {worker}");
-        };
-        let Some(job) = &member.job else { return format!("worker {worker} on {}", member.host) };
-        let state = self.jobs.0.as_ref().and_then(|ask| ask(&member));
-        let state = state.unwrap_or_else(|| "state unknown".to_owned());
-        format!("worker {worker} on {}, job {job} ({state})", member.host)
-    }
-}
-
-/// Looks up the state of a worker's job in the scheduler.
-type JobLookup = dyn Fn(&Member) -> Option<String> + Send + Sync;
-
-/// Looks up the state of jobs, if the run has a scheduler.
-#[derive(Default)]
-pub(crate) struct SchedulerJobs(Option<Box<JobLookup>>);
-
-impl fmt::Debug for SchedulerJobs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Jobs").field(&self.0.is_some()).finish()
     }
 }
 
@@ -372,7 +271,7 @@ fn hard_link_dir(from: &Path, to: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::{io::Write as _, time::Duration};
 
     use proctor_types::{ArmId, TaskId};
 
@@ -489,14 +388,5 @@ mod tests {
         assert!(run.trial_dir_path(&id(1)).exists());
         drop(lease);
         assert!(!run.trial_dir_path(&id(1)).exists());
-    }
-
-    #[test]
-    fn resolve_fd_path_replaces_descriptor_paths() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = File::open(folder.path()).unwrap();
-        let path = PathBuf::from(format!("/proc/self/fd/{}/x/y", open.as_raw_fd()));
-        assert_eq!(resolve_fd_path(&path), folder.path().canonicalize().unwrap().join("x/y"));
-        assert_eq!(resolve_fd_path(Path::new("a/b")), Path::new("a/b"));
     }
 }

@@ -16,13 +16,16 @@ mod now;
 mod pack;
 mod parallel_map;
 mod patch;
+mod pinned_dirs;
 mod run_dir;
 mod run_file;
 mod spending;
+mod stored_tree;
 mod tree;
 mod trial_dir;
 pub mod trial_lookup;
 mod unplanned;
+mod workers;
 
 pub use blobs::{BlobWriter, Blobs};
 pub use check::{CheckedTrial, Corruption, PatchRef, Remedy};

@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, CheckedTrial, Corruption, RecordError, Remedy, TrialDir,
-    check::{Check, CheckCache, describe_read_error},
-    disk,
-    lease::{PinnedDirs, SchedulerJobs},
+    check::{Check, CheckCache},
+    disk::{self, describe_read_error},
+    pinned_dirs::PinnedDirs,
     run_file,
     trial_dir::TRIES,
+    workers::SchedulerJobs,
 };
 
 /// Number of hex digits of an arm's id in a path: 48 bits. [`RunDir::check_arms`] detects collisions.

@@ -9,7 +9,10 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, format_error_chain};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{Corruption, RecordError, Remedy, check::describe_read_error, disk};
+use crate::{
+    Corruption, RecordError, Remedy,
+    disk::{self, describe_read_error},
+};
 
 const NAME: &str = "run.json";
 /// A copy in case `run.json` is damaged: without the plan, nothing in a run can be read.

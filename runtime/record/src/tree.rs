@@ -1,11 +1,9 @@
 //! A tree: the sorted manifest of a work directory at one point in time.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use proctor_wire::{RawPath, SnapshotEntry, SnapshotReply};
 use serde::{Deserialize, Serialize, Serializer};
-
-use crate::{Blobs, RecordError, error::RESTORE_FROM_COPY_HINT};
 
 /// The manifest format version.
 const MANIFEST_VERSION: u32 = 1;
@@ -86,35 +84,7 @@ impl Tree {
 
     /// BLAKE3 (hex) of the manifest: the hash under which [`Tree::save`] stores it.
     pub fn digest(&self) -> String {
-        Blobs::hash(&self.to_json())
-    }
-
-    /// Stores the complete manifest among the shared blobs and returns its hash, the tree's digest.
-    pub fn save(&self, blobs: &Blobs) -> Result<String, RecordError> {
-        blobs.put_shared(&self.to_json())
-    }
-
-    /// Like [`Tree::save`], for a tree that [`Tree::apply_snapshot`] created from the one with hash
-    /// `before`. A trial's blobs store only the changes, but still return the complete manifest by
-    /// its hash.
-    pub fn save_as_diff(
-        &self,
-        blobs: &Blobs,
-        before: &str,
-        reply: &SnapshotReply,
-    ) -> Result<String, RecordError> {
-        blobs.put_tree(self, before, reply)
-    }
-
-    pub fn load(blobs: &Blobs, hash: &str) -> Result<Self, RecordError> {
-        if let Some(tree) = blobs.packed_tree(hash)? {
-            return Ok(Arc::unwrap_or_clone(tree));
-        }
-        Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
-            path: blobs.root().join(hash),
-            why: format!("the blob is not a manifest: {why}"),
-            hint: RESTORE_FROM_COPY_HINT,
-        })
+        blake3::hash(&self.to_json()).to_hex().to_string()
     }
 
     /// Returns the paths that differ in any way, sorted by bytes.
@@ -148,7 +118,7 @@ mod tests {
             kind: EntryKind::File,
             mode: 0o644,
             size: content.len() as u64,
-            hash: Some(Blobs::hash(content)),
+            hash: Some(blake3::hash(content).to_hex().to_string()),
             link: None,
         }
     }
@@ -160,18 +130,6 @@ mod tests {
             ..SnapshotReply::default()
         });
         tree
-    }
-
-    #[test]
-    fn tree_round_trips_through_blobs() {
-        let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::new(folder.path());
-        let tree = tree(&[file(b"a", b"1"), file(b"b\xff\n%", b"2")]);
-        let hash = tree.save(&blobs).unwrap();
-        assert_eq!(hash, tree.digest());
-        assert_eq!(Tree::load(&blobs, &hash).unwrap(), tree);
-        let other = blobs.put(b"{}").unwrap();
-        assert!(Tree::load(&blobs, &other).is_err());
     }
 
     #[test]

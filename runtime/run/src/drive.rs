@@ -15,27 +15,29 @@ use proctor_setup::{
     HiddenCopies, LayerFindings, Preparation, Purpose, ReadySandbox, prepare_for_agent,
 };
 use proctor_types::{
-    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin,
-    Interruptions, Layer, Outcome, ResourceAmount, SandboxCounts, SandboxSpec, Task, TrialId,
+    Arm, BudgetScope, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Interruptions,
+    Layer, Outcome, SandboxCounts, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
     CancelSignal, Progress, RunContext,
+    error::record_fault,
     fault_policy::ScopeKind,
-    grading::{check_requirements, environment_record},
+    gold_patch::gold_patch,
     halts::TrialLocation,
     harbor,
     interrupted::can_resume,
     network::{NetworkUser, SandboxNetwork},
     noise::{CounterDelta, noise},
     own_sandbox::ProgramSandbox,
-    recorder::{ActivityUpdate, Recorder, record_fault},
+    recorder::{ActivityUpdate, Recorder},
     resume_point::{ResumePoint, STARTED_AGAIN},
     session::{Client, SessionParts, TrialSession},
     steps::StepSnapshots,
     task_material::task_material,
+    task_sandbox::{check_requirements, environment_record, sandbox_limits},
 };
 
 /// Key of the journal note with the leak check's report.
@@ -260,6 +262,7 @@ impl Try<'_> {
         let user = NetworkUser {
             arm: self.arm,
             task: self.task,
+            task_network: harbor::agent_network(self.arm, self.task),
             scaffold: scaffold.as_ref(),
             gateway: gateway.as_ref(),
             handle,
@@ -554,44 +557,4 @@ async fn record_counts(recorder: &Recorder, counts: Option<SandboxCounts>) -> Re
         Some(counts) => recorder.append(Event::SandboxMeasured { counts: Box::new(counts) }).await,
         None => Ok(()),
     }
-}
-
-/// Returns the arm's limits, raised to the memory and CPUs that the task may use.
-pub fn sandbox_limits(arm: &Arm, task: &Task) -> SandboxSpec {
-    raise_limits(arm, task, ResourceAmount::ceiling, ResourceAmount::ceiling)
-}
-
-/// Returns the share of the machine to reserve for a grading. It is based on the task's minimum
-/// needs.
-pub(crate) fn reserved_limits(arm: &Arm, task: &Task) -> SandboxSpec {
-    raise_limits(arm, task, ResourceAmount::floor, ResourceAmount::floor)
-}
-
-fn raise_limits(
-    arm: &Arm,
-    task: &Task,
-    cpus: fn(&ResourceAmount<f64>) -> f64,
-    memory: fn(&ResourceAmount<u64>) -> u64,
-) -> SandboxSpec {
-    let mut limits = arm.sandbox.clone();
-    if let Some(resources) = &task.resources {
-        let needed = resources.cpus.as_ref().map(cpus);
-        limits.cpus = needed.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
-        let needed = resources.memory_mb.as_ref().map(memory);
-        limits.memory_mb = needed.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
-    }
-    limits
-}
-
-/// Returns the task's gold patch, which the `gold` scaffold applies.
-pub(crate) fn gold_patch(task: &Task) -> Result<String, Fault> {
-    let fault =
-        |what: String| Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid);
-    let gold = proctor_patch::gold_patch(task)
-        .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?
-        .ok_or_else(|| {
-            fault(" has neither a gold patch nor a mask".into())
-                .hint("use another scaffold: `gold` needs a solution")
-        })?;
-    String::from_utf8(gold).map_err(|_| fault(": the mask is not UTF-8".into()))
 }

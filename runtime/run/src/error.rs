@@ -1,10 +1,10 @@
-//! Reasons why a plan cannot be run.
+//! Reasons why a plan cannot be run, and faults of the record.
 
-use std::io;
+use std::{any::Any, io};
 
 use proctor_record::RecordError;
 use proctor_scaffold_api::SourceError;
-use proctor_types::{Fault, UserError};
+use proctor_types::{Cause, Fault, Layer, UserError};
 use thiserror::Error;
 
 /// An error of an execution.
@@ -31,4 +31,21 @@ pub enum RunError {
     /// The execution was aborted.
     #[error("the execution was aborted")]
     Aborted,
+}
+
+/// A try whose record cannot be written is void, because there is no result without a record. A
+/// damaged record affects only its own trial.
+pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
+    let damaged = (&error as &dyn Any)
+        .downcast_ref::<RecordError>()
+        .is_some_and(|error| matches!(error, RecordError::Corrupt { .. }));
+    let fault = Fault::new(Layer::Record, error.to_string());
+    match damaged {
+        true => fault
+            .cause(Cause::Invalid)
+            .hint("`proctor report RUN --verify` lists what is missing from the record"),
+        false => fault
+            .cause(Cause::from_error(&error))
+            .hint("check the free space and the permissions of the run directory"),
+    }
 }

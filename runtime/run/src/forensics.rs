@@ -11,7 +11,7 @@ use proctor_grade::GradingResult;
 use proctor_record::{Remedy, TrialDir, read_journal};
 use proctor_types::{Fault, Layer, Task, remove_discarded_events};
 
-use crate::{RunContext, recorder::record_fault};
+use crate::{RunContext, error::record_fault};
 
 /// Adds the record's evidence to a verdict, lowers its integrity to the worse of the two, and
 /// explains why the task is not resolved. `resolved` keeps its graded value.

@@ -10,8 +10,8 @@ use proctor_types::{
 };
 
 use crate::{
+    error::record_fault,
     outside,
-    recorder::record_fault,
     resume_point::{spent_after, unrestorable_reason},
 };
 

@@ -1,7 +1,7 @@
 //! Caches the results of running a task's own tests: the tests in the task's files on the unmasked
 //! source, and the evidence that the gold patch itself produces.
 
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use proctor_grade::{
     ExpectedEvidence, FrozenIds, GRADER, GradeOptions, GradingResult, expected_of_gold,
@@ -13,8 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    GradingSandbox, drive::gold_patch, grading::environment_key, recorder::record_fault,
-    wide_grading::with_whole_suite,
+    GradingSandbox, error::record_fault, gold_patch::gold_patch, task_sandbox::environment_key,
 };
 
 /// Keyed by task, environment, back end, limits and grader.
@@ -167,6 +166,18 @@ impl FrozenTests {
         };
         let _ = write();
     }
+}
+
+/// Returns the task with every test of the suite that passes with gold.
+pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
+    let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
+        Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),
+        None => (task.fail_to_pass.clone(), task.pass_to_pass.clone()),
+    };
+    let known: BTreeSet<&String> = fail_to_pass.iter().chain(&pass_to_pass).collect();
+    let more: Vec<String> = suite.into_iter().filter(|id| !known.contains(id)).collect();
+    pass_to_pass.extend(more);
+    Task { fail_to_pass, pass_to_pass, ..task.clone() }
 }
 
 fn key(what: &str, handle: &GradingSandbox<'_>, task: &Task) -> Result<String, Fault> {

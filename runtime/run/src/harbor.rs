@@ -36,14 +36,15 @@ use self::{
 };
 use crate::{
     GradingSandbox, OutsideLimits, PlannedTask, RunContext,
-    drive::{reserved_limits, sandbox_limits},
+    error::record_fault,
     fault_handling::TrialEnvironment,
-    grading::{STRICT, add_noise, close_and_return, environment_record},
+    grading_sandbox::{STRICT, add_noise, close_and_return},
     network::SandboxNetwork,
     noise::noise,
     outside,
-    recorder::{Recorder, record_fault},
+    recorder::Recorder,
     restore::restore,
+    task_sandbox::{environment_record, reserved_limits, sandbox_limits},
 };
 
 /// Note key: the verifier's findings in the agent's own container.

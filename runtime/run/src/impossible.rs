@@ -4,8 +4,8 @@ use proctor_types::{Arm, Fault, Impossible, TrialId};
 
 use crate::{
     GradingSandbox, PlannedTask, RunContext,
-    drive::{reserved_limits, sandbox_limits},
     fault_handling::TrialEnvironment,
+    task_sandbox::{reserved_limits, sandbox_limits},
 };
 
 /// Returns wrong expectations, best first. Each one makes the trial's task impossible. Nothing is

@@ -9,10 +9,10 @@ use proctor_types::{Arm, Cause, Fault, Layer, Task, TrialId};
 
 use crate::{
     ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
-    drive::{reserved_limits, sandbox_limits},
+    error::record_fault,
     fault_handling::TrialEnvironment,
-    recorder::record_fault,
     restore::restore,
+    task_sandbox::{reserved_limits, sandbox_limits},
     trial::recorded_patch,
 };
 

@@ -13,7 +13,7 @@ use proctor_types::{Arm, Fault, Layer, NetworkMode, NetworkPolicy, Task};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{
-    RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop_from_error,
+    RunContext, egress_ledger::EgressLedger, recorder::Recorder, session::stop_from_error,
 };
 
 /// Programs in the sandbox can read these files but not change them.
@@ -31,6 +31,8 @@ pub(crate) struct SandboxNetwork {
 pub(crate) struct NetworkUser<'a> {
     pub(crate) arm: &'a Arm,
     pub(crate) task: &'a Task,
+    /// The network that the task declares; `None` for an agent that uses its arm's network.
+    pub(crate) task_network: Option<NetworkPolicy>,
     pub(crate) scaffold: &'a dyn Scaffold,
     /// `None` if the arm has no model.
     pub(crate) gateway: Option<&'a Arc<TrialGateway>>,
@@ -55,10 +57,10 @@ impl SandboxNetwork {
     /// model endpoint if the scaffold needs it. The endpoint opens in the sandbox of the
     /// scaffold's own program if there is one, otherwise in the task's sandbox.
     pub(crate) async fn open(context: &RunContext, user: NetworkUser<'_>) -> Result<Self, Fault> {
-        let NetworkUser { arm, task, scaffold, gateway, handle, own, recorder } = user;
+        let NetworkUser { arm, task, task_network, scaffold, gateway, handle, own, recorder } =
+            user;
         let mut network = Self::default();
-        let policy = harbor::agent_network(arm, task);
-        let policy = policy.as_ref().unwrap_or(&arm.network);
+        let policy = task_network.as_ref().unwrap_or(&arm.network);
         if policy.mode != NetworkMode::Closed {
             let ledger = Arc::new(EgressLedger::new(task, recorder)?) as Arc<dyn Ledger>;
             network.open_egress(context, policy, task, handle, ledger).await?;

@@ -4,7 +4,7 @@ use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
 use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
 
-use crate::recorder::record_fault;
+use crate::error::record_fault;
 
 /// The prediction for one task.
 #[derive(Debug, Clone, Copy)]

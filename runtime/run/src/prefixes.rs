@@ -5,7 +5,7 @@ use proctor_record::{
 };
 use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
 
-use crate::recorder::record_fault;
+use crate::error::record_fault;
 
 /// The quantity that a smaller limit applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

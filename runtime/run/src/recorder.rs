@@ -1,7 +1,6 @@
 //! The only writer of a try's record. It guards the journal, blobs and snapshots with one lock.
 
 use std::{
-    any::Any,
     collections::BTreeMap,
     sync::{Arc, OnceLock},
     time::Instant,
@@ -14,13 +13,14 @@ use proctor_sandbox_api::{
     wire::{RawPath, SnapshotEntry, SnapshotReply},
 };
 use proctor_types::{
-    Cause, Event, Fault, Layer, Message, OutsideState, RequestChanges, RequestWaits, Responders,
+    Event, Fault, Layer, Message, OutsideState, RequestChanges, RequestWaits, Responders,
 };
 use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::{
     OutsideLimits,
+    error::record_fault,
     outside::{self, OutsideRequest, OutsideScan},
     progress::TrialActivity,
     restore::restore,
@@ -499,23 +499,6 @@ fn omit_tool_outputs(messages: &mut [Message], shown: &[(String, String)]) -> Ve
         }
     }
     omitted
-}
-
-/// A try whose record cannot be written is void, because there is no result without a record. A
-/// damaged record affects only its own trial.
-pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
-    let damaged = (&error as &dyn Any)
-        .downcast_ref::<RecordError>()
-        .is_some_and(|error| matches!(error, RecordError::Corrupt { .. }));
-    let fault = Fault::new(Layer::Record, error.to_string());
-    match damaged {
-        true => fault
-            .cause(Cause::Invalid)
-            .hint("`proctor report RUN --verify` lists what is missing from the record"),
-        false => fault
-            .cause(Cause::from_error(&error))
-            .hint("check the free space and the permissions of the run directory"),
-    }
 }
 
 #[cfg(test)]

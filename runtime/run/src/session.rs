@@ -21,7 +21,8 @@ use tokio::sync::watch;
 
 use crate::{
     CancelSignal, RunContext,
-    recorder::{Recorder, record_fault},
+    error::record_fault,
+    recorder::Recorder,
     resume_point::{RecordedStep, ResumePoint},
     steps::StepSnapshots,
 };

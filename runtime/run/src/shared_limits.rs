@@ -13,7 +13,7 @@ use proctor_types::{
     Arm, ArmId, BudgetKind, BudgetScope, Fault, SharedLimits, Spending, path_component,
 };
 
-use crate::{Plan, recorder::record_fault};
+use crate::{Plan, error::record_fault};
 
 /// A request is sent a moment after it is counted. Without this margin, the endpoint's own window
 /// could count one request more.

@@ -7,7 +7,7 @@ use proctor_sandbox_api::wire::{EntryKind, RawPath};
 use proctor_scaffold_api::InitialTree;
 use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
 
-use crate::recorder::record_fault;
+use crate::error::record_fault;
 
 /// Returns the work directory at a recorded trial's start: masked and without hidden files.
 ///

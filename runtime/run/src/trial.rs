@@ -10,10 +10,10 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 use serde_json::{Map, Value};
 
 use crate::{
-    CancelSignal, PlannedTask, Progress, RunContext, drive::Try, fault_handling::TrialEnvironment,
-    fault_policy::ScopeKind, forensics::add_forensics, fork::restart, grading::grade_trial,
-    halts::TrialLocation, interrupted::can_resume, own_sandbox::ProgramSandbox,
-    recorder::record_fault, resume_point::ResumePoint,
+    CancelSignal, PlannedTask, Progress, RunContext, drive::Try, error::record_fault,
+    fault_handling::TrialEnvironment, fault_policy::ScopeKind, forensics::add_forensics,
+    fork::restart, grading::grade_trial, halts::TrialLocation, interrupted::can_resume,
+    own_sandbox::ProgramSandbox, resume_point::ResumePoint,
 };
 
 /// Key of the note about a worker that died.

@@ -10,7 +10,7 @@ use proctor_grade::{GRADER, GradingResult, SANDBOX_KILLED, TIMED_OUT};
 use proctor_types::{Fault, SandboxSpec, Task, canonical_json, sha256_hex};
 use serde_json::json;
 
-use crate::recorder::record_fault;
+use crate::error::record_fault;
 
 /// A directory of verdicts. Each is keyed by the SHA-256 of its task, patch, sandbox, preparation
 /// and grader.

@@ -1,12 +1,10 @@
 //! The third verdict, `wide`: runs every test of the repository that passes with gold against the
 //! patch.
 
-use std::collections::BTreeSet;
-
 use proctor_grade::{GradeOptions, GradingResult, procedure::is_official_only};
 use proctor_types::{Fault, PolicyVerdict, Task, plural};
 
-use crate::{GradingSandbox, RunContext, drive::gold_patch};
+use crate::{GradingSandbox, RunContext, frozen_tests::with_whole_suite, gold_patch::gold_patch};
 
 /// Name of the policy in a verdict.
 const WIDE: &str = "wide";
@@ -42,18 +40,6 @@ pub(crate) async fn add_wide(
     graded.log.extend_from_slice(&wide.log);
     graded.verdict.policies.insert(WIDE.to_owned(), wide_verdict(&widened, &wide));
     Ok(())
-}
-
-/// Returns the task with every test of the suite that passes with gold.
-pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
-    let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
-        Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),
-        None => (task.fail_to_pass.clone(), task.pass_to_pass.clone()),
-    };
-    let known: BTreeSet<&String> = fail_to_pass.iter().chain(&pass_to_pass).collect();
-    let more: Vec<String> = suite.into_iter().filter(|id| !known.contains(id)).collect();
-    pass_to_pass.extend(more);
-    Task { fail_to_pass, pass_to_pass, ..task.clone() }
 }
 
 fn wide_verdict(task: &Task, wide: &GradingResult) -> PolicyVerdict {

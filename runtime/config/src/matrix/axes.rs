@@ -4,9 +4,8 @@ use proctor_types::ModelSpec;
 use toml::{Table, Value};
 
 use crate::{
-    keys::{Key, TOP_LEVEL_KEYS},
-    kind::{KeyError, Kind, describe_type},
-    matrix::names::display_value,
+    keys::TOP_LEVEL_KEYS,
+    kind::{Key, KeyError, Kind, describe_type, display_value},
     source::ConfigSource,
     walk::{Problem, unknown_key_error},
 };
@@ -36,6 +35,16 @@ pub(super) struct Axis {
     pub(super) place: FactorKey,
     pub(super) at: Vec<String>,
     pub(super) values: Vec<Value>,
+}
+
+/// One value of an axis, or one key of an `include`.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    pub(super) place: FactorKey,
+    pub(super) value: Value,
+    /// The parts of the key as written, starting with `matrix`.
+    pub(super) at: Vec<String>,
+    pub(super) label: Option<String>,
 }
 
 /// Returns the axes of a matrix in the order in which they are written. Axes that exist only in

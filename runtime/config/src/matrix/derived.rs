@@ -3,8 +3,12 @@
 
 use toml::{Table, Value};
 
-use super::{Choice, MatrixOrigins, ModelOrigin, axes::FactorKey, names::display_value};
-use crate::{kind::KeyError, walk::Problem};
+use super::axes::{Choice, FactorKey};
+use crate::{
+    kind::{KeyError, display_value},
+    source::{MatrixOrigins, ModelOrigin},
+    walk::Problem,
+};
 
 /// Creates the model for these choices, if it does not exist yet, and assigns it to the arm.
 pub(super) fn derive_model(

@@ -5,10 +5,8 @@ use std::path::Path;
 
 use toml::Value;
 
-use super::{
-    Choice,
-    axes::{Axis, FactorKey},
-};
+use super::axes::{Axis, Choice, FactorKey};
+use crate::kind::display_value;
 
 /// Maximum length of a value in a name. Longer values are cut off.
 const MAX_VALUE_CHARS: usize = 40;
@@ -106,19 +104,6 @@ fn label_text(value: &Value, path: bool) -> String {
             truncate(&stem.map_or(text.clone(), |stem| stem.to_string_lossy().into_owned()))
         }
         other => truncate(&display_value(other)),
-    }
-}
-
-/// Returns a value as it is written, without quotes.
-pub(crate) fn display_value(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(display_value).collect::<Vec<_>>().join("+"),
-        Value::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| format!("{key}={}", display_value(value)));
-            pairs.collect::<Vec<_>>().join(",")
-        }
-        other => other.to_string(),
     }
 }
 

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{AttemptResult, BrokenResponse};
 use crate::{
+    attempt_failure::FailureKind,
     codec::{
         self, ReadError,
         neutral::{CollectedResponse, Delta},
         sse,
     },
-    judge::FailureKind,
-    request_path::Client,
+    outgoing_request::Client,
     trial::ModelRoute,
 };
 

@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 
 use super::{
     client::Connection, conversation_fields::ConversationFields, error_response::ErrorResponse,
-    listen::ServerState, reply::ClientReply, route::GeminiTarget, stored_responses,
+    reply::ClientReply, route::GeminiTarget, state::ServerState, stored_responses,
     traffic::ToolResult, withhold,
 };
 use crate::{
     RequestError, RequestFacts, TrialGateway,
     codec::{self, Losses, Part, Role},
-    request_path::{OutgoingRequest, RequestEnd, RequestFailure},
+    outgoing_request::{OutgoingRequest, RequestEnd},
+    request_path::RequestFailure,
 };
 
 pub(super) struct ClientRequest {

@@ -31,6 +31,7 @@ use super::{
     local,
     policy::ServerPolicy,
     route::{GeminiTarget, Route, route},
+    state::ServerState,
     stored_responses::StoredResponses,
     token::Token,
     traffic::TrafficTracker,
@@ -41,39 +42,6 @@ use crate::{RequestError, RequestRules, TrialGateway};
 #[derive(Debug, Clone)]
 pub struct GatewayServer {
     shared: Arc<ServerState>,
-}
-
-#[derive(Debug)]
-pub(super) struct ServerState {
-    pub trial: Arc<TrialGateway>,
-    pub rules: RequestRules,
-    pub policy: ServerPolicy,
-    /// Whether a request has offered the tool that sub-agents lack according to the rules.
-    pub(super) has_sub_agent_tool: AtomicBool,
-    /// Whether tool calls are recorded once requests bring their results back.
-    pub calls: bool,
-    token: Token,
-    numbers: AtomicU64,
-    /// Number of requests in flight, and whether new ones are admitted.
-    in_flight: watch::Sender<(usize, bool)>,
-    /// The first refusal that ends the trial.
-    stopped: watch::Sender<Option<RequestError>>,
-    pub(super) tracker: TrafficTracker,
-    /// Responses that clients of the Responses API may continue.
-    pub(super) stored: StoredResponses,
-}
-
-impl ServerState {
-    /// Reports that the trial cannot continue. The first reason wins.
-    pub(super) fn stop(&self, why: &RequestError) {
-        self.stopped.send_if_modified(|stopped| {
-            let first = stopped.is_none();
-            if first {
-                *stopped = Some(why.clone());
-            }
-            first
-        });
-    }
 }
 
 /// A listener on this host. Dropping it closes it and its connections. Requests in flight are still

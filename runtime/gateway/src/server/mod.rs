@@ -18,6 +18,7 @@ mod local;
 mod policy;
 mod reply;
 mod route;
+mod state;
 mod stored_responses;
 mod token;
 mod traffic;

@@ -18,7 +18,8 @@ use crate::{
         neutral::{CollectedResponse, Delta},
         sse,
     },
-    request_path::{Client, RequestEnd, SPLIT_KEY_NOTICE},
+    outgoing_request::{Client, RequestEnd},
+    request_path::SPLIT_KEY_NOTICE,
 };
 
 /// Recorded if the client disconnected before a response. It is not an HTTP status.

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::lease::resolve_fd_path;
+use crate::pinned_dirs::resolve_fd_path;
 
 /// A file that differs from the record. Displays as a sentence with file and line. [`Remedy`] has
 /// the hint.

@@ -1,6 +1,6 @@
 //! The facts in a trial's two journals about its other files.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use proctor_types::{Envelope, TaskId, TrialId};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::{
     corruption::{Corruption, Remedy},
     recorded::RecordedJson,
 };
-use crate::journal_reader::{self, LineFact};
+use crate::journal_reader::{LineNumbers, Scan, scan_lines};
 
 /// A patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl JournalSummary {
             #[serde(default)]
             packed: Option<u64>,
         }
-        let (scan, taken) = journal_reader::scan(path, bytes, |kind, line| {
+        let (scan, taken) = scan(path, bytes, |kind, line| {
             Ok(match kind {
                 "trial_started" => LineFact::TrialName(serde_json::from_slice(line)?),
                 "patch_collected" => {
@@ -97,7 +97,7 @@ impl JournalSummary {
                 }
             })
         });
-        scan.add_corruptions(path, &Remedy::Copy, damage);
+        add_corruptions(&scan, path, &Remedy::Copy, damage);
         let mut facts = Self { try_number: scan.try_number, torn: scan.torn, ..Self::default() };
         for one in taken {
             (facts.outcome, facts.packed) = (None, None);
@@ -156,14 +156,14 @@ pub(crate) struct GradingSummary {
 
 impl GradingSummary {
     pub(crate) fn parse(path: &Path, bytes: &[u8], damage: &mut Vec<Corruption>) -> Self {
-        let (scan, taken) = journal_reader::scan(path, bytes, |kind, line| {
+        let (scan, taken) = scan(path, bytes, |kind, line| {
             Ok(match kind {
                 "trial_graded" => LineFact::GradingEntry(serde_json::from_slice(line)?),
                 "verdict_withdrawn" => LineFact::Withdrawn,
                 _ => LineFact::Other,
             })
         });
-        scan.add_corruptions(path, &Remedy::Grade, damage);
+        add_corruptions(&scan, path, &Remedy::Grade, damage);
         let empty = taken.is_empty();
         let last = taken.into_iter().last().filter(|_| scan.first_lost_line().is_none());
         let last = match last {
@@ -172,4 +172,67 @@ impl GradingSummary {
         };
         Self { last, empty, torn: scan.torn }
     }
+}
+
+/// The part of a line that concerns the other files of a trial.
+#[derive(Debug, Clone, PartialEq)]
+enum LineFact {
+    TrialName(TrialName),
+    Patch(PatchRef),
+    /// As written, because fields that a later version of Proctor added must survive.
+    Outcome {
+        outcome: RecordedJson,
+        packed: Option<u64>,
+    },
+    GradingEntry(Box<GradingEntry>),
+    Withdrawn,
+    Other,
+}
+
+/// The fields that every line has, whatever its kind.
+#[derive(Deserialize)]
+struct LineHead<'a> {
+    seq: u64,
+    #[serde(rename = "try", default)]
+    try_number: u32,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+}
+
+/// Checks every line and passes it to the callback with its kind, in order.
+fn scan(
+    path: &Path,
+    bytes: &[u8],
+    take: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
+) -> (Scan, Vec<LineFact>) {
+    let mut taken = Vec::new();
+    let scan = scan_lines(
+        path,
+        bytes,
+        |line| {
+            let head: LineHead<'_> = serde_json::from_slice(line)?;
+            Ok((
+                LineNumbers { seq: head.seq, try_number: head.try_number },
+                take(&head.kind, line)?,
+            ))
+        },
+        |one| {
+            // Only a few lines of a long journal matter, and the last one.
+            if matches!(taken.last(), Some(LineFact::Other)) {
+                taken.pop();
+            }
+            taken.push(one);
+        },
+    );
+    (scan, taken)
+}
+
+/// Adds the bad lines of a journal to `damage`. `lost` is the remedy for lost lines.
+fn add_corruptions(scan: &Scan, path: &Path, lost: &Remedy, damage: &mut Vec<Corruption>) {
+    damage.extend(scan.bad_lines.iter().map(|bad| Corruption {
+        path: path.to_owned(),
+        line: Some(bad.line),
+        why: bad.why.clone(),
+        remedy: if bad.repeated { Remedy::Evidence } else { lost.clone() },
+    }));
 }

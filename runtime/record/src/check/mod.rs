@@ -8,6 +8,7 @@
 //! journal and its checksums.
 
 mod check_cache;
+mod checked_trial;
 mod corruption;
 mod journal_summary;
 mod missing_blobs;
@@ -18,9 +19,8 @@ mod trial;
 mod verify;
 
 pub(crate) use check_cache::CheckCache;
+pub use checked_trial::CheckedTrial;
 pub use corruption::{Corruption, Remedy};
 pub use journal_summary::PatchRef;
-pub(crate) use journal_summary::{GradingEntry, GradingSummary, TrialName};
-pub(crate) use recorded::RecordedJson;
-pub use trial::CheckedTrial;
-pub(crate) use trial::{Check, describe_read_error};
+pub(crate) use journal_summary::{GradingEntry, GradingSummary};
+pub(crate) use trial::Check;

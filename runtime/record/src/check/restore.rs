@@ -1,8 +1,8 @@
 //! Restores files whose content the record has elsewhere.
 
 use super::{
+    checked_trial::CheckedTrial,
     corruption::{Corruption, Remedy, RestoreSource},
-    trial::CheckedTrial,
 };
 use crate::{Blobs, RecordError, TrialDir, disk, journal_reader};
 

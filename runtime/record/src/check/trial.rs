@@ -2,40 +2,22 @@
 
 use std::path::Path;
 
-use proctor_types::{Outcome, TrialId, Verdict, describe_io_error, format_error_chain};
+use proctor_types::{Outcome, TrialId, Verdict, format_error_chain};
 use serde::de::DeserializeOwned;
 
 use super::{
     check_cache::{CacheEntry, CheckCache},
+    checked_trial::CheckedTrial,
     corruption::{Corruption, Remedy, RestoreSource},
-    journal_summary::{GradingSummary, JournalSummary, PatchRef},
+    journal_summary::{GradingSummary, JournalSummary},
     recorded::RecordedJson,
     stamp::Stamp,
     verify::BlobHashes,
 };
-use crate::{Blobs, TrialDir, disk};
-
-/// The trustworthy part of a trial, and its damaged files.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CheckedTrial {
-    /// How the trial ended; `None` if it has not. If the journal is damaged, use this only for display.
-    pub outcome: Option<Outcome>,
-    /// `None` if the trial was not graded, or if the verdict cannot be trusted.
-    pub verdict: Option<Verdict>,
-    /// The patch that the journal refers to.
-    pub patch: Option<PatchRef>,
-    /// Whether the trial ended other than by a fault or a shared limit. Running it again would
-    /// discard finished work.
-    pub finished: bool,
-    pub damage: Vec<Corruption>,
-}
-
-impl CheckedTrial {
-    /// Whether a file that the score depends on is damaged and the record has no other copy.
-    pub fn is_unrecoverable(&self) -> bool {
-        self.damage.iter().any(Corruption::withholds_verdict)
-    }
-}
+use crate::{
+    Blobs, TrialDir,
+    disk::{self, describe_read_error},
+};
 
 /// The input of a check.
 pub(crate) struct Check<'a> {
@@ -395,14 +377,5 @@ impl Check<'_> {
                 }
             }
         }
-    }
-}
-
-/// Describes a read error, such as a directory in place of a file, another user's file, or a disk
-/// error.
-pub(crate) fn describe_read_error(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),
-        _ => format!("cannot be read: {}", describe_io_error(error)),
     }
 }

@@ -9,12 +9,13 @@ use std::{
 use proctor_types::{Event, OutsideState};
 
 use super::{
+    checked_trial::CheckedTrial,
     corruption::{Corruption, Remedy},
     missing_blobs::MissingBlobs,
-    trial::{CheckedTrial, describe_read_error},
 };
 use crate::{
-    Blobs, Tree, TrialDir, disk,
+    Blobs, Tree, TrialDir,
+    disk::{self, describe_read_error},
     journal_reader::read_journal,
     pack::find_corrupt_entries,
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},

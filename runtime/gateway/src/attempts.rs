@@ -1,0 +1,87 @@
+//! The attempts of one request, and the waits between them.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    RequestError, TrialGateway, WaitNotice,
+    attempt_failure::{AttemptFailure, FailureKind},
+    first_response_gate::{AttemptRound, CallPermit},
+    retry::seconds,
+};
+
+/// The attempts that one request has made so far.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    own: AttemptRound,
+    /// When the first attempt failed.
+    since: Option<Instant>,
+    /// Wait before the next attempt.
+    pub pause: Duration,
+}
+
+impl Attempts {
+    /// Returns the number of the next attempt, counted from 1.
+    pub(crate) fn number(&self) -> u32 {
+        self.own.failed + 1
+    }
+}
+
+impl TrialGateway {
+    /// Waits before the next attempt after a failed one, or fails if the policy allows no further
+    /// attempt. If the model has never responded, the request that holds the `turn` continues the
+    /// round of all requests that held it.
+    pub(crate) async fn wait_for_retry(
+        &self,
+        attempts: &mut Attempts,
+        turn: Option<&CallPermit>,
+        trouble: &AttemptFailure,
+    ) -> Result<(), RequestError> {
+        let policy = &self.route().policy;
+        let since = *attempts.since.get_or_insert_with(Instant::now);
+        let own = attempts.own.add_failure(trouble.kind);
+        let round =
+            turn.map_or(own, |turn| turn.update_round(|round| round.add_failure(trouble.kind)));
+        let responds = matches!(
+            trouble.kind,
+            FailureKind::Endpoint
+                | FailureKind::Empty
+                | FailureKind::Filtered
+                | FailureKind::Damaged
+                | FailureKind::Capped
+        );
+        let known =
+            self.note_attempt(responds) || self.route().halts.has_responded(&self.route().model);
+        let most = match trouble.kind {
+            _ if round.silent >= policy.silent_attempts => 0,
+            FailureKind::Empty | FailureKind::Damaged => policy.empty_attempts.min(policy.attempts),
+            FailureKind::Unreachable | FailureKind::Foreign if !known => {
+                policy.connect_attempts.min(policy.attempts)
+            }
+            _ => policy.attempts,
+        };
+        if round.failed >= most {
+            return Err(self.give_up(round, since, trouble, "").into());
+        }
+        attempts.pause = policy.pause(round.failed, trouble.retry_after);
+        if round.waited + attempts.pause > seconds(policy.total_seconds) {
+            let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
+            return Err(self.give_up(round, since, trouble, &next).into());
+        }
+        let notice = WaitNotice::BackOff {
+            attempt: round.failed,
+            attempts: most,
+            why: self.route().endpoint.redact_text(&trouble.brief),
+            pause: attempts.pause,
+        };
+        self.wait_before_attempt(attempts.pause, notice).await?;
+        let waited = |round: &mut AttemptRound| {
+            round.waited += attempts.pause;
+            *round
+        };
+        waited(&mut attempts.own);
+        turn.map(|turn| turn.update_round(waited));
+        Ok(())
+    }
+}

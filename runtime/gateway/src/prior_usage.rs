@@ -1,0 +1,22 @@
+//! What an interrupted trial has used.
+
+use std::time::Duration;
+
+use proctor_types::{RequestWaits, Spending};
+
+/// Usage of a trial at the time it was interrupted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PriorUsage {
+    /// Steps, tokens and cost.
+    pub spent: Spending,
+    /// Wall-clock time since the agent's start.
+    pub elapsed: Duration,
+    /// Part of `elapsed` spent waiting for the endpoint and for shared limits.
+    pub waited: Duration,
+    /// Total time spent in tools.
+    pub in_tools: Duration,
+    /// Total waits of all requests. Overlapping waits are each counted in full.
+    pub waits: RequestWaits,
+    /// Part of `elapsed` spent in attempts that the endpoint failed.
+    pub lost: Duration,
+}

@@ -1,0 +1,18 @@
+//! What planning uses of this machine and program.
+
+use std::path::Path;
+
+use proctor_scaffold_api::{ProgressSink, ScaffoldSource};
+
+/// Resources of this machine and program that planning uses.
+#[derive(Clone, Copy)]
+pub struct PlanContext<'a> {
+    /// The folder of files that Proctor can recreate.
+    pub cache: &'a Path,
+    /// The scaffolds that arms can use.
+    pub scaffolds: &'a dyn ScaffoldSource,
+    /// Returns an error if a scripted model's file cannot be read.
+    pub script: &'a dyn Fn(&Path) -> Result<(), String>,
+    /// Receives notes and the progress of builds.
+    pub say: ProgressSink<'a>,
+}

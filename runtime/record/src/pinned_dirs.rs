@@ -1,0 +1,79 @@
+//! The trial directories that a worker holds open.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use proctor_types::TrialId;
+
+/// Trial directories that this worker accesses through open file descriptors. If such a directory
+/// is moved, the worker's writes go to the moved directory, so a worker that was presumed dead
+/// cannot write into its successor's directory.
+#[derive(Debug, Default)]
+pub(crate) struct PinnedDirs {
+    held: Mutex<HashMap<TrialId, File>>,
+    /// Directories of lost trials. They stay open so that their descriptor numbers are not reused:
+    /// a thread that is still writing would write to the wrong directory.
+    abandoned: Mutex<Vec<File>>,
+}
+
+impl PinnedDirs {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TrialId, File>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pin(&self, id: &TrialId, folder: File) {
+        self.lock().insert(id.clone(), folder);
+    }
+
+    /// Forgets a trial that another worker has taken over, but keeps its directory open.
+    pub(crate) fn abandon(&self, id: &TrialId) {
+        let folder = self.lock().remove(id);
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
+    }
+
+    /// Returns the directory's path through its file descriptor.
+    pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
+        let descriptor = self.lock().get(id)?.as_raw_fd();
+        Some(PathBuf::from(format!("{FD_DIR}/{descriptor}")))
+    }
+
+    /// Forgets a trial that this worker has released.
+    pub(crate) fn remove(&self, id: &TrialId) {
+        let Some(folder) = self.lock().remove(id) else { return };
+        // A trial that was not started leaves no directory behind.
+        let real = fs::read_link(format!("{FD_DIR}/{}", folder.as_raw_fd()));
+        let _ = real.and_then(fs::remove_dir);
+    }
+}
+
+const FD_DIR: &str = "/proc/self/fd";
+
+/// Converts a path for messages: a descriptor path is replaced with the directory's current path.
+pub(crate) fn resolve_fd_path(path: &Path) -> PathBuf {
+    let Ok(below) = path.strip_prefix(FD_DIR) else { return path.to_owned() };
+    let mut parts = below.components();
+    let Some(descriptor) = parts.next() else { return path.to_owned() };
+    match fs::read_link(Path::new(FD_DIR).join(descriptor)) {
+        Ok(folder) => folder.join(parts.as_path()),
+        Err(_) => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolve_fd_path_replaces_descriptor_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = File::open(folder.path()).unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}/x/y", open.as_raw_fd()));
+        assert_eq!(resolve_fd_path(&path), folder.path().canonicalize().unwrap().join("x/y"));
+        assert_eq!(resolve_fd_path(Path::new("a/b")), Path::new("a/b"));
+    }
+}

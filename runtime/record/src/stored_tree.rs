@@ -1,0 +1,71 @@
+//! How trees are stored among the blobs.
+
+use std::sync::Arc;
+
+use proctor_wire::SnapshotReply;
+
+use crate::{Blobs, RecordError, Tree, error::RESTORE_FROM_COPY_HINT};
+
+impl Tree {
+    /// Stores the complete manifest among the shared blobs and returns its hash, the tree's digest.
+    pub fn save(&self, blobs: &Blobs) -> Result<String, RecordError> {
+        blobs.put_shared(&self.to_json())
+    }
+
+    /// Like [`Tree::save`], for a tree that [`Tree::apply_snapshot`] created from the one with hash
+    /// `before`. A trial's blobs store only the changes, but still return the complete manifest by
+    /// its hash.
+    pub fn save_as_diff(
+        &self,
+        blobs: &Blobs,
+        before: &str,
+        reply: &SnapshotReply,
+    ) -> Result<String, RecordError> {
+        blobs.put_tree(self, before, reply)
+    }
+
+    pub fn load(blobs: &Blobs, hash: &str) -> Result<Self, RecordError> {
+        if let Some(tree) = blobs.packed_tree(hash)? {
+            return Ok(Arc::unwrap_or_clone(tree));
+        }
+        Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
+            path: blobs.root().join(hash),
+            why: format!("the blob is not a manifest: {why}"),
+            hint: RESTORE_FROM_COPY_HINT,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
+
+    use super::*;
+
+    fn file(path: &[u8], content: &[u8]) -> SnapshotEntry {
+        SnapshotEntry {
+            path: RawPath::new(path),
+            kind: EntryKind::File,
+            mode: 0o644,
+            size: content.len() as u64,
+            hash: Some(Blobs::hash(content)),
+            link: None,
+        }
+    }
+
+    #[test]
+    fn tree_round_trips_through_blobs() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(folder.path());
+        let mut tree = Tree::default();
+        tree.apply_snapshot(&SnapshotReply {
+            changed: vec![file(b"a", b"1"), file(b"b\xff\n%", b"2")],
+            ..SnapshotReply::default()
+        });
+        let hash = tree.save(&blobs).unwrap();
+        assert_eq!(hash, tree.digest());
+        assert_eq!(Tree::load(&blobs, &hash).unwrap(), tree);
+        let other = blobs.put(b"{}").unwrap();
+        assert!(Tree::load(&blobs, &other).is_err());
+    }
+}

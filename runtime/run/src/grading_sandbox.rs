@@ -1,0 +1,228 @@
+//! The sandbox of a grading, and what runs in it.
+
+use async_trait::async_trait;
+use proctor_grade::{
+    FreshSandboxes, FrozenIds, GradeOptions, GradingResult, find_impossible_variants, freeze,
+    procedure::{OfficialRun, procedure_commands, run_official},
+    run_full_suite,
+};
+use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox};
+use proctor_setup::{LayerFindings, Preparation, Purpose, ReadySandbox};
+use proctor_types::{Fault, Impossible, Noise, SandboxCounts, SandboxSpec, Task};
+
+use crate::{
+    CancelSignal, Capacity, CapacityPermit,
+    noise::{CounterDelta, describe_limits, noise},
+    task_sandbox::{check_requirements, environment_key, environment_record},
+};
+
+/// Policy names in a verdict.
+pub(crate) const STRICT: &str = "strict";
+pub(crate) const OFFICIAL: &str = "official";
+
+/// Adds the grading sandbox's noise measurements to the verdict.
+pub(crate) fn add_noise(mut graded: GradingResult, policy: &str, noise: Noise) -> GradingResult {
+    // If the sandbox's limits may have decided the policy's verdict, say so.
+    if let Some(found) = graded.verdict.policies.get_mut(policy)
+        && !found.resolved
+        && let Some(limits) = describe_limits(&noise.sandbox)
+    {
+        found.why.push_str(&format!("; {limits}"));
+    }
+    graded.verdict.noise.insert(policy.to_owned(), noise);
+    graded
+}
+
+/// The sandbox for a grading, with the same environment and limits as the trial's.
+pub struct GradingSandbox<'a> {
+    pub backend: &'a dyn Backend,
+    pub environment: &'a PreparedEnvironment,
+    /// Copies of the task's secrets in the environment. They are hidden from the grading, as they
+    /// are from the agent.
+    pub findings: &'a LayerFindings,
+    pub limits: &'a SandboxSpec,
+    /// Share of the machine that is reserved while the sandbox is open.
+    pub reserved: &'a SandboxSpec,
+    pub purpose: String,
+    pub cancel: &'a CancelSignal,
+    /// Capacity shared by all gradings.
+    pub capacity: &'a Capacity,
+}
+
+impl GradingSandbox<'_> {
+    /// Reserves a share of the machine. Once the run winds down, a grading that would have to wait
+    /// fails instead: a queue of hundreds would delay the end of the run for hours.
+    pub(crate) async fn reserve_capacity(&self) -> Result<CapacityPermit, Fault> {
+        if let Some(share) = self.capacity.try_reserve(self.reserved) {
+            return Ok(share);
+        }
+        tokio::select! {
+            share = self.capacity.reserve(self.reserved) => share,
+            () = self.cancel.wait_for_wind_down() => Err(CancelSignal::cancelled_fault()),
+        }
+    }
+
+    /// Finds the tests in the task's files by running them on the unmasked source in a separate
+    /// sandbox.
+    pub(crate) async fn freeze(&self, task: &Task) -> Result<FrozenIds, Fault> {
+        let _share = self.reserve_capacity().await?;
+        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let frozen = tokio::select! {
+            frozen = freeze(sandbox.handle(), task, &hidden, None) => frozen,
+            () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
+        };
+        close_and_return(sandbox, frozen).await
+    }
+
+    /// Returns every test of the repository that passes on the unmasked source. The caller must
+    /// hold a share of the machine.
+    pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
+        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let found = tokio::select! {
+            found = Box::pin(run_full_suite(sandbox.handle(), task, &hidden)) => found,
+            () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
+        };
+        close_and_return(sandbox, found).await
+    }
+
+    /// Returns the wrong expectations that make the task impossible.
+    pub(crate) async fn find_impossible(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
+        let _share = self.reserve_capacity().await?;
+        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let found = tokio::select! {
+            found = Box::pin(find_impossible_variants(sandbox.handle(), task, &hidden)) => found,
+            () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
+        };
+        close_and_return(sandbox, found).await
+    }
+
+    /// Adds the environment record to a grading.
+    pub(crate) fn with_environment_record(
+        &self,
+        mut graded: GradingResult,
+        task: &Task,
+    ) -> GradingResult {
+        let record = environment_record(self.environment, task, self.limits);
+        graded.verdict.environment = Some(record);
+        graded
+    }
+
+    pub(crate) async fn grade_strict(
+        &self,
+        task: &Task,
+        patch: &[u8],
+        options: &GradeOptions,
+    ) -> Result<GradingResult, Fault> {
+        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let prepared = environment_key(self.backend, self.environment, self.findings);
+        let options = GradeOptions { hidden, prepared: Some(prepared), ..options.clone() };
+        let (graded, counts) = {
+            let again = RegradeSandboxes { handle: self, task };
+            let grading = proctor_grade::grade_with_fresh_sandboxes(
+                sandbox.handle(),
+                Some(&again),
+                task,
+                patch,
+                &options,
+            );
+            let graded = Box::pin(grading);
+            self.measure_grading(sandbox.as_ref(), graded).await
+        };
+        let noise = noise(counts, None, None)?;
+        close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT, noise))).await
+    }
+
+    /// Grades a patch and returns the sandbox as the tests left it. The verdict is dropped because
+    /// the caller already has it.
+    pub(crate) async fn grade_and_keep_open(
+        &self,
+        task: &Task,
+        patch: &[u8],
+        options: &GradeOptions,
+    ) -> Result<Box<dyn Sandbox>, Fault> {
+        let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let options = GradeOptions { hidden, ..options.clone() };
+        let graded = proctor_grade::grade(sandbox.handle(), task, patch, &options).await;
+        match graded {
+            Ok(_) => Ok(sandbox),
+            Err(fault) => close_and_return(sandbox, Err(fault)).await,
+        }
+    }
+
+    /// Runs the task's benchmark procedure; `None` if it has none.
+    pub(crate) async fn grade_official(
+        &self,
+        task: &Task,
+        patch: &[u8],
+        options: &GradeOptions,
+    ) -> Result<Option<(OfficialRun, Noise)>, Fault> {
+        let Some(commands) = procedure_commands(task)? else { return Ok(None) };
+        let purpose = Purpose::Procedure { commands: &commands };
+        let ReadySandbox { sandbox, hidden } = self.open(task, purpose).await?;
+        let options = GradeOptions { hidden, ..options.clone() };
+        let (run, counts) = {
+            let run = Box::pin(run_official(sandbox.handle(), task, patch, &options));
+            self.measure_grading(sandbox.as_ref(), run).await
+        };
+        let noise = noise(counts, None, None)?;
+        close_and_return(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
+    }
+
+    /// Grades unless the run is cancelled, and reads the sandbox's counters before and after. Pass
+    /// a boxed future: a grading future is so large that moving it would overflow a thread's
+    /// stack.
+    pub(crate) async fn measure_grading<T>(
+        &self,
+        sandbox: &dyn Sandbox,
+        grades: impl Future<Output = Result<T, Fault>>,
+    ) -> (Result<T, Fault>, SandboxCounts) {
+        let delta = CounterDelta::new(sandbox);
+        delta.begin().await;
+        let graded = tokio::select! {
+            graded = grades => graded,
+            () = self.cancel.wait_for_stop() => Err(CancelSignal::cancelled_fault()),
+        };
+        (graded, delta.end().await.unwrap_or_default())
+    }
+
+    pub(crate) async fn open(
+        &self,
+        task: &Task,
+        purpose: Purpose<'_>,
+    ) -> Result<ReadySandbox, Fault> {
+        let preparation = Preparation {
+            backend: self.backend,
+            environment: self.environment,
+            task,
+            findings: self.findings,
+            limits: self.limits,
+            mounts: &[],
+            label: self.purpose.clone(),
+        };
+        check_requirements(preparation.open(purpose).await?, task).await
+    }
+}
+
+/// Opens sandboxes for regrading. They use the first sandbox's share, which is idle by then.
+struct RegradeSandboxes<'s, 'a> {
+    handle: &'s GradingSandbox<'a>,
+    task: &'s Task,
+}
+
+#[async_trait]
+impl FreshSandboxes for RegradeSandboxes<'_, '_> {
+    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
+        Ok(self.handle.open(self.task, Purpose::Testing).await?.sandbox)
+    }
+}
+
+/// Closes a sandbox and returns `found`, even if closing fails.
+pub(crate) async fn close_and_return<T>(
+    mut sandbox: Box<dyn Sandbox>,
+    found: Result<T, Fault>,
+) -> Result<T, Fault> {
+    if let Err(fault) = sandbox.close().await {
+        tracing::warn!(%fault, "could not close a grading sandbox; the next run removes it");
+    }
+    found
+}

@@ -1,0 +1,81 @@
+//! The sandboxes of a task: their limits, their requirements, and how records identify their
+//! environment.
+
+use proctor_sandbox_api::{Backend, PreparedEnvironment};
+use proctor_setup::{LayerFindings, PREPARATION, ReadySandbox};
+use proctor_types::{
+    Arm, EnvironmentRecord, Fault, ResourceAmount, SandboxSpec, Task, cpu_variables, sha256_hex,
+};
+
+/// Returns the arm's limits, raised to the memory and CPUs that the task may use.
+pub fn sandbox_limits(arm: &Arm, task: &Task) -> SandboxSpec {
+    raise_limits(arm, task, ResourceAmount::ceiling, ResourceAmount::ceiling)
+}
+
+/// Returns the share of the machine to reserve for a grading. It is based on the task's minimum
+/// needs.
+pub(crate) fn reserved_limits(arm: &Arm, task: &Task) -> SandboxSpec {
+    raise_limits(arm, task, ResourceAmount::floor, ResourceAmount::floor)
+}
+
+fn raise_limits(
+    arm: &Arm,
+    task: &Task,
+    cpus: fn(&ResourceAmount<f64>) -> f64,
+    memory: fn(&ResourceAmount<u64>) -> u64,
+) -> SandboxSpec {
+    let mut limits = arm.sandbox.clone();
+    if let Some(resources) = &task.resources {
+        let needed = resources.cpus.as_ref().map(cpus);
+        limits.cpus = needed.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
+        let needed = resources.memory_mb.as_ref().map(memory);
+        limits.memory_mb = needed.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
+    }
+    limits
+}
+
+/// Returns the environment record of the task's sandbox.
+pub(crate) fn environment_record(
+    environment: &PreparedEnvironment,
+    task: &Task,
+    limits: &SandboxSpec,
+) -> EnvironmentRecord {
+    EnvironmentRecord {
+        user: task.user.clone(),
+        // Cannot fail here: opening the sandbox already read the table.
+        cpu_variables: cpu_variables(limits.cpus).unwrap_or_default(),
+        ..environment.record()
+    }
+}
+
+/// Returns a key for everything in a sandbox that affects a result, except its limits: the base,
+/// the preparation and the hidden files.
+pub(crate) fn environment_key(
+    backend: &dyn Backend,
+    environment: &PreparedEnvironment,
+    findings: &LayerFindings,
+) -> String {
+    let parts = [
+        backend.name(),
+        &environment.digest,
+        PREPARATION,
+        &backend.agent_digest(),
+        &findings.digest(),
+    ];
+    sha256_hex(parts.join("\n").as_bytes())
+}
+
+/// Checks that the sandbox has the files and commands that its task names. Closes it if not.
+pub(crate) async fn check_requirements(
+    mut ready: ReadySandbox,
+    task: &Task,
+) -> Result<ReadySandbox, Fault> {
+    match proctor_setup::check_workdir_and_user(ready.sandbox.handle(), task).await {
+        Ok(()) => Ok(ready),
+        Err(fault) => {
+            // Report the first fault, not a failure to close.
+            let _ = ready.sandbox.close().await;
+            Err(fault)
+        }
+    }
+}
