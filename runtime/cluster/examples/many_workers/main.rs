@@ -15,6 +15,8 @@
     reason = "a simulation prints, and stops at the first error"
 )]
 
+#[path = "../../src/claim_chain.rs"]
+mod claim_chain;
 #[path = "../../src/claims.rs"]
 mod claims;
 #[path = "../../src/clock.rs"]
