@@ -23,9 +23,10 @@ fn summary_lists_every_page_once() {
     assert!(named.is_empty(), "docs/SUMMARY.md names missing pages: {named:?}");
 }
 
-const EVENTS_HEADER: &str = "# Event kinds\n\nEach line of `trajectory.jsonl` is an event: the fields of the envelope, `kind`, and the fields \
-                      of the kind, on one level. This page is written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --test \
-                      end_to_end event_kinds`); [the record](record.md) says how they are kept.\n";
+const EVENTS_HEADER: &str = "# Event kinds\n\nThis page lists the fields of a trial's recorded events. Each line of `trajectory.jsonl` is an \
+                      event: one JSON object with the fields of the envelope, `kind`, and the fields of that kind. [The \
+                      record](record.md) describes how Proctor stores events. A test generates this page from the code. To \
+                      update it, run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end events_page`.\n";
 
 /// Comes after the envelope's fields. The code adds it to the line; no type has this field.
 const SUM_FIELD: &str =

@@ -388,7 +388,7 @@ fn crate_map_is_current() {
     assert!(
         written == expected,
         "the table of crates in ARCHITECTURE.md is out of date\n\
-         hint: run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end map_of_crates`"
+         hint: run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end crate_map`"
     );
 }
 

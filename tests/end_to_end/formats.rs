@@ -274,7 +274,7 @@ fn formats_table_is_current_and_names_existing_tests() {
     let written = fs::read_to_string(&file).unwrap();
     assert!(
         written == current,
-        "the table of docs/datasets.md is not current; `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end \
-         the_table_of_formats` writes it anew"
+        "the table of docs/datasets.md is out of date\n\
+         hint: run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end formats_table`"
     );
 }
