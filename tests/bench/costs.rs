@@ -27,9 +27,9 @@ use proctor_record::{RunDir, read_journal};
 use proctor_types::{Envelope, Event, Task, TrialId};
 use serde_json::{Value, json};
 
-/// Steps of the trial.
+/// Number of steps in the trial.
 const STEPS: usize = 60;
-/// Scans of the trial's record; the median counts.
+/// Number of scans of the trial's record. The result is their median.
 const SCANS: usize = 21;
 const DEMO_TASKS: &str = "configs/tasks/demo.jsonl";
 

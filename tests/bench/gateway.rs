@@ -136,7 +136,7 @@ async fn spawn_role(arguments: &[&str]) -> (Child, String) {
 }
 
 fn main() {
-    // cargo adds `--bench`.
+    // Cargo adds `--bench` to the arguments.
     let arguments: Vec<_> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -218,7 +218,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
     if streams_alone {
         return measure_throughput(&ways, &http).await;
     }
-    // Measured first, because reused memory would not show.
+    // Measure this first: later, reused memory would hide the growth.
     ways[1].full_response_time(&http).await;
     measure_memory(&ways[1]).await;
     let mut figures = Figures::default();

@@ -82,7 +82,7 @@ async fn compare_with_pytest() {
         let mut options = GradeOptions::default();
         let (_, first) = time_grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
-        // Without one defence, to measure its cost.
+        // Leave out one defence, to measure its cost.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());

@@ -81,7 +81,7 @@ fn killed_try_is_resumed_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();
-    // The shared limit allows exactly both responses: it counts the same as the report.
+    // The shared limit allows exactly two responses: it counts costs in the same way as the report.
     let budget = format!("[budget.run]\ncost_usd = {}", RESPONSE_USD * 1.5);
     let config = stage.write_file("run.toml", &config_text(&fake, &budget));
     let out = stage.path("run");

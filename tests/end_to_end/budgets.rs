@@ -139,7 +139,8 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
     let report = bench.stage.report(&out);
     assert_eq!(find_arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
 
-    // Replays the recorded trajectory with a limit, which counts steps just as exactly.
+    // Replay the recorded trajectory with limits on steps. They count replayed steps just as
+    // exactly.
     let run =
         out.join("trials").join(&find_arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
     let recorded = find_files(&run, "trajectory.jsonl").remove(0);

@@ -1,4 +1,4 @@
-//! `proctor scaffold`: lists scaffolds, builds bundles and reports damaged ones.
+//! `proctor scaffold`: lists scaffolds, builds bundles and reports corrupt ones.
 
 use std::{
     fs,

@@ -36,7 +36,7 @@ fn write_project(stage: &Stage) -> String {
              area_of_{side}(-1)\n\n"
         ));
     }
-    // One that only a fixture uses, and test ids that look like paths.
+    // A function that only a fixture uses, and test ids that look like paths.
     tests.push_str(
         "@pytest.fixture\ndef made():\n    return area_of_13(2)\n\ndef test_made(made):\n    assert made\n\n\
          @pytest.mark.parametrize(\"text\", [\"a::b\", \"c[d\"])\ndef test_text(text):\n    \
@@ -64,11 +64,12 @@ fn write_project(stage: &Stage) -> String {
          def test_third():\n    assert seen\n\ndef test_fourth():\n    assert seen\n\n\
          def test_fails():\n    assert not 1\n",
     );
-    // Only pytest's own output shows what these two need.
+    // Only pytest's own output shows that the tests need these two packages.
     write("tests/conftest.py", "import anyio, six\n");
-    // Every warning is an error, including pytest's own about anyio, which includes a plug-in.
+    // Turns every warning into an error, including pytest's own warning about anyio, which contains
+    // a plug-in.
     write("pytest.ini", "[pytest]\naddopts = --timeout=60\nfilterwarnings = error\n");
-    // Like a release: its own metadata is in the tree, next to the installed metadata.
+    // As in a release, the package's own metadata is in the tree, next to the installed metadata.
     let metadata =
         "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";
     write("pyproject.toml", &format!("[project]\n{metadata}"));
@@ -201,7 +202,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
-    // Killed while the tests run and while tasks are made, the command continues with the existing results.
+    // If the command is killed while tests run or tasks are made, it continues with the existing
+    // results.
     let out = stage.path("anew").display().to_string();
     let anew = || {
         let mut anew = stage.proctor(["collect", &project, "--out", &out]);

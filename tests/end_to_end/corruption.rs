@@ -48,7 +48,7 @@ impl RunFixture {
         Self { stage, whole, copies: 0 }
     }
 
-    /// Returns a copy of the whole run for the test to damage.
+    /// Returns a copy of the whole run, which the test may corrupt.
     fn copy_run(&mut self) -> PathBuf {
         self.copies += 1;
         let to = self.stage.path(&format!("copy-{}", self.copies));
@@ -134,7 +134,7 @@ fn assert_gold_missing(report: &Value) {
     assert_eq!(
         find_arm(report, "noop")["complete"],
         true,
-        "a damaged trial does not affect the other"
+        "a corrupt trial does not affect the other"
     );
 }
 
@@ -145,7 +145,8 @@ fn corrupt_derived_files_are_restored_from_the_journal() {
         for (what, harm) in CORRUPTIONS {
             let run = runs.copy_run();
             assert_complete(&runs.report(&run));
-            // The patch of `noop` is empty: it cannot be damaged, and swapping keeps it empty.
+            // The patch of `noop` is empty. It cannot be corrupted, and swapping it leaves it
+            // empty.
             let (path, other) = (trial_file(&run, "gold", name), trial_file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
@@ -213,7 +214,8 @@ fn corrupt_journal_is_reported_and_finished_trials_are_kept() {
         if what == "swapped files" {
             continue;
         }
-        // Restored from a copy, the trial has its verdict again without being graded again.
+        // Once the file is restored from a copy, the trial has its verdict again. It is not graded
+        // again.
         fs::copy(trial_file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
         let report = runs.report(&run);
         assert_eq!(find_arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
@@ -294,7 +296,8 @@ fn corrupt_plan_is_read_from_its_copy() {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
     }
-    // The compressed copy counts too; otherwise the next damage would be final.
+    // The compressed copy is verified too. Otherwise, `run.json` could not be restored the next
+    // time.
     let copy = run.join("run.json.gz");
     let spoils: [fn(&Path); 2] = [flip_byte, |copy| fs::remove_file(copy).unwrap()];
     for spoil in spoils {
@@ -339,8 +342,8 @@ fn lost_blob_is_detected_when_it_is_read() {
     let (output, said) = runs.run_on(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
-    // The journal records the pack's size, so a report notices the damage without reading the pack, and names
-    // what reading it shows.
+    // The journal records the pack's size. So a report notices the corruption without reading the
+    // pack, and names what reading it shows.
     for left in [0, 20] {
         let run = runs.copy_run();
         let pack = trial_file(&run, "gold", "blobs.pack");
@@ -353,7 +356,7 @@ fn lost_blob_is_detected_when_it_is_read() {
         assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
         assert_ne!(output.status.code(), Some(0));
     }
-    // Damage that no score depends on is reported too.
+    // Corruption that affects no score is reported too.
     let run = runs.copy_run();
     flip_byte(&trial_file(&run, "gold", "grade/log.txt"));
     let (output, said) = runs.run_on(&verify, &run);

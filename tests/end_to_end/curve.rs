@@ -122,7 +122,7 @@ fn values_of_key<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
 fn curve_matches_real_runs_with_smaller_limits() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
-    // First, so that the curve cannot reuse a verdict of the real runs.
+    // Compute the curve first, so that it cannot reuse a verdict of the real runs.
     let curve = scripted.curve_report(&run, &["--at", "steps=10,50,100"]);
     let points = curve["points"].as_array().unwrap();
     let (mut real, mut calls) = (Vec::new(), 0);

@@ -267,7 +267,7 @@ fn export_reports_what_is_left_out() {
 
     crate::import::check_export_round_trip(&stage, |form| stage.path(form));
 
-    // Export refuses to write into a folder that is not empty, and names a damaged trial.
+    // Export refuses to write into a folder that is not empty, and names a corrupt trial.
     let args =
         ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();

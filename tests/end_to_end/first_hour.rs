@@ -271,7 +271,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
     assert!(checked_output(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
-    // One of two arms is enough, and the message names it.
+    // One affected arm is enough for an error, and the message names that arm.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"

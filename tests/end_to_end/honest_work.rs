@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Each way, and the scaffold that uses it.
+/// The approaches, each with the scaffold that uses it.
 pub const APPROACHES: [(&str, &str); 10] = [
     ("reads-then-types", "tools"),
     ("by-files", "tools"),
@@ -16,7 +16,7 @@ pub const APPROACHES: [(&str, &str); 10] = [
     ("in-text", "bash"),
 ];
 
-/// Returns the script of each way for a task of a run.
+/// Returns the script of each approach for a task of a run.
 pub fn conversations(task: &Value) -> Vec<Value> {
     let gold = match task["gold"].as_str() {
         Some(gold) => gold.to_owned(),

@@ -138,7 +138,7 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     let said = String::from_utf8(stage.run(["grade", run], 2).stderr).unwrap();
     assert!(said.contains("--tasks DATASET"), "{said}");
 
-    // Damaged files are rejected with the position of the error.
+    // Corrupt files are rejected with the position of the error.
     let text = fs::read_to_string(&first).unwrap();
     let cut = stage.write_file("cut.json", &text[..text.len() / 2]);
     let said = import_error(stage, &cut, &[]);

@@ -80,7 +80,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let stage = Stage::new();
     stage.write_file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task_json(id, over)).collect();
-    // The tests run, and only then turn out to have no interpreter.
+    // This task fails only when its tests run, because their interpreter is missing.
     let blind = r#"{"test_command": ["/nowhere/python", "-m", "pytest"]}"#;
     tasks.push(task_json("blind", blind));
     let (config, out) = write_config(&stage, &tasks, GOLD_ARM);
@@ -98,7 +98,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
         // The first trial is enough to fail the whole task.
         assert_eq!((failed.len(), journals.len()), (1, 1), "{id}: {said}");
     }
-    // All of these stop, but the other task ran once: its patch exists.
+    // All of these halt, but the other task ran once: its patch exists.
     assert_eq!(find_files(&out.join("trials"), "patch.diff").len(), 1, "{said}");
     assert_eq!(said.matches("3 trials not started").count(), cases.len() + 1, "{said}");
     assert_eq!(said.matches("blind gold: no verdict").count(), 1, "{said}");
@@ -263,8 +263,8 @@ fn full_run_directory_halts_the_plan() {
         assert!(!done.unwrap().status.success(), "the disk is full");
     };
     let free = || fs::remove_file(&filler).unwrap();
-    // The last unfinished trial may or may not leave room for the report. Without room, the command itself
-    // fails.
+    // The last unfinished trial may leave no space for the report. The command itself fails in that
+    // case.
     check_record_fault_halts(&disk.0.join("run"), &stage, fill, free, &[1, 3]);
 }
 

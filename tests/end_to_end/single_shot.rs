@@ -292,7 +292,7 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     // The whole gold followed by half an edit, or only half an edit.
     let half = &gold[gold.find("<edit>").unwrap()..];
     let half = &half[..half.find("[end of the snippet after").unwrap()];
-    // So long that no default limit of a server ended them.
+    // The responses are so long that no server's default limit ended them.
     let usage = json!({"input": 100, "output": 40_000});
     let answers = [
         (

@@ -5,8 +5,8 @@ use crate::{
     shell::{SimpleCommand, parse_simple_commands},
 };
 
-/// Maximum number of commands by which a pipe is followed back. Bounded, because the agent controls
-/// the line, which may consist only of pipes.
+/// Maximum number of commands to go back along a pipe. Limited because the agent controls the line
+/// and can write one of any length.
 const MAX_PIPE_COMMANDS: usize = 16;
 
 /// A command in the form that rules match.

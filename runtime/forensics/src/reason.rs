@@ -36,10 +36,17 @@ pub struct EndedTrial<'a> {
     pub log: &'a [u8],
 }
 
-/// Returns the first reason that applies: only malformed calls, an ending without submission, no
-/// edit, a broken pass-to-pass test while all fail-to-pass tests passed, unfinished tests, edits
-/// that were never run, or the most frequent exception. Returns `None` if the task is resolved or
-/// no test shows a reason.
+/// Returns the first reason that applies:
+///
+/// * All tool calls were malformed.
+/// * The trial ended without a submission.
+/// * Nothing was edited.
+/// * All fail-to-pass tests passed, but a pass-to-pass test failed.
+/// * The tests did not finish.
+/// * The edits were never run.
+/// * The most frequent exception.
+///
+/// Returns `None` if the task is resolved or no test shows a reason.
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.

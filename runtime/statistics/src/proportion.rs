@@ -2,8 +2,8 @@
 
 use crate::{Interval, normal::two_sided_z};
 
-/// Returns Wilson's score interval, or `None` without trials. Counts may be fractional, because an
-/// effective number of trials is.
+/// Returns Wilson's score interval, or `None` without trials. Counts may be fractional, because
+/// effective numbers of trials are.
 ///
 /// Wilson 1927; recommended by Brown, Cai and DasGupta 2001 even for few trials.
 pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {

@@ -17,7 +17,8 @@ use proctor_types::{
 
 use crate::quality::readable_tests;
 
-/// Returns the tasks with their own test report whose gold verdict is not `clean`, one line per reason.
+/// Returns why gold verdicts are `unverified`, one line per reason with its tasks. Only checks
+/// tasks whose test command reports its own results.
 pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) -> Vec<String> {
     let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
     let Some(gold) = gold else { return Vec::new() };
@@ -167,8 +168,8 @@ impl InitialState {
     }
 }
 
-/// Finds fail-to-pass ids that match no test: gold's run has no result for them although it has results of other
-/// tests, or their file does not exist and no patch creates it.
+/// Finds fail-to-pass ids that match no test. For such an id, gold's run has results of other tests
+/// but not of this one, or the file does not exist and no patch creates it.
 fn find_unknown_ids(
     task: &Task,
     verdict: &Verdict,
@@ -196,8 +197,8 @@ fn find_unknown_ids(
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
-/// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced resources, which test the
-/// tests rather than the task.
+/// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced
+/// resources, because they check the tests and not the task.
 pub fn invalid_trials(
     report: &Report,
     run: &RunDir,

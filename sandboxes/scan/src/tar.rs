@@ -12,7 +12,7 @@ pub fn is_tar(bytes: &[u8]) -> bool {
     })
 }
 
-/// The files of an archive, up to the first damaged header.
+/// The files of an archive, up to the first corrupt header.
 pub struct Entries<'a> {
     rest: &'a [u8],
     /// The name for the next entry, from a GNU long name entry.

@@ -17,7 +17,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Creates the set. `windows` are hashes computed by `proctor_wire::print`.
+    /// Creates the set. `windows` are hashes computed by `proctor_wire::fingerprint`.
     pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
         // The threshold is never reached, because the caller counts.
         let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };

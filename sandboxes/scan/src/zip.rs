@@ -47,7 +47,7 @@ impl Entry<'_> {
     }
 }
 
-/// Returns the entries up to a damaged directory record.
+/// Returns the entries up to a corrupt directory record.
 pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
     read_directory(bytes, end).unwrap_or_default()
 }

@@ -62,7 +62,7 @@ pub enum Request {
     /// Listens on 127.0.0.1:`port` (0: any); each connection becomes an accepted stream. The reply
     /// is [`Reply::Listening`]; the listener lives as long as the channel.
     Listen {
-        /// The port inside.
+        /// The port in the sandbox.
         port: u16,
     },
     /// Checks that the agent responds; the reply is [`Reply::Pong`].
@@ -284,7 +284,7 @@ pub enum Reply {
     Scan(ScanReply),
     /// The listener's port.
     Listening {
-        /// The port inside, chosen by the kernel if the request had 0.
+        /// The port in the sandbox, chosen by the kernel if the request had 0.
         port: u16,
     },
     /// The agent responds.

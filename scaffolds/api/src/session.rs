@@ -32,7 +32,7 @@ pub struct Brief {
     pub model: Option<String>,
     /// The model's context window in tokens, if known.
     pub context_window: Option<u64>,
-    /// The context window from Proctor's model table, for a client that must be told one.
+    /// The context window from Proctor's model table, for a client that requires one.
     pub listed_window: Option<u64>,
     /// The model's output limit in tokens, if the arm sets one.
     pub max_output_tokens: Option<u64>,

@@ -104,7 +104,7 @@ pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
         let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
-        // The density of the kept head stands in for the missing bytes.
+        // Assume that the missing bytes have the same density as the head.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(count_tokens(head));
         let cut = Omission { tokens, lines: density(count_lines(head)), bytes, about: true };

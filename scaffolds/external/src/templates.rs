@@ -46,8 +46,7 @@ pub struct Variables {
 ///
 /// An agent reserves space for its output in the context window. If little space remains, it
 /// compacts forever or crashes. So the limit is at most a quarter of the window, or half of it if
-/// the arm sets a limit.
-/// arm's settings set a limit.
+/// the arm's settings set a limit.
 pub fn max_output_tokens(
     manifest: &Manifest,
     settings: &Map<String, Value>,

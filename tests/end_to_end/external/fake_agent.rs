@@ -26,7 +26,7 @@ fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmS
     ArmSpec { name, mode, model, budget: "steps = 20", keys: "" }
 }
 
-/// Runs one arm for each way, on the demo's first task.
+/// Runs one arm for each spec, on the demo's first task.
 fn run(stage: &Stage, kind: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

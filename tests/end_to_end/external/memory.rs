@@ -38,7 +38,7 @@ pub fn watch_agents(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, S
             let folder = entry.path();
             let Ok(variables) = fs::read(folder.join("environ")) else { continue };
             let Some(agent) = agent_scaffold(&folder, &variables) else { continue };
-            // Each process is searched early, later and late: it is searched again when it has grown.
+            // Search each process early and again whenever it has grown.
             let pages = resident_pages(&folder);
             let times = looked.entry((pid, pages / 8192)).or_default();
             *times += 1;

@@ -72,7 +72,7 @@ pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String 
     text
 }
 
-/// Runs one arm for each way, with an agent's file next to the configuration.
+/// Runs one arm for each spec, with an agent's file next to the configuration.
 fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
@@ -178,7 +178,7 @@ fn docker_process_example_solves_the_task() {
     }
 }
 
-/// Every line of the table in `docs/host.md`, and every hostile mode.
+/// Checks every line of the table in `docs/host.md`, and every hostile mode.
 #[test]
 fn each_ending_has_its_outcome() {
     let stage = Stage::new();

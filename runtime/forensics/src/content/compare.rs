@@ -39,7 +39,7 @@ pub(crate) fn compare(
         comparison.process_event(envelope)?;
     }
     comparison.process_responses_until(u64::MAX)?;
-    // Without a model response, there are no lines of the model's to compare with.
+    // Without a model response, there is no model text to compare the patch with.
     if comparison.answered {
         let how = comparison.describe("the patch has lines that the model never wrote");
         let Comparison { known, tally, .. } = &mut comparison;
@@ -54,7 +54,7 @@ struct Comparison<'a> {
     /// Responses of the egress proxy, latest first. The ledger may record a response after the
     /// output that shows it.
     answers: Vec<(u64, &'a UrlRequest)>,
-    /// Whether something came over the network that could not be inspected.
+    /// Whether a network response could not be inspected.
     unread: bool,
     requests: SeenRequestParts,
     /// Whether the main conversation contains a response.

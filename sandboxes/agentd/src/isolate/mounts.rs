@@ -46,8 +46,9 @@ const NAMESPACE_LIMITS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
 
-/// Limits for shared memory and message queues. They belong to no process: without limits they
-/// would outlive the process that filled them, with nothing left to kill.
+/// Limits for shared memory and message queues. These objects belong to no process. Without limits,
+/// they would outlive the process that filled them, and killing processes would not free their
+/// memory.
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
@@ -99,7 +100,8 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     make_dev(&devices, plan).context("create /dev")?;
     write_namespace_settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
-        // The agent's own settings: writing its OOM score requires only to be the file's owner.
+        // Make the agent's own settings read-only: whoever owns the file of its OOM score can
+        // change the score.
         clone_read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .context("protect /proc/1")?;

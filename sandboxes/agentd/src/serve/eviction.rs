@@ -1,8 +1,9 @@
 //! Makes room in a sandbox that is full of processes.
 //!
 //! The agent's threads count as processes of the sandbox. A program that leaves many processes
-//! behind must not prevent the agent from responding, because the trial would end with a sandbox
-//! fault that is not one. So if there is no room for a thread or a command, leftovers of finished
+//! behind must not prevent the agent from responding: the trial would end with a sandbox fault,
+//! although the sandbox is not faulty. So if there is no room for a thread or a command, the agent
+//! kills leftovers of finished commands.
 //! commands are killed.
 
 use std::{
@@ -16,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{kill_until_gone, leftover_processes};
 
-/// How long to freeze multiplying processes before killing those that are known.
+/// How long to freeze multiplying processes before killing those found so far.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Time for the reaper to reap dead processes, which occupy slots until then.

@@ -156,7 +156,8 @@ fn replace(
             fchown(&file, Some(user), Some(group)).map_err(refused)?;
         }
         if let Some(stat) = existing {
-            // Keep the owner if the agent may. The content matters more than the owner.
+            // Keep the owner if the agent is permitted to. If it is not, the content is still
+            // replaced.
             let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
             let _ = fchown(&file, Some(user), Some(group));
         }

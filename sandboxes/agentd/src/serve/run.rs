@@ -234,8 +234,8 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
         .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
 }
 
-/// Ends a command that cannot run as a shell would. Rejects the request only if the sandbox cannot
-/// start any process.
+/// Reports a command that cannot be run with the exit code that a shell would use. Rejects the
+/// request only if the sandbox cannot start any process.
 fn report_start_failure(
     server: &Server,
     stream: &Stream,
@@ -342,7 +342,7 @@ impl RunningCommand<'_> {
     fn fetch_input(&mut self) {
         while self.inlet.pending.is_empty() {
             match self.stream.take_input(&self.server.outbox) {
-                // Drop input for a command that does not read. It is not an error of the host.
+                // Discard input for a command that does not read. The host may send it anyway.
                 Input::Bytes(_) if self.inlet.pipe.is_none() => {}
                 Input::Bytes(bytes) => self.inlet.pending = bytes,
                 Input::Nothing => return,

@@ -79,8 +79,8 @@ fn start_server(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // With another working directory, commands could not remove it and a sweep could not unmount
-    // it.
+    // In any other working directory, commands could not remove that directory and a sweep could
+    // not unmount it.
     let _ = rustix::process::chdir("/");
     processes::remember_limit();
     let outbox = Outbox::start(writer)?;

@@ -158,7 +158,8 @@ impl Call {
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
                             input.rest = later;
                         }
-                        // Replied or broken: the inbox has the details.
+                        // The request has its reply or the channel is closed. The inbox has the
+                        // details.
                         Err(_) => *input = Input::none(),
                     }
                     continue;
@@ -186,7 +187,8 @@ impl Call {
                             let now: Vec<u8> = unsent.drain(..piece).collect();
                             self.send_chunk(&now);
                         }
-                        // Replied or broken: the inbox has the details.
+                        // The request has its reply or the channel is closed. The inbox has the
+                        // details.
                         Err(_) => unsent.clear(),
                     }
                     continue;

@@ -263,7 +263,7 @@ impl Edit {
         self.read(context, path).await
     }
 
-    /// Writes the file first and then stores the undo entry: a failed edit cannot be undone.
+    /// Writes the file before it stores the undo entry, so that a failed edit leaves no entry.
     async fn write(
         &mut self,
         context: &ToolContext,

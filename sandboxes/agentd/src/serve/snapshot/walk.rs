@@ -144,8 +144,8 @@ impl Walk<'_> {
                     Ok(None) => {}
                     Err(stop) => {
                         if !self.record_unwalked(&path, stop)? {
-                            // Report only the topmost unfinished directory, on behalf of everything
-                            // below it.
+                            // Report only the topmost unfinished directory. It stands for
+                            // everything below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
                             if let Some(level) = open {
                                 path.truncate(level.length);
