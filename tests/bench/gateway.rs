@@ -226,7 +226,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
         for way in &ways {
             let whole = way.full_response_time(&http).await;
             let first = way.first_byte_time(&http).await;
-            // The first requests open connections.
+            // Skip the first requests, which open connections.
             if round >= 20 {
                 figures.add(&format!("{}, whole answer", way.name), whole);
                 figures.add(&format!("{}, first byte of stream", way.name), first);
@@ -275,7 +275,8 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // Includes the client, which also runs in this process. Independent of other load on the machine.
+    // This includes the client, which also runs in this process. It does not depend on other load on
+    // the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in ways.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
@@ -298,7 +299,7 @@ async fn measure_step_cost(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        // Sends the same number of bytes and does nothing else.
+        // As a baseline, send the same number of bytes and do nothing else.
         let bytes = "x".repeat(100 + step * 2120);
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
@@ -307,7 +308,7 @@ async fn measure_step_cost(gateway: &Gateway) {
         ask.messages.push(user_message(&"output ".repeat(293)));
     }
     for at in [50, 500, 2000] {
-        // The median of the surrounding steps, because a single step depends on the scheduler.
+        // Use the median of the surrounding steps, because a single step depends on the scheduler.
         let median = |all: &[f64]| {
             let mut near = all[at - 25..at + 25].to_vec();
             near.sort_by(f64::total_cmp);

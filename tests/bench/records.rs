@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 
 const ARMS: u32 = 4;
 const TASKS: u32 = 100;
-/// Steps per trial.
+/// Number of steps per trial.
 const STEPS: u64 = 20;
 const TESTS: u32 = 20;
 
@@ -43,7 +43,7 @@ fn main() {
     write_run(&run, attempts);
     let count = ARMS * TASKS * attempts;
     println!("{count} trials of {STEPS} steps, written in {:.1} s", begun.elapsed().as_secs_f64());
-    // The first read fills the page cache; the second one is timed.
+    // The first read fills the page cache, so time the second one.
     time_raw_read(&run);
     let bare = time_raw_read(&run);
     println!("{:<28} {:>8.2} s", "reading the journals' bytes", bare);

@@ -27,7 +27,8 @@ const EVENTS_HEADER: &str = "# Event kinds\n\nEach line of `trajectory.jsonl` is
                       of the kind, on one level. This page is written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --test \
                       end_to_end event_kinds`); [the record](record.md) says how they are kept.\n";
 
-/// Comes after the envelope's fields. The code adds it to the line; no type has this field.
+/// The line for `sum`, which follows the envelope's fields. The code adds it when it writes a line,
+/// so no type has this field.
 const SUM_FIELD: &str =
     "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
 
@@ -63,7 +64,7 @@ fn events_page() -> String {
             }
         }
     }
-    // Links to items in the source do not work on this page.
+    // Links to items in the source would be broken on this page.
     out.replace("[`", "`").replace("`]", "`")
 }
 

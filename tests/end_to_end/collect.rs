@@ -106,7 +106,7 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
             && mask.contains("-from .area import"),
         "{mask}"
     );
-    // Helpers that only the feature needs are removed with it, and the statement names them without their
+    // Helpers that only the feature needs are removed with it. The statement names them without their
     // bodies.
     assert!(mask.contains("-def checked(length):"), "{mask}");
     let statement = task["statement"].as_str().unwrap();
@@ -115,13 +115,14 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
-    // Types seen in test runs, and the exception that the hidden helper raises.
+    // The statement shows the types seen in test runs, and the exception that the hidden helper
+    // raises.
     assert!(
         statement
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
-    // A message that the tests require and that was removed with the helper.
+    // The statement also shows a message that the tests require, which was removed with the helper.
     let required = "(`area_of_10`, `area_of_11`, `area_of_12`, `area_of_3` and 6 more) matches the regular expression \
                     `must not be negative`.\n";
     let reports: Vec<Value> =
@@ -154,8 +155,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     assert!(settings.contains("pytest-timeout"), "the harness passes it to pytest: {settings}");
     assert_eq!(read("rejects.jsonl").lines().count(), 10, "five files, both levels: {summary}");
 
-    // Level 2: the tests import `agent_code`. A copy of the library under that name passes them, the library
-    // itself does not.
+    // On level 2, the tests import `agent_code`. A copy of the library under that name passes them, but the
+    // library itself does not.
     assert_eq!(scratch["fail_to_pass"].as_array().unwrap().len(), 13, "{summary}");
     let test_patch = scratch["test_patch"].as_str().unwrap();
     assert!(test_patch.contains("+from agent_code import area_of_3, "), "{test_patch}");
@@ -198,7 +199,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
         );
     }
 
-    // The rows are a dataset. Earlier results are reused, and new ones are identical.
+    // The rows form a dataset. A second collection reuses earlier results and produces identical
+    // rows.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
@@ -258,7 +260,7 @@ fn collect_reports_unusable_sources_with_hints() {
     assert!(!told("git+https://h.test/o/n@main").contains("boltons"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
-    // A release that the index does not have.
+    // The index does not have this release.
     let newer = told("boltons==99");
     assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
     assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
@@ -323,7 +325,7 @@ content = '{"tested_object_ids": []}'
     assert_eq!(found.len(), 1, "{row}");
     assert_eq!(found[0]["object"], "shapes/area.py::area_of_3");
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], name);
-    // Nothing is requested twice.
+    // A second collection requests nothing again.
     let (said, again, report_again, _) = collect("second");
     assert_eq!(fake.requests().len(), asked, "{said}");
     assert!(said.contains(&format!("{name}: no requests")), "{said}");
@@ -344,7 +346,7 @@ content = '{"tested_object_ids": []}'
         let asked = statement.split("## What the library has").next().unwrap();
         assert!(!asked.contains("def area_of_4"), "only one function: {statement}");
     }
-    // An unknown model.
+    // The model is unknown.
     let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("nobody/none: no such model or vendor"), "{said}");

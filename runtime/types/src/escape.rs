@@ -7,7 +7,9 @@ use std::{borrow::Cow, fmt::Write as _};
 /// Line breaks and tabs are kept.
 ///
 /// ```
-/// assert_eq!(proctor_types::visible("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
+/// use proctor_types::escape_unprintable;
+///
+/// assert_eq!(escape_unprintable("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
 /// ```
 pub fn escape_unprintable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unprintable) {

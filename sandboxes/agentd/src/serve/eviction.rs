@@ -4,7 +4,6 @@
 //! behind must not prevent the agent from responding: the trial would end with a sandbox fault,
 //! although the sandbox is not faulty. So if there is no room for a thread or a command, the agent
 //! kills leftovers of finished commands.
-//! commands are killed.
 
 use std::{
     collections::HashSet,

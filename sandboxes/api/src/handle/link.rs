@@ -45,7 +45,7 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// ```
 /// use proctor_sandbox_api::{
 ///     Command, SandboxHandle,
-///     wire::{Exited, Frame, HELLO_BYTES, Kind, Refusal, Reply, hello},
+///     wire::{CommandExit, Frame, FrameKind, HELLO_BYTES, Refusal, Reply, hello},
 /// };
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 ///
@@ -64,8 +64,8 @@ const CREDIT_LIMIT: usize = 1 << 40;
 ///         }
 ///     };
 ///     let reply: Result<Reply, Refusal> =
-///         Ok(Reply::Exited(Exited { code: Some(3), ..Exited::default() }));
-///     agent.write_all(&Frame::json(Kind::Reply, open.stream, &reply).unwrap().encode()).await
+///         Ok(Reply::Exited(CommandExit { code: Some(3), ..CommandExit::default() }));
+///     agent.write_all(&Frame::json(FrameKind::Reply, open.stream, &reply).unwrap().encode()).await
 /// });
 /// let (reader, writer) = split(host);
 /// let handle = SandboxHandle::connect(reader, writer).await?;
