@@ -37,8 +37,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
     let (tasks, certificate) = (write_coin_task(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
-    // With probability above 49,999 in 50,000, the twelve runs of gold don't all agree, nor do those of
-    // noop.
+    // The probability that all twelve runs of gold agree, and all twelve runs of noop too, is below 1
+    // in 50,000.
     let flags = ["--repeat", "12", "--certificate", file];
     let args = [["tasks", "validate", "--tasks", tasks.as_str()].as_slice(), &flags].concat();
     let said = stage.proctor(args).output().unwrap();

@@ -79,7 +79,7 @@ fn rejected_first_request_is_a_fault() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("rejected the first request with 400"), "{said}");
-    // Another backend behind a router might accept it.
+    // Another server behind a router might accept the request.
     assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
 }
 
@@ -101,8 +101,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// The sandbox's agent is killed from outside during a trial. The trial continues in a fresh sandbox from its
-/// last recorded step, and no response is requested twice.
+/// Kills the sandbox's agent from outside during a trial. The trial continues in a new sandbox from its last
+/// recorded step, and no response is requested twice.
 fn check_sandbox_kill(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();

@@ -118,7 +118,8 @@ fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
         if !rights.starts_with("rw") {
             continue;
         }
-        // Most of the address space that an engine reserves was never touched.
+        // Programs never touch most of the address space that they reserve, so read only pages that
+        // the page map lists.
         let mut bits = vec![0; ((end - start) / PAGE_BYTES * 8) as usize];
         if pages.seek(SeekFrom::Start(start / PAGE_BYTES * 8)).is_err()
             || pages.read_exact(&mut bits).is_err()
