@@ -1,12 +1,14 @@
 //! Measures the cost of the gateway's HTTP server:
 //! `cargo bench -p proctor-gateway --bench gateway`.
 //!
-//! The same client calls the same scripted model directly, through the HTTP server in the same
-//! format, and through the HTTP server with translation, in turn (A B C A B C), so that the ratios
-//! hold when the machine's speed drifts. The scripted model and the load's client are separate
-//! processes. With `-- streams` it only measures many simultaneous streams. With `-- steps` it
-//! instead measures what a step of a built-in loop costs early and late. Nothing is written to
-//! disk, because recording is not part of the HTTP server's cost. Nothing here asserts a time.
+//! The same client calls the same scripted model in three ways: directly, through the HTTP server
+//! in the same format, and through the HTTP server with translation. It alternates between them (A
+//! B C A B C), so that the ratios hold when the machine's speed drifts. The scripted model and the
+//! load's client are separate processes.
+//!
+//! With `-- streams`, this only measures many simultaneous streams. With `-- steps`, it measures
+//! what a step of a built-in loop costs early and late. Nothing is written to disk, because
+//! recording is not part of the HTTP server's cost. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,

@@ -2,9 +2,11 @@
 //!
 //! Writes a run with many trials (`PROCTOR_BENCH_TRIALS`, default 10,000) as the runtime records them, then
 //! runs the program's commands on it. Prints the seconds, the program's peak memory, and the time relative to
-//! reading the bytes of the same journals. `report` runs twice: the first call reads every journal, the
-//! second uses what the first one cached. `PROCTOR_BENCH_PROGRAM` names a program that is already built, so
-//! that this bench needs no release build (`--profile dev`). Nothing here asserts a time.
+//! reading the bytes of the same journals. `report` runs twice: the first call reads every journal, and the
+//! second uses what the first one cached.
+//!
+//! `PROCTOR_BENCH_PROGRAM` names a program that is already built, so that this bench needs no release build
+//! (`--profile dev`). Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,

@@ -66,7 +66,7 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
     if by_ending.is_some() {
         return Ok(by_ending);
     }
-    // Tasks graded by rewards may need no change in the work directory.
+    // A task graded by rewards may need no change in the work directory.
     if ended.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(FailureReason::NeverEdited));
     }

@@ -35,9 +35,9 @@ pub fn escape_unprintable_line(text: &str) -> String {
 pub(crate) fn is_unprintable(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        // Soft hyphen, Arabic letter mark, Mongolian vowel separator; zero-width and directional
-        // marks, line and paragraph separators, embeddings and overrides; invisible operators and
-        // isolates; the byte order mark; interlinear annotations; tags.
+        // In this order: soft hyphen, Arabic letter mark, Mongolian vowel separator; zero-width and
+        // directional marks, line and paragraph separators, embeddings and overrides; invisible
+        // operators and isolates; the byte order mark; interlinear annotations; tags.
         '\u{ad}'
         | '\u{61c}'
         | '\u{180e}'

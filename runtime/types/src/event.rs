@@ -408,8 +408,8 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// Not derived with an untagged variant, which would accept known kinds with invalid fields and
-/// lose the error that names the field.
+/// Not derived: an untagged variant would accept known kinds with invalid fields and lose the error
+/// that names the field.
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = Map::deserialize(deserializer)?;
@@ -424,8 +424,8 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// Not generic: otherwise this large function would be instantiated in every crate that reads
-/// events.
+/// This function is not generic, because this large code would otherwise be instantiated in every
+/// crate that reads events.
 fn deserialize_known_event(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
     Event::deserialize(Value::Object(fields))
 }

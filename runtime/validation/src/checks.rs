@@ -88,7 +88,8 @@ pub struct Exposure {
     pub is_readable_test: bool,
 }
 
-/// Returns the problems that the trials show with each task's `hidden` paths and fail-to-pass ids.
+/// Returns the problems with each task's `hidden` paths and fail-to-pass ids, according to the
+/// trials.
 pub fn exposed_tasks<'a>(
     report: &Report,
     run: &RunDir,
@@ -286,7 +287,7 @@ pub async fn unused_entrypoints(
     }
     let mut lines = BTreeSet::new();
     for (name, base) in bases {
-        // Trials with an unreadable image have already failed with a reason.
+        // Skip unreadable images, because their trials have already failed with a reason.
         let Ok(settings) = backend.image_settings(&base).await else { continue };
         let parts = [("ENTRYPOINT", settings.entrypoint), ("CMD", settings.cmd)];
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
@@ -304,7 +305,7 @@ pub async fn unused_entrypoints(
 pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // If all of them pass, `invalid` reports the trial.
+    // If all of them pass, [`invalid_trials`] reports the trial instead.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =

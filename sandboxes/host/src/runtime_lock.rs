@@ -323,7 +323,7 @@ mod tests {
         let told = names(linked.path());
         assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
 
-        // The same applies to a directory that was moved.
+        // A directory that was moved keeps its files' inodes too.
         let moved = first.path().with_extension("moved");
         fs::rename(first.path(), &moved).unwrap();
         assert_eq!(names(&moved), told);

@@ -30,7 +30,7 @@ impl<'a> Iterator for Entries<'a> {
         loop {
             let header = self.rest.get(..BLOCK)?;
             if header.iter().all(|&byte| byte == 0) {
-                // Archives may be concatenated, with empty blocks in between.
+                // Skip empty blocks, because archives may be concatenated.
                 self.rest = &self.rest[BLOCK..];
                 continue;
             }
@@ -46,7 +46,7 @@ impl<'a> Iterator for Entries<'a> {
                     let name = self.long.take().unwrap_or_else(|| name(header));
                     return Some((name, content));
                 }
-                // Global and extended headers, directories, links.
+                // Skip global and extended headers, directories and links.
                 b'x' | b'g' => {}
                 _ => self.long = None,
             }

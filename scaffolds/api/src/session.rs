@@ -215,7 +215,7 @@ pub trait Session: Send {
     fn count_tokens(&self, messages: &[Message]) -> u64;
 
     /// Returns whether a conversation certainly exceeds the context window. `counted` is the
-    /// endpoint's own token count of one part, `estimated` is our count of the rest, which may be
-    /// wrong. In doubt this returns false and the endpoint decides.
+    /// endpoint's own token count of one part. `estimated` is our count of the rest, which may be
+    /// wrong. If in doubt, this returns false and the endpoint decides.
     fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool;
 }

@@ -207,7 +207,7 @@ impl Scaffold for Bash {
                 }
             }
         }
-        // Unreachable in practice: the budget ends a trial long before.
+        // This is unreachable in practice, because the budget ends a trial long before.
         Ok(Finish::exited("too many steps"))
     }
 }

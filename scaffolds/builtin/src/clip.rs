@@ -1,4 +1,5 @@
-//! Truncates output for the model to a number of tokens and reports how much was removed.
+//! Truncates output to the number of tokens that the model may see, and reports how much was
+//! removed.
 //!
 //! The head and the tail are kept. Each ends at a whole line if that loses less than half of it.
 //! Tokens are counted with `o200k_base` for every model, because the count is used only for
@@ -85,7 +86,7 @@ impl From<CapturedOutput> for RawOutput {
 /// # Errors
 /// Fails only while the runtime shuts down.
 pub async fn clip(raw: RawOutput, cap: usize) -> Result<(Clipped, RawOutput), Stop> {
-    // A token has at least one byte, so most outputs need no token count.
+    // Each token has at least one byte, so most outputs need no token count.
     if raw.missing == 0 && raw.head.len() <= cap {
         return Ok((Clipped::Whole(decode_lossy(&raw.head)), raw));
     }

@@ -87,7 +87,7 @@ impl<'a> Comparison<'a> {
                 self.answered = true;
                 self.add_model_response(answer);
             }
-            // The arguments of a call count as the agent's own words, even if a program made the call.
+            // The arguments of a call count as the model's own words, even if a program made the call.
             Event::ToolCalled { arguments, .. } => {
                 for_each_string(arguments, &mut |text| self.known.add_model_text(text));
             }
@@ -127,7 +127,7 @@ impl<'a> Comparison<'a> {
         for_each_response_text(answer, &mut |text| self.known.add_model_text(text));
     }
 
-    /// Adds every response that came through the proxy until the end of a step.
+    /// Adds every response that the proxy delivered until the end of a step.
     fn process_responses_until(&mut self, step: u64) -> Result<(), Fault> {
         while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;

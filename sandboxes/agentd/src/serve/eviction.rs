@@ -34,7 +34,7 @@ pub fn evict() -> bool {
     if IS_DISABLED.load(Ordering::Relaxed) {
         return false;
     }
-    // Stop the processes before killing them: until one dies, the sandbox stays full and nothing
+    // Freeze the processes before killing them. Until one dies, the sandbox stays full and nothing
     // can fork.
     let begun = Instant::now();
     let mut stopped = HashSet::new();

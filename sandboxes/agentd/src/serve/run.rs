@@ -119,7 +119,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
             outlet(channel::STDERR, stderr_reader),
             outlet(channel::RESULTS, results_reader),
         ],
-        // Without input the write end is closed immediately, so no /dev/null is needed.
+        // Without input, close the write end immediately, so that no /dev/null is needed.
         inlet: InputPipe { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
         buffer: vec![0; CHUNK_BYTES],
     };
@@ -152,7 +152,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
                 break;
             }
         }
-        // A host that has cancelled does not wait for output.
+        // After a cancel, the host does not wait for output.
         if status.is_some() && (running.is_drained() || stream.is_cancelled()) {
             break;
         }

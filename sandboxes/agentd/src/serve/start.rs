@@ -26,7 +26,8 @@ pub fn serve_stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     let without = leaks.map_or(&[][..], |without| without);
     let harden = || match leaks {
         Some(without) => hardening::apply(without).map(drop),
-        // Nothing in the sandbox may trace the agent or open its descriptors through /proc.
+        // Without hardening, still prevent programs in the sandbox from tracing the agent or
+        // opening its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ("hide the agent's memory", error.into())),
     };
