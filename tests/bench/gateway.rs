@@ -287,8 +287,8 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
     }
 }
 
-/// The cost of a step at the current length of its conversation: a loop within the process, 2 KB of
-/// tool output per step, against an endpoint that responds immediately and reads nothing.
+/// Measures what a step costs as its conversation grows. The loop runs in this process with 2 KB of
+/// tool output per step. The endpoint responds immediately and reads nothing.
 async fn measure_step_cost(gateway: &Gateway) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": start_instant_endpoint().await, "name": "m"}))

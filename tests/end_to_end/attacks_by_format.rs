@@ -200,7 +200,7 @@ fn proctor_row(source: &Path) -> Value {
     })
 }
 
-/// Returns the address of the dataset file and its options for every format.
+/// Returns the address of the dataset file for every format, with its options.
 fn write_datasets(stage: &Stage) -> Vec<String> {
     let (before, whole) = (
         stage.write_file("before.sh", &setup_lines(false)),

@@ -153,7 +153,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
     assert_eq!(report["arms"][0]["graded"], TRIALS);
     assert_eq!(report["arms"][0]["complete"], true);
 
-    // After another worker has started on their node, nothing is left behind, even by killed workers.
+    // Nothing is left behind once another worker has started on the node, not even by killed workers.
     wait_for("the end of all jobs", || {
         let states = slurm.squeue(&job, "%T");
         let lives = |state: &str| matches!(state, "PENDING" | "RUNNING" | "COMPLETING");

@@ -214,9 +214,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
 fn holm_bounds_false_differences_between_equal_arms() {
     let times = if is_full_tier() { 2000 } else { 100 };
     let mut rng = Rng::with_seed(12);
-    println!(
-        "{times} rounds of equal arms: families in which any pair is called different"
-    );
+    println!("{times} rounds of equal arms: families in which any pair is called different");
     for (arms, tasks, attempts) in [(5, 30, 1), (5, 30, 3), (12, 16, 1)] {
         let mut called = 0_u32;
         for _ in 0..times {

@@ -84,8 +84,8 @@ pub struct RunRequest {
     pub stdin: bool,
     /// Opens the results pipe as descriptor 3 of the command.
     pub results: bool,
-    /// In milliseconds. When the limit is reached, the agent kills every process of the command, even
-    /// one that left the process group.
+    /// The time limit in milliseconds. When it is reached, the agent kills every process of the
+    /// command, even one that left the process group.
     pub time_limit_ms: Option<u64>,
     /// A numeric `uid` or `uid:gid`, or a name in the sandbox's `/etc/passwd`.
     pub user: Option<String>,

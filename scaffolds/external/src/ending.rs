@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Returns traffic after which the model has sent its last response.
+    /// Returns traffic in which the model has sent its last response.
     fn traffic_with_answer() -> Traffic {
         let answer = json!({
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,

@@ -64,7 +64,7 @@ impl Interpreter {
         let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
             (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
         })?;
-        // A symlink such as `~/.local/bin/python3` is outside its installation.
+        // The executable may be a symlink outside its installation, such as `~/.local/bin/python3`.
         if !found.is_visible(&found.executable) {
             found.executable = fs::canonicalize(&found.executable)
                 .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;

@@ -41,8 +41,8 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
     let cases: [(&[Frame], &[u8], &str); 12] = [
         (&[], &unknown, "unknown frame kind 99"),
         (&[], &long, "exceeds the limit"),
-        (&[Frame::new(FrameKind::Open, 2, *b"{}")], b"", "invalid body of a Open frame"),
-        (&[Frame::new(FrameKind::Open, 2, *b"\xff")], b"", "invalid body of a Open frame"),
+        (&[Frame::new(FrameKind::Open, 2, *b"{}")], b"", "invalid Open frame body"),
+        (&[Frame::new(FrameKind::Open, 2, *b"\xff")], b"", "invalid Open frame body"),
         (&[Frame { stream: 3, ..ping.clone() }], b"", "open even streams"),
         (&[Frame { stream: 0, ..ping.clone() }], b"", "open even streams"),
         (&[Frame::new(FrameKind::Reply, 2, *b"{}")], b"", "only an agent may send this"),

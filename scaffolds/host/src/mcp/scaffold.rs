@@ -29,7 +29,7 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Added to the agent's own exit time, for reading its last output.
+/// Extra time after the agent's own exit time, to read its last output.
 const CLEANUP_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of queued calls. Further calls wait in their connections.
 const MAX_QUEUED_CALLS: usize = 16;

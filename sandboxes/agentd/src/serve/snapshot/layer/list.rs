@@ -22,7 +22,7 @@ use super::{
 };
 use crate::serve::entries;
 
-/// The attribute of an overlay directory that hides the one below it.
+/// The extended attribute of an overlay directory that hides the directory below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// Maximum bytes of all paths and link targets, which the agent keeps in memory and sends as JSON.
