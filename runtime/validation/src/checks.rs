@@ -305,7 +305,7 @@ pub async fn unused_entrypoints(
 pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // If all of them pass, [`invalid_trials`] reports the trial instead.
+    // If all of them pass, `invalid_trials` reports the trial instead.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =
