@@ -169,8 +169,8 @@ impl Call {
         }
     }
 
-    /// Like [`ClientRequest::next_event`], but the caller keeps the input between calls and may extend it. The end
-    /// of the input is never sent.
+    /// Like [`Call::next_event`], but the caller keeps the input between calls and may extend it. The end of the
+    /// input is never sent.
     pub async fn next_event_sending(
         &mut self,
         unsent: &mut VecDeque<u8>,
@@ -211,7 +211,7 @@ impl Call {
         }
     }
 
-    /// Like [`ClientRequest::next_event`] without input, in poll form.
+    /// Like [`Call::next_event`] without input, in poll form.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
         Poll::Ready(self.consume(event))
