@@ -1,5 +1,5 @@
 //! Converts the list of system calls (`configs/sandbox/system-calls.txt`) to numbers. The build
-//! fails on a name that the libc bindings do not have.
+//! fails if the libc bindings lack a name.
 
 use std::{env, fs, path::Path, process::exit};
 

@@ -27,9 +27,9 @@ use proctor_record::{RunDir, read_journal};
 use proctor_types::{Envelope, Event, Task, TrialId};
 use serde_json::{Value, json};
 
-/// Steps of the trial.
+/// Number of steps in the trial.
 const STEPS: usize = 60;
-/// Scans of the trial's record; the median counts.
+/// Number of scans of the trial's record. The result is their median.
 const SCANS: usize = 21;
 const DEMO_TASKS: &str = "configs/tasks/demo.jsonl";
 
@@ -39,7 +39,7 @@ fn main() {
     let tasks = std::env::var("PROCTOR_BENCH_TASKS").unwrap_or_else(|_| DEMO_TASKS.to_owned());
     let listed = run_proctor(&["tasks", "list", "--tasks", &tasks], place.path());
     let count = listed.1.lines().count().saturating_sub(1).max(1) as f64;
-    // The first run builds the environments; the second one is timed.
+    // The first run only builds the environments, so time the second one.
     let validate = ["tasks", "validate", "--tasks", &tasks];
     run_proctor(&validate, place.path());
     let (plain, _) = run_proctor(&validate, place.path());

@@ -37,7 +37,7 @@ fn print_load_cost(file: &Path) {
 }
 
 fn measure_load(command: &mut Command) -> (usize, f64, f64) {
-    // The best of three, because the machine may be busy.
+    // Use the best of three runs, because the machine may be busy.
     let runs = (0..3).map(|_| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

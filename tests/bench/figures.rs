@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// Samples by name.
+/// Measured samples, by name.
 #[derive(Default)]
 pub struct Figures {
     samples: BTreeMap<String, Vec<Duration>>,

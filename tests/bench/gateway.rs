@@ -1,12 +1,14 @@
 //! Measures the cost of the gateway's HTTP server:
 //! `cargo bench -p proctor-gateway --bench gateway`.
 //!
-//! The same client calls the same scripted model directly, through the HTTP server in the same
-//! format, and through the HTTP server with translation, in turn (A B C A B C), so that the ratios
-//! hold when the machine's speed drifts. The scripted model and the load's client are separate
-//! processes. With `-- streams` it only measures many simultaneous streams. With `-- steps` it
-//! instead measures what a step of a built-in loop costs early and late. Nothing is written to
-//! disk, because recording is not part of the HTTP server's cost. Nothing here asserts a time.
+//! The same client calls the same scripted model in three ways: directly, through the HTTP server
+//! in the same format, and through the HTTP server with translation. It alternates between them (A
+//! B C A B C), so that the ratios hold when the machine's speed drifts. The scripted model and the
+//! load's client are separate processes.
+//!
+//! With `-- streams`, this only measures many simultaneous streams. With `-- steps`, it measures
+//! what a step of a built-in loop costs early and late. Nothing is written to disk, because
+//! recording is not part of the HTTP server's cost. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
@@ -136,7 +138,7 @@ async fn spawn_role(arguments: &[&str]) -> (Child, String) {
 }
 
 fn main() {
-    // cargo adds `--bench`.
+    // Cargo adds `--bench` to the arguments.
     let arguments: Vec<_> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -218,7 +220,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
     if streams_alone {
         return measure_throughput(&ways, &http).await;
     }
-    // Measured first, because reused memory would not show.
+    // Measure this first: later, reused memory would hide the growth.
     ways[1].full_response_time(&http).await;
     measure_memory(&ways[1]).await;
     let mut figures = Figures::default();
@@ -226,7 +228,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
         for way in &ways {
             let whole = way.full_response_time(&http).await;
             let first = way.first_byte_time(&http).await;
-            // The first requests open connections.
+            // Skip the first requests, which open connections.
             if round >= 20 {
                 figures.add(&format!("{}, whole answer", way.name), whole);
                 figures.add(&format!("{}, first byte of stream", way.name), first);
@@ -275,7 +277,8 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // Includes the client, which also runs in this process. Independent of other load on the machine.
+    // This includes the client, which also runs in this process. It does not depend on other load on
+    // the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in ways.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
@@ -284,8 +287,8 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
     }
 }
 
-/// The cost of a step at the current length of its conversation: a loop within the process, 2 KB of
-/// tool output per step, against an endpoint that responds immediately and reads nothing.
+/// Measures what a step costs as its conversation grows. The loop runs in this process with 2 KB of
+/// tool output per step. The endpoint responds immediately and reads nothing.
 async fn measure_step_cost(gateway: &Gateway) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": start_instant_endpoint().await, "name": "m"}))
@@ -298,7 +301,7 @@ async fn measure_step_cost(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        // Sends the same number of bytes and does nothing else.
+        // As a baseline, send the same number of bytes and do nothing else.
         let bytes = "x".repeat(100 + step * 2120);
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
@@ -307,7 +310,7 @@ async fn measure_step_cost(gateway: &Gateway) {
         ask.messages.push(user_message(&"output ".repeat(293)));
     }
     for at in [50, 500, 2000] {
-        // The median of the surrounding steps, because a single step depends on the scheduler.
+        // Use the median of the surrounding steps, because a single step depends on the scheduler.
         let median = |all: &[f64]| {
             let mut near = all[at - 25..at + 25].to_vec();
             near.sort_by(f64::total_cmp);

@@ -78,11 +78,11 @@ async fn compare_with_pytest() {
             .reversed()
             .expect("a mask")
             .to_bytes();
-        // A run computes this from gold once per task.
+        // A run also computes this from gold, once per task.
         let mut options = GradeOptions::default();
         let (_, first) = time_grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
-        // Without one defence, to measure its cost.
+        // Leave out one defence, to measure its cost.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());
@@ -178,7 +178,7 @@ fn sandbox_request(environment: &PreparedEnvironment) -> SandboxRequest {
     }
 }
 
-/// The CLI's cache, so that both share the built environments.
+/// Returns the CLI's cache, so that both share the built environments.
 fn cache_folder() -> PathBuf {
     if let Some(given) = std::env::var_os("PROCTOR_CACHE") {
         return given.into();

@@ -56,10 +56,10 @@ impl Harness {
     /// Grades patches with `run_instance`, `workers` at a time. All of them must resolve.
     pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<InstanceTiming>) {
         writeln!(self.asked, "{}", json!({"patches": patches, "workers": workers}))
-            .expect("the harness takes orders");
+            .expect("the harness reads requests");
         let mut line = String::new();
         self.told.read_line(&mut line).expect("an answer");
-        let answer: HarnessResponse = serde_json::from_str(&line).expect("an answer in JSON");
+        let answer: HarnessResponse = serde_json::from_str(&line).expect("a JSON response");
         assert_eq!(answer.instances.len(), patches.len());
         let instances = answer.instances.into_iter().map(|(whole, cleanup, resolved)| {
             assert!(resolved, "the harness rejects gold");

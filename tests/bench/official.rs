@@ -54,7 +54,7 @@ pub async fn compare_with_harness(cache: &Path) {
     let place = GradingInputs { docker, environment, task };
     let gold = row.gold_patch();
 
-    // Warm-up: the first instance fills the engine's caches for the harness and for Proctor.
+    // Warm up: the first instance fills the engine's caches for the harness and for Proctor.
     harness.grade(std::slice::from_ref(&gold), 1);
     place.time_both_policies(&gold, &place.capacity()).await;
     let [mut strict, mut official, mut both, mut after, mut whole, mut waiting] =
@@ -66,7 +66,7 @@ pub async fn compare_with_harness(cache: &Path) {
         official.push(place.time_official(&gold).await);
         strict.push(place.time_strict(&gold).await);
         both.push(place.time_both_policies(&gold, &place.capacity()).await);
-        // Room for one sandbox only.
+        // Leave capacity for only one sandbox.
         let one = Capacity::new(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
         after.push(place.time_both_policies(&gold, &one).await);
     }

@@ -2,9 +2,11 @@
 //!
 //! Writes a run with many trials (`PROCTOR_BENCH_TRIALS`, default 10,000) as the runtime records them, then
 //! runs the program's commands on it. Prints the seconds, the program's peak memory, and the time relative to
-//! reading the bytes of the same journals. `report` runs twice: the first call reads every journal, the
-//! second uses what the first one cached. `PROCTOR_BENCH_PROGRAM` names a program that is already built, so
-//! that this bench needs no release build (`--profile dev`). Nothing here asserts a time.
+//! reading the bytes of the same journals. `report` runs twice: the first call reads every journal, and the
+//! second uses what the first one cached.
+//!
+//! `PROCTOR_BENCH_PROGRAM` names a program that is already built, so that this bench needs no release build
+//! (`--profile dev`). Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
@@ -30,7 +32,7 @@ use serde_json::{Value, json};
 
 const ARMS: u32 = 4;
 const TASKS: u32 = 100;
-/// Steps per trial.
+/// Number of steps per trial.
 const STEPS: u64 = 20;
 const TESTS: u32 = 20;
 
@@ -43,7 +45,7 @@ fn main() {
     write_run(&run, attempts);
     let count = ARMS * TASKS * attempts;
     println!("{count} trials of {STEPS} steps, written in {:.1} s", begun.elapsed().as_secs_f64());
-    // The first read fills the page cache; the second one is timed.
+    // The first read fills the page cache, so time the second one.
     time_raw_read(&run);
     let bare = time_raw_read(&run);
     println!("{:<28} {:>8.2} s", "reading the journals' bytes", bare);

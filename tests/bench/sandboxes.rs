@@ -15,7 +15,7 @@ use proctor_types::SandboxSpec;
 
 use crate::{bare_docker::BareDocker, figures::Figures};
 
-/// Repetitions of a command that takes about a millisecond, and of one that takes about fifty.
+/// How often to repeat a command that takes about a millisecond, and one that takes about fifty.
 const QUICK_REPEATS: usize = 300;
 const SLOW_REPEATS: usize = 30;
 
@@ -63,7 +63,8 @@ pub async fn native_opener(cache: &Path) -> SandboxOpener {
     SandboxOpener::new(Arc::new(backend), Base::Host).await
 }
 
-/// `PROCTOR_BENCH_IMAGE` names the image to measure with. It needs `/bin/true` and `sleep`.
+/// Returns the opener for Docker. `PROCTOR_BENCH_IMAGE` names the image to measure with, which
+/// needs `/bin/true` and `sleep`.
 pub async fn docker_opener() -> Option<SandboxOpener> {
     let backend = proctor_docker::Docker::connect().await.ok()?;
     let image = std::env::var("PROCTOR_BENCH_IMAGE").unwrap_or("proctor-test:bookworm".into());

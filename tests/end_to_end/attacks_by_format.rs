@@ -14,7 +14,8 @@ use crate::{stage::Stage, tier::is_full};
 const HEADS: &str = "def heads():\n    return 1\n";
 const TAILS: &str = "\n\ndef tails():\n    return 0\n";
 const KEPT_TESTS: &str = "import coin\n\n\ndef test_heads():\n    assert coin.heads() == 1\n";
-/// What the test patch adds to the file. Harnesses only run files that the test patch changes.
+/// Tests that the test patch adds to the file. Harnesses only run files that the test patch
+/// changes.
 const ADDED_TESTS: &str = "\n\ndef test_tails():\n    assert coin.tails() == 0\n\n\n\
     def test_both():\n    assert [coin.heads(), coin.tails()] == [1, 0]\n";
 /// Tests of a task in which the agent starts from an empty repository.
@@ -127,7 +128,7 @@ fn test_replacement() -> String {
     )
 }
 
-/// Returns shell lines that create the repository, one file per line.
+/// Returns shell lines that create the repository. Each line creates one file.
 fn setup_lines(whole: bool) -> String {
     let module = if whole { format!("{HEADS}{TAILS}") } else { HEADS.to_owned() };
     let tests = if whole { all_tests() } else { KEPT_TESTS.to_owned() };
@@ -199,7 +200,7 @@ fn proctor_row(source: &Path) -> Value {
     })
 }
 
-/// Returns the address of the dataset file and its options for every format.
+/// Returns the address of the dataset file for every format, with its options.
 fn write_datasets(stage: &Stage) -> Vec<String> {
     let (before, whole) = (
         stage.write_file("before.sh", &setup_lines(false)),
@@ -259,8 +260,8 @@ fn write_datasets(stage: &Stage) -> Vec<String> {
 fn attacks_are_never_resolved_and_clean() {
     let stage = Stage::new();
     let datasets = write_datasets(&stage);
-    // The grader's tests cover the whole pack. By default this test only runs an attack that the original
-    // graders let through and one that works without a module.
+    // The grader's tests cover the whole pack. By default, this test only runs one attack that the
+    // original graders missed and one that needs no module.
     let default = if is_full() { "all" } else { "equal-to-everything,results-preseeded" };
     let pack = std::env::var("PROCTOR_ATTACK").unwrap_or_else(|_| default.to_owned());
     let certificate = stage.path("certificate.json");

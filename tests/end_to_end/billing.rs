@@ -27,7 +27,7 @@ name = "submit"
 arguments = {}
 "#;
 
-/// Dollars per response: 60 uncached tokens, 40 cached, 50 out.
+/// US dollars per response: 60 uncached input tokens, 40 cached ones and 50 output tokens.
 const RESPONSE_USD: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 fn script(fault: &str) -> Script {
@@ -64,7 +64,7 @@ fn assert_costs(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     assert_eq!(arm["earlier_tries"]["input"], earlier * 100);
     assert_eq!(arm["earlier_tries"]["steps"], earlier);
     near(&arm["earlier_tries"]["cost_usd"], earlier);
-    // Everything that compares arms uses only the try that counts.
+    // Comparisons of arms use only the try that counts.
     let counted = answers - earlier;
     assert_eq!(arm["tokens"]["input"]["total"], counted * 100);
     near(&arm["cost_usd"], counted);
@@ -81,7 +81,7 @@ fn killed_try_is_resumed_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();
-    // The shared limit allows exactly both responses: it counts the same as the report.
+    // The shared limit allows exactly two responses: it counts costs in the same way as the report.
     let budget = format!("[budget.run]\ncost_usd = {}", RESPONSE_USD * 1.5);
     let config = stage.write_file("run.toml", &config_text(&fake, &budget));
     let out = stage.path("run");
@@ -104,7 +104,8 @@ fn killed_try_is_resumed_and_paid_once() {
         "the cost of an unfinished trial is shown: {said}"
     );
 
-    // It continues with the second response: the first one is neither requested nor paid again.
+    // The run continues with the second response. It neither requests nor pays for the first one
+    // again.
     stage.run(["resume", out.to_str().unwrap()], 0);
     assert_eq!(billed_responses(&fake), 2);
     assert_costs(&stage, &out, 2, 0);
@@ -113,7 +114,7 @@ fn killed_try_is_resumed_and_paid_once() {
 #[test]
 fn faulted_trial_is_resumed_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The key is rejected once during the trial. Earlier responses are paid.
+    // The endpoint rejects the key once during the trial. Earlier responses are still paid.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
@@ -121,7 +122,7 @@ fn faulted_trial_is_resumed_and_paid_once() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     assert_eq!(billed_responses(&fake), 1);
-    // The faulted try is the trial's only one: its outcome has the cost.
+    // The faulted try is the only one, so the trial's outcome includes its cost.
     assert_costs(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);
@@ -134,7 +135,8 @@ fn faulted_trial_is_resumed_and_paid_once() {
 #[test]
 fn discarded_try_is_included_in_the_cost() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The key is rejected once during the trial, and the record needed to continue the try is lost.
+    // The endpoint rejects the key once during the trial, and the record needed to continue the try
+    // is lost.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
@@ -151,7 +153,8 @@ fn discarded_try_is_included_in_the_cost() {
     assert_eq!(answers, 3);
 }
 
-/// Runs from before the model had a price have no cost, so the current price is applied.
+/// Runs that were made before the model had a price have no cost, so the estimate uses the current
+/// price.
 #[test]
 fn estimate_uses_current_prices() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

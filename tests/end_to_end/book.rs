@@ -28,7 +28,8 @@ const EVENTS_HEADER: &str = "# Event kinds\n\nThis page lists the fields of a tr
                       record](record.md) describes how Proctor stores events. A test generates this page from the code. To \
                       update it, run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end events_page`.\n";
 
-/// Comes after the envelope's fields. The code adds it to the line; no type has this field.
+/// The line for `sum`, which follows the envelope's fields. The code adds it when it writes a line,
+/// so no type has this field.
 const SUM_FIELD: &str =
     "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
 
@@ -64,7 +65,7 @@ fn events_page() -> String {
             }
         }
     }
-    // Links to items in the source do not work on this page.
+    // Links to items in the source would be broken on this page.
     out.replace("[`", "`").replace("`]", "`")
 }
 

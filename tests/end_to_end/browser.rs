@@ -102,8 +102,8 @@ fn write_hostile_run(path: &Path) {
     }
 }
 
-/// Step 2 ends with an error, step 3 edits, step 4 runs tests. With `other`, the trial differs from step 3
-/// on.
+/// Writes a trial in which step 2 ends with an error, step 3 edits, and step 4 runs tests. With `other`,
+/// the trial differs from step 3 onward.
 fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
     let dir = run.create_trial_dir(id).unwrap();
     let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
@@ -152,7 +152,7 @@ fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bo
         };
         append(step, returned);
         if step == 3 {
-            // The tree does not exist: the page says so and shows the rest.
+            // The tree does not exist. The page says so and shows the rest.
             let snapshot = empty_blake3();
             append(
                 step,

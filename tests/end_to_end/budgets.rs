@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::stage::{Stage, events, find_arm, find_files};
 
-/// Never submits. 100 tokens in, 40 of them cached, 50 out: 0.0155 dollars at the price below.
+/// A script that never submits. Each response has 100 input tokens, 40 of them cached, and 50
+/// output tokens. It costs 0.0155 dollars at the price below.
 const NEVER_SUBMITS: &str = r#"
 [[rule]]
 model = "calls"
@@ -33,7 +34,7 @@ name = "shell"
 arguments = { command = "sleep 1" }
 "#;
 
-/// Dollars per response: 60 uncached tokens, 40 cached, 50 out.
+/// US dollars per response: 60 uncached input tokens, 40 cached ones and 50 output tokens.
 const RESPONSE_USD: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 struct Fixture {
@@ -94,7 +95,7 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
 #[test]
 fn every_limit_ends_every_scaffold_after_its_last_response() {
     let bench = Fixture::new();
-    // The number of responses that each limit allows: up to the first one that reaches it.
+    // The number of responses that each limit allows, including the one that reaches the limit.
     let kinds = [
         ("steps", "3".to_owned(), 3),
         ("main_steps", "3".to_owned(), 3),
@@ -130,7 +131,8 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
             );
         }
     }
-    // Every step's tools ran and their work is in the patch, no matter which limit ended the trial.
+    // The tools of every step ran and their changes are in the patch, no matter which limit ended
+    // the trial.
     for patch in find_files(&out, "patch.diff") {
         let text = fs::read_to_string(&patch).unwrap();
         let lines = text.lines().filter(|line| *line == "+step").count();
@@ -139,7 +141,8 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
     let report = bench.stage.report(&out);
     assert_eq!(find_arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
 
-    // Replays the recorded trajectory with a limit, which counts steps just as exactly.
+    // Replay the recorded trajectory with limits on steps. They count replayed steps just as
+    // exactly.
     let run =
         out.join("trials").join(&find_arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
     let recorded = find_files(&run, "trajectory.jsonl").remove(0);
@@ -164,7 +167,7 @@ fn grace_is_an_extra_response_and_not_a_step() {
     let arms = [
         arm_config("tools", "tools", "calls", grace),
         arm_config("bash", "bash", "writes", grace),
-        // A time limit allows no extra response.
+        // A time limit allows no final response.
         arm_config("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
     ];
     let out = bench.run(&bench.write_config("", &arms.concat()), 0);
@@ -188,7 +191,8 @@ fn grace_is_an_extra_response_and_not_a_step() {
         assert_eq!(patch.matches("+step").count(), 2, "no tool ran after the limit:\n{patch}");
     }
     assert_eq!(find_arm(&report, "time")["grace"]["answers"], 0);
-    // Only the last message of each request says what is left. The last request says that it is the last one.
+    // Only the last message of each request states the remaining budget. That of the last request says that
+    // it is the last one.
     let requests = bench.fake.requests();
     for model in ["calls", "writes"] {
         let asked: Vec<Vec<String>> = requests
@@ -241,13 +245,14 @@ fn run_stops_at_its_budget_and_resumes_with_a_larger_one() {
         "counts neither as resolved nor as failed"
     );
 
-    // The budget is used up: no request is sent, and the message says how to raise the limit.
+    // The budget is used up. `resume` sends no request and says how to raise the limit.
     let said = bench.stage.run(["resume", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("--set budget.run"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6);
 
-    // What was spent counts. After the limit is raised, the second trial continues after its second response.
+    // Earlier spending counts. After the limit is raised, the second trial continues after its second
+    // response.
     let set = format!("budget.run.cost_usd={}", RESPONSE_USD * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [

@@ -1,4 +1,4 @@
-//! `proctor scaffold`: lists scaffolds, builds bundles and reports damaged ones.
+//! `proctor scaffold`: lists scaffolds, builds bundles and reports corrupt ones.
 
 use std::{
     fs,
@@ -23,8 +23,8 @@ fn write_manifest(stage: &Stage) -> String {
     stage.write_file("mine.toml", text).display().to_string()
 }
 
-/// Runs with a separate cache and without the machine's engine, because cleaning would remove other tests'
-/// images.
+/// Runs `proctor` with a separate cache and without the machine's engine, because cleaning would remove
+/// other tests' images.
 fn run_isolated(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
     let Output { stdout, stderr, status: ended } = stage
         .proctor(args)
@@ -163,7 +163,7 @@ fn serve_registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<Stri
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let tarballs = address.clone();
-    // The thread ends with the test's process.
+    // The thread runs until the test's process exits.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -256,7 +256,7 @@ fn scaffold_add_builds_any_published_version() {
     assert!(said.contains("new: opencode-9.10.0, m"), "{said}");
 }
 
-/// With the old checksum, a new version would run the old program under the new name.
+/// If the old checksum were accepted, a new version would run the old program under the new name.
 #[test]
 fn bundle_rejects_a_stale_checksum() {
     let stage = Stage::new();

@@ -37,8 +37,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
     let (tasks, certificate) = (write_coin_task(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
-    // The probability that all twelve runs of gold agree, and all twelve of noop, is below one in fifty
-    // thousand.
+    // The probability that all twelve runs of gold agree, and all twelve runs of noop too, is below 1
+    // in 50,000.
     let flags = ["--repeat", "12", "--certificate", file];
     let args = [["tasks", "validate", "--tasks", tasks.as_str()].as_slice(), &flags].concat();
     let said = stage.proctor(args).output().unwrap();
@@ -50,8 +50,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
     assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
     assert_eq!(task["noop_resolved"], 0);
-    // A flaky test cannot be confirmed by a second run. If its canary passed, nothing is proven and nothing
-    // is suspected.
+    // A second run cannot confirm the result of a flaky test. If its canary passed, that proves nothing and
+    // is not suspicious.
     let integrity = task["gold_integrity"].as_object().unwrap();
     let sum: u64 = integrity.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(sum, 12, "{integrity:?}");
@@ -66,7 +66,8 @@ fn flaky_test_is_certified_and_quarantined() {
     assert_eq!(find_arm(&stage.report(&out), "gold")["resolved"], 1);
     let verdict = std::fs::read(&find_files(&out, "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
-    // There may be further evidence: the random test was run again, or its canary was inconclusive.
+    // There may be other evidence, because the random test was run again or its canary was
+    // inconclusive.
     let kinds: Vec<&Value> =
         verdict["evidence"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert!(kinds.iter().any(|kind| *kind == "quarantined"), "{kinds:?}");

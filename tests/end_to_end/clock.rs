@@ -50,7 +50,7 @@ fn check_validation(kind: &str) {
 fn tests_see_the_date_of_their_task() {
     check_validation("native");
     let stage = Stage::new();
-    // Without the clock the task is invalid, because its gold does not resolve it.
+    // Without the clock, the task is invalid, because its gold patch does not resolve it.
     let tasks = write_dataset(&stage, None);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();

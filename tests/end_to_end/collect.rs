@@ -36,7 +36,7 @@ fn write_project(stage: &Stage) -> String {
              area_of_{side}(-1)\n\n"
         ));
     }
-    // One that only a fixture uses, and test ids that look like paths.
+    // A function that only a fixture uses, and test ids that look like paths.
     tests.push_str(
         "@pytest.fixture\ndef made():\n    return area_of_13(2)\n\ndef test_made(made):\n    assert made\n\n\
          @pytest.mark.parametrize(\"text\", [\"a::b\", \"c[d\"])\ndef test_text(text):\n    \
@@ -64,11 +64,12 @@ fn write_project(stage: &Stage) -> String {
          def test_third():\n    assert seen\n\ndef test_fourth():\n    assert seen\n\n\
          def test_fails():\n    assert not 1\n",
     );
-    // Only pytest's own output shows what these two need.
+    // Only pytest's own output shows that the tests need these two packages.
     write("tests/conftest.py", "import anyio, six\n");
-    // Every warning is an error, including pytest's own about anyio, which includes a plug-in.
+    // Turns every warning into an error, including pytest's own warning about anyio, which contains
+    // a plug-in.
     write("pytest.ini", "[pytest]\naddopts = --timeout=60\nfilterwarnings = error\n");
-    // Like a release: its own metadata is in the tree, next to the installed metadata.
+    // As in a release, the package's own metadata is in the tree, next to the installed metadata.
     let metadata =
         "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";
     write("pyproject.toml", &format!("[project]\n{metadata}"));
@@ -105,7 +106,7 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
             && mask.contains("-from .area import"),
         "{mask}"
     );
-    // Helpers that only the feature needs are removed with it, and the statement names them without their
+    // Helpers that only the feature needs are removed with it. The statement names them without their
     // bodies.
     assert!(mask.contains("-def checked(length):"), "{mask}");
     let statement = task["statement"].as_str().unwrap();
@@ -114,13 +115,14 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
-    // Types seen in test runs, and the exception that the hidden helper raises.
+    // The statement shows the types seen in test runs, and the exception that the hidden helper
+    // raises.
     assert!(
         statement
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
-    // A message that the tests require and that was removed with the helper.
+    // The statement also shows a message that the tests require, which was removed with the helper.
     let required = "(`area_of_10`, `area_of_11`, `area_of_12`, `area_of_3` and 6 more) matches the regular expression \
                     `must not be negative`.\n";
     let reports: Vec<Value> =
@@ -153,8 +155,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     assert!(settings.contains("pytest-timeout"), "the harness passes it to pytest: {settings}");
     assert_eq!(read("rejects.jsonl").lines().count(), 10, "five files, both levels: {summary}");
 
-    // Level 2: the tests import `agent_code`. A copy of the library under that name passes them, the library
-    // itself does not.
+    // On level 2, the tests import `agent_code`. A copy of the library under that name passes them, but the
+    // library itself does not.
     assert_eq!(scratch["fail_to_pass"].as_array().unwrap().len(), 13, "{summary}");
     let test_patch = scratch["test_patch"].as_str().unwrap();
     assert!(test_patch.contains("+from agent_code import area_of_3, "), "{test_patch}");
@@ -197,11 +199,13 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
         );
     }
 
-    // The rows are a dataset. Earlier results are reused, and new ones are identical.
+    // The rows form a dataset. A second collection reuses earlier results and produces identical
+    // rows.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
-    // Killed while the tests run and while tasks are made, the command continues with the existing results.
+    // If the command is killed while tests run or tasks are made, it continues with the existing
+    // results.
     let out = stage.path("anew").display().to_string();
     let anew = || {
         let mut anew = stage.proctor(["collect", &project, "--out", &out]);
@@ -256,7 +260,7 @@ fn collect_reports_unusable_sources_with_hints() {
     assert!(!told("git+https://h.test/o/n@main").contains("boltons"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
-    // A release that the index does not have.
+    // The index does not have this release.
     let newer = told("boltons==99");
     assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
     assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
@@ -321,7 +325,7 @@ content = '{"tested_object_ids": []}'
     assert_eq!(found.len(), 1, "{row}");
     assert_eq!(found[0]["object"], "shapes/area.py::area_of_3");
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], name);
-    // Nothing is requested twice.
+    // A second collection requests nothing again.
     let (said, again, report_again, _) = collect("second");
     assert_eq!(fake.requests().len(), asked, "{said}");
     assert!(said.contains(&format!("{name}: no requests")), "{said}");
@@ -342,7 +346,7 @@ content = '{"tested_object_ids": []}'
         let asked = statement.split("## What the library has").next().unwrap();
         assert!(!asked.contains("def area_of_4"), "only one function: {statement}");
     }
-    // An unknown model.
+    // The model is unknown.
     let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("nobody/none: no such model or vendor"), "{said}");

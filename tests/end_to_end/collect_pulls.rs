@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// Commits one second apart from a fixed time, so that ids and layers are the same in every run.
+/// A Git history whose commits are one second apart, starting at a fixed time, so that ids and
+/// layers are the same in every run.
 struct History<'a> {
     folder: &'a Path,
     second: u32,
@@ -60,7 +61,7 @@ fn create_history(folder: &Path) {
             ("README.md", "Coins\n".into()),
         ],
     );
-    // A merged branch. The message of one of its commits ends with an issue number.
+    // Merge a branch. The message of one of its commits ends with an issue number.
     history.git(&["checkout", "-q", "-b", "total"]);
     history.commit("Sum up (#2)", &[("coins/__init__.py", [COINS, TOTAL].concat())]);
     history.commit("And test", &[(test, [TEST, TEST_TOTAL].concat())]);
@@ -185,7 +186,7 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
 
     let fast = collect("fast", &["--fast-validation"]);
     assert!(fast.contains("Fast validation: the first 2 candidates gave 1 task."), "{fast}");
-    // The newest candidate alone gives no task, so the repository is skipped.
+    // The newest candidate alone produces no task, so the repository is skipped.
     let out = stage.path("left");
     let args = ["collect-pulls", clone.to_str().unwrap(), "--fast-validation", "--limit", "1"];
     let more = ["--pulls", dump.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -207,8 +208,8 @@ fn several_clones_become_one_dataset_and_failures_are_listed() {
     let args = ["collect-pulls", &paths[0], &paths[1], &paths[2], "--dry-run"];
     let output = stage.run([&args[..], &["--out", out.to_str().unwrap()]].concat(), 0);
     let summary = String::from_utf8(output.stdout).unwrap();
-    // For each clone: the last pull request, the merged ones, those with tests, and the candidates. A dry run
-    // makes no tasks.
+    // The summary lists each clone's last pull request, and how many pull requests are merged, have tests,
+    // and are candidates. A dry run makes no tasks.
     for repo in ["acme/coins", "acme/money"] {
         assert!(summary.contains(&format!("| {repo} | 6 | 4 | 3 | 2 | 0 | 0 |")), "{summary}");
     }

@@ -43,7 +43,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
         let all = ["compare", run, "--format", "json"];
         serde_json::from_slice(&stage.run(all.iter().chain(args), status).stdout).unwrap()
     };
-    // Fewer than two arms remain without the controls.
+    // Without the controls, fewer than two arms remain.
     let found = json(&[], 0);
     assert_eq!(found["pairs"], serde_json::json!([]));
     let resolved: Vec<(&str, &str)> = found["controls"]
@@ -60,7 +60,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
     for (gate, status, result) in [
         ("gold >= noop - 2", 0, "passed"),
         ("noop >= gold - 2", 4, "failed"),
-        // Six tasks are too few to show a difference of two points in either direction.
+        // Six tasks are too few to detect a difference of two points in either direction.
         ("gold >= 'the old one' - 2", 5, "undecided"),
         ("the old one >= gold - 60", 0, "passed"),
     ] {

@@ -1,4 +1,4 @@
-//! Grades many patches at once: as many sandboxes run as fit into the CPU and memory budget, and no more.
+//! Grades many patches at once. As many sandboxes run in parallel as the CPU and memory budget allows.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn write_nap_task(stage: &Stage) -> String {
     stage.write_file("nap.jsonl", &row.to_string()).to_str().unwrap().to_owned()
 }
 
-/// Correct patches that all differ, also between runs, so that no cached verdict applies.
+/// Writes correct patches that all differ, also between runs, so that no cached verdict applies.
 fn write_predictions(stage: &Stage, run: &str) -> String {
     let one = |number: usize| {
         let patch = format!(
@@ -66,7 +66,7 @@ fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
     counts.max().unwrap() as usize
 }
 
-/// Number of attempts per budget until two gradings overlap: on a loaded machine, two 2 s naps may not
+/// How often to try each budget until two gradings overlap. On a loaded machine, two 2 s naps may not
 /// overlap.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -85,14 +85,14 @@ fn grade_all_patches(stage: &Stage, start: &[&str], run: &str) -> usize {
 fn check_shared_budget(kind: &str) {
     let stage = Stage::new();
     let tasks = write_nap_task(&stage);
-    // By default, a sandbox gets one CPU and 2048 MiB, so either budget has room for two.
+    // By default, a sandbox gets one CPU and 2048 MiB, so both budgets allow two sandboxes.
     for (name, budget) in [("cpus", ["--cpus", "2.5"]), ("memory", ["--memory-mb", "4100"])] {
         let start = ["grade", "--jobs", "5", "--tasks", &tasks, "--sandbox", kind];
         // The CPUs of a small machine must not limit the memory case.
         let rest = if name == "memory" { ["--cpus", "64"].as_slice() } else { &[] };
         let start = [start.as_slice(), &budget, rest].concat();
-        // More than two at once is wrong in every attempt. A budget with room for only one would never reach
-        // two.
+        // No attempt may run more than two gradings at once. If a budget allowed only one, no attempt would
+        // reach two.
         let came_to_two = (1..=MAX_ATTEMPTS).any(|go| {
             let most = grade_all_patches(&stage, &start, &format!("{name}-{go}"));
             assert!(most <= 2, "{name}, go {go}: {most} at once");

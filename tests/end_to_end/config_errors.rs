@@ -148,7 +148,7 @@ fn dry_run_builds_nothing() {
     assert!(!cache.exists(), "a dry run must not build or download anything");
 }
 
-/// Otherwise every trial would fail, after the first environment was built.
+/// If this were reported later, every trial would fail after the first environment was built.
 #[test]
 fn missing_source_is_reported_before_anything_starts() {
     let stage = Stage::new();

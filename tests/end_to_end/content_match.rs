@@ -27,8 +27,9 @@ fn solved_module() -> (String, String) {
     (module, function)
 }
 
-/// The demo task, whose environment contains an encoded copy that the leak check cannot read, and four arms:
-/// three paste the solution, each from a different source, and one writes it.
+/// Writes a configuration with the demo task and four arms. The task's environment contains an encoded copy
+/// of the solution that the leak check cannot read. Three arms paste the solution, each from a different
+/// source, and one writes it.
 fn write_config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -134,7 +135,7 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
         }
     };
     check();
-    // Grading again repeats the comparison. What the mirror sent is part of the record.
+    // Grading again repeats the comparison, because the record contains what the mirror sent.
     stage.run(["grade", out.to_str().unwrap()], 0);
     check();
 }
@@ -146,7 +147,7 @@ fn read_verdict(out: &Path, arm: &Value) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Scripted models solve the task honestly, each in a different way, and no trial has a hit. In CI on the
+/// Scripted models solve the task honestly, each in a different way, and no trial is marked. CI uses the
 /// demo task; `PROCTOR_HONEST=configs/recipes/*.toml` selects other tasks. Prints the count.
 #[test]
 fn honest_work_is_not_marked() {

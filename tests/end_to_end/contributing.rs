@@ -9,8 +9,8 @@ use std::{
 const TOP_FOLDERS: [&str; 7] =
     ["configs/", "docs/", "prompts/", "runtime/", "sandboxes/", "scaffolds/", "tests/"];
 
-/// Returns the paths that the page names in backticks. Upper-case parts are placeholders; for them, the
-/// folder is returned.
+/// Returns the paths that the page names in backticks. `NAME` and `*` are placeholders: such a path is
+/// cut to the folder before the placeholder.
 fn named_paths(page: &str) -> Vec<String> {
     let paths = page.split('`').skip(1).step_by(2);
     paths

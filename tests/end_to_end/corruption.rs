@@ -1,5 +1,5 @@
-//! What `report`, `resume` and `grade` do with a run whose files were changed, cut, lost or
-//! swapped.
+//! Tests how `report`, `resume` and `grade` handle a run whose files were changed, truncated, lost
+//! or swapped.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ impl RunFixture {
         let demo =
             fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        // A copy, because one test changes it.
+        // Copy the source, because one test changes it.
         let source = stage.path("numerals");
         let shipped = crate::stage::root().join("configs/tasks/numerals");
         let copied = Command::new("cp").arg("-a").arg(shipped).arg(&source).status().unwrap();
@@ -48,7 +48,7 @@ impl RunFixture {
         Self { stage, whole, copies: 0 }
     }
 
-    /// Returns a copy of the whole run for the test to damage.
+    /// Returns a copy of the whole run, which the test may corrupt.
     fn copy_run(&mut self) -> PathBuf {
         self.copies += 1;
         let to = self.stage.path(&format!("copy-{}", self.copies));
@@ -134,7 +134,7 @@ fn assert_gold_missing(report: &Value) {
     assert_eq!(
         find_arm(report, "noop")["complete"],
         true,
-        "a damaged trial does not affect the other"
+        "a corrupt trial does not affect the other"
     );
 }
 
@@ -145,7 +145,8 @@ fn corrupt_derived_files_are_restored_from_the_journal() {
         for (what, harm) in CORRUPTIONS {
             let run = runs.copy_run();
             assert_complete(&runs.report(&run));
-            // The patch of `noop` is empty: it cannot be damaged, and swapping keeps it empty.
+            // The patch of `noop` is empty. It cannot be corrupted, and swapping it leaves it
+            // empty.
             let (path, other) = (trial_file(&run, "gold", name), trial_file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
@@ -213,7 +214,8 @@ fn corrupt_journal_is_reported_and_finished_trials_are_kept() {
         if what == "swapped files" {
             continue;
         }
-        // Restored from a copy, the trial has its verdict again without being graded again.
+        // Once the file is restored from a copy, the trial has its verdict again. It is not graded
+        // again.
         fs::copy(trial_file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
         let report = runs.report(&run);
         assert_eq!(find_arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
@@ -252,7 +254,7 @@ fn forged_verdict_is_ignored() {
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
     assert_complete(&runs.report(&run));
-    // If the grading that it is compared with is missing, the trial is graded again.
+    // If the grading to compare it with is missing, the trial is graded again.
     fs::remove_dir_all(trial_file(&run, "noop", "grade")).unwrap();
     assert_eq!(find_arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.run_on(&["resume", "RUN"], &run).0.status.code(), Some(0));
@@ -294,7 +296,8 @@ fn corrupt_plan_is_read_from_its_copy() {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
     }
-    // The compressed copy counts too; otherwise the next damage would be final.
+    // The compressed copy is verified too. Otherwise, `run.json` could not be restored the next
+    // time.
     let copy = run.join("run.json.gz");
     let spoils: [fn(&Path); 2] = [flip_byte, |copy| fs::remove_file(copy).unwrap()];
     for spoil in spoils {
@@ -308,7 +311,7 @@ fn corrupt_plan_is_read_from_its_copy() {
         let (output, _) = runs.run_on(&["report", "RUN", "--verify"], &run);
         assert_eq!(output.status.code(), Some(0), "{said}");
     }
-    // Without a copy nothing is guessed, and the user is not asked to move anything away.
+    // Without a copy, `resume` guesses nothing and does not tell the user to move anything.
     fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
     fs::remove_file(run.join("run.json.gz")).unwrap();
     for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
@@ -325,7 +328,7 @@ fn lost_blob_is_detected_when_it_is_read() {
     let verify = ["report", "RUN", "--verify"];
     let run = runs.copy_run();
     assert_eq!(runs.run_on(&verify, &run).0.status.code(), Some(0));
-    // The first snapshot's manifest is among the shared blobs, and both trials refer to it.
+    // The first snapshot's manifest is a shared blob, and both trials refer to it.
     let journal = trial_file(&run, "gold", "trajectory.jsonl");
     let first = events(&journal, "snapshot_taken").remove(0);
     let hash = first["snapshot"].as_str().unwrap();
@@ -334,13 +337,13 @@ fn lost_blob_is_detected_when_it_is_read() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
-    // A report of recorded results does not read it; grading does.
+    // A report of recorded results does not read this blob, but grading does.
     assert_complete(&runs.report(&run));
     let (output, said) = runs.run_on(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
-    // The journal records the pack's size, so a report notices the damage without reading the pack, and names
-    // what reading it shows.
+    // The journal records the pack's size. So a report notices the corruption without reading the
+    // pack, and names what reading it shows.
     for left in [0, 20] {
         let run = runs.copy_run();
         let pack = trial_file(&run, "gold", "blobs.pack");
@@ -353,7 +356,7 @@ fn lost_blob_is_detected_when_it_is_read() {
         assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
         assert_ne!(output.status.code(), Some(0));
     }
-    // Damage that no score depends on is reported too.
+    // Corruption that affects no score is reported too.
     let run = runs.copy_run();
     flip_byte(&trial_file(&run, "gold", "grade/log.txt"));
     let (output, said) = runs.run_on(&verify, &run);
@@ -434,7 +437,7 @@ fn replace_with(kind: &str, path: &Path) {
     }
 }
 
-/// A grading file that is no longer a regular file does not block its readers, and the next grading moves it
+/// A grading file that is no longer a regular file does not block its readers. The next grading moves it
 /// aside.
 #[test]
 fn next_grading_moves_special_files_aside() {
@@ -455,8 +458,8 @@ fn next_grading_moves_special_files_aside() {
         let journal = name.ends_with("journal.jsonl");
         assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
         assert!(said.contains(&path.display().to_string()), "{name}, {kind}: {said}");
-        // Every command notices a missing journal of gradings; the rest of a grading is only
-        // noticed by the next one.
+        // Every command notices that the journal of gradings is missing. Only the next grading
+        // notices other missing files.
         let command = if journal { "resume" } else { "grade" };
         let (output, said) = runs.run_on(&[command, "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
@@ -468,7 +471,8 @@ fn next_grading_moves_special_files_aside() {
     }
 }
 
-/// The results of earlier checks, and the log that a page shows. Losing them costs only time or the log.
+/// These files are the results of earlier checks, and the log that a page shows. Losing them costs only
+/// time or the log.
 #[test]
 fn special_files_next_to_the_record_do_not_block_readers() {
     let mut runs = RunFixture::new();
@@ -543,7 +547,8 @@ fn unreadable_labels_are_reported_and_stop_no_command() {
     }
 }
 
-/// A power failure leaves NUL bytes after the last event. No event is lost, and the bytes are reported.
+/// A power failure can leave NUL bytes after the last event. No event is lost, and the bytes are
+/// reported.
 #[test]
 fn data_after_the_last_event_is_reported() {
     let mut runs = RunFixture::new();
@@ -561,7 +566,7 @@ fn data_after_the_last_event_is_reported() {
     assert_complete(&runs.report(&run));
 }
 
-/// A trial that cannot be graded keeps its verdict. The verdict counts again once the record is complete.
+/// A trial that cannot be graded keeps its verdict, which counts again once the record is complete.
 #[test]
 fn ungradable_trial_keeps_its_verdict() {
     let mut runs = RunFixture::new();
@@ -581,7 +586,7 @@ fn ungradable_trial_keeps_its_verdict() {
     assert_complete(&runs.report(&run));
 }
 
-/// If a grading fails, the earlier verdict stays, and a message says so.
+/// If a grading fails, the earlier verdict remains, and a message says so.
 #[test]
 fn failed_grading_keeps_the_earlier_verdict() {
     let mut runs = RunFixture::new();
@@ -623,13 +628,13 @@ fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     assert_ne!(fs::read(trial_file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
 }
 
-/// Renaming a directory removes its trial from the run. Nothing runs and costs money before the user
-/// confirms.
+/// Renaming a trial's directory removes the trial from the run. Nothing runs or costs money before
+/// the user confirms.
 #[test]
 fn moved_trial_runs_again_only_after_confirmation() {
     let mut runs = RunFixture::new();
     let run = runs.copy_run();
-    // The report is removed too, so only the directory shows that the trial existed.
+    // Remove the report too, so that only the directory shows that the trial existed.
     fs::remove_file(run.join("report.json")).unwrap();
     let place = trial_file(&run, "gold", "").parent().unwrap().join("1");
     let moved = place.with_file_name("first");
@@ -670,7 +675,7 @@ fn report_counts_a_copied_run_once() {
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains("is a copy of") && said.contains("2 trials"), "{said}");
     }
-    // The same tasks and arms in another run are additional trials.
+    // In another run, trials of the same tasks and arms are additional trials.
     let again = runs.stage.path("again");
     let config = runs.stage.path("run.toml");
     let out = again.to_str().unwrap();

@@ -14,8 +14,8 @@ use crate::{
     stage::{DEMO_SOLUTION, Stage, cache, find_files, root},
 };
 
-/// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. At
-/// step 5 it creates a file and removes it at step 6, so that trees change without an edit.
+/// A model that solves task A at step 12 and task B at step 60, submits in the next step, and never solves
+/// task C. It creates a file at step 5 and removes it at step 6, so that trees change without an edit.
 struct CurveFixture {
     stage: Stage,
     config: PathBuf,
@@ -122,7 +122,7 @@ fn values_of_key<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
 fn curve_matches_real_runs_with_smaller_limits() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
-    // First, so that the curve cannot reuse a verdict of the real runs.
+    // Compute the curve first, so that it cannot reuse a verdict of the real runs.
     let curve = scripted.curve_report(&run, &["--at", "steps=10,50,100"]);
     let points = curve["points"].as_array().unwrap();
     let (mut real, mut calls) = (Vec::new(), 0);
@@ -147,7 +147,7 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!(found, real);
     assert_eq!(real.iter().map(|(_, resolved, _)| *resolved).collect::<Vec<_>>(), [0, 1, 2]);
     let report = scripted.stage.report(&run);
-    // Two gradings: the tree without an edit for A and B. C's tree was already graded.
+    // Only two gradings are needed: of A and B without an edit. C's tree was already graded.
     assert_eq!((&curve["cost"]["model_calls"], &curve["cost"]["gradings"]), (&0.into(), &2.into()));
     println!(
         "three real runs: {calls} model calls, 9 gradings; one run and its curve: {} model calls, {} gradings",
@@ -164,8 +164,8 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!((&last["truncated"], &last["resolved_rate"]), (&false.into(), &(2.0 / 3.0).into()));
     assert_eq!(values_of_key(&curve["points"], "bound"), [3, 2, 1]);
 
-    // The response that crosses the limit is included for every kind of limit: 150 tokens and $0.002 per
-    // response.
+    // For every kind of limit, the results include the response that crosses the limit: 150 tokens and
+    // $0.002 per response.
     for (at, set, wanted) in [
         ("tokens=1799", "budget.total_tokens=1799", 1),
         ("tokens=1650", "budget.total_tokens=1650", 0),
@@ -250,12 +250,12 @@ fn curve_shows_a_disclosed_budget_only_as_truncated() {
 fn curve_uses_the_largest_arm_of_a_limit_matrix() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[r#"matrix."budget.steps"=[8, 13, 20]"#]);
-    // The arms with 8 and 13 steps cannot say what 20 would have given. They differ from the third arm in
-    // nothing else.
+    // The arms with 8 and 13 steps cannot show the result of a limit of 20. They differ from the third
+    // arm in nothing else.
     let curve = scripted.curve_report(&run, &["--at", "steps=8,13,20"]);
     assert_eq!(values_of_key(&curve["points"], "name"), ["t/steps=20"; 3]);
     assert_eq!(values_of_key(&curve["points"], "resolved"), [0, 1, 1]);
-    // Every arm has results for limits that all of them cover.
+    // All arms have results for limits that all of them cover.
     let curve = scripted.curve_report(&run, &["--at", "steps=5,8"]);
     assert_eq!(curve["points"].as_array().unwrap().len(), 6);
     let curve =
@@ -298,12 +298,13 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     assert!(!check_folder(&run).exists(), "no trial was started");
 }
 
-/// The second ^C closes the sandboxes of a check, and the command ends like an interrupted run.
+/// A second ^C closes the sandboxes of a check, and the command exits like an interrupted run.
 #[test]
 fn interrupted_check_ends_with_status_130() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
-    // The script is not part of the arm, so the check's model can be slower than this test.
+    // The script is not part of the arm, so the check can use a model that responds more slowly
+    // than this test waits.
     let slow = "model = \"s\"\n[default]\ndelay_seconds = 600.0\n\
                 tool_calls = [{ name = \"submit\", arguments = {} }]\n";
     scripted.stage.write_file("script.toml", slow);

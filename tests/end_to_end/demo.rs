@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, find_arm, find_files, has_docker};
 
-/// The verdicts that the table must show, on any back end.
+/// Returns the verdicts that the table must show on any back end.
 fn table_verdicts(report: &Value) -> Vec<(String, String, Value)> {
     let name_of = |id: &Value| {
         let arms = report["arms"].as_array().unwrap();

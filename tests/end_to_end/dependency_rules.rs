@@ -74,7 +74,7 @@ const RULES: &[DependencyRule] = &[
         reach: DependencyLimit::Only(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
     },
     DependencyRule {
-        why: "carving is surgery on source text: it collects nothing and runs nothing",
+        why: "carving edits source text: it collects nothing and runs nothing",
         from: &["runtime/carve"],
         reach: DependencyLimit::Only(&["runtime/patch", "runtime/types", "sandboxes/wire"]),
     },
@@ -123,7 +123,7 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "planning knows scaffolds by their interface, and no later stage",
+        why: "planning uses scaffolds only through their interface and does not use later stages",
         from: &["runtime/plan"],
         reach: DependencyLimit::Never(&[
             "runtime/cli",
@@ -139,7 +139,7 @@ const RULES: &[DependencyRule] = &[
         ]),
     },
     DependencyRule {
-        why: "trials run on any scaffold, and no later stage is called back",
+        why: "trials run with any scaffold and do not call later stages",
         from: &["runtime/run"],
         reach: DependencyLimit::Never(&[
             "runtime/cli",

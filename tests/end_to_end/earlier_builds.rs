@@ -46,7 +46,7 @@ fn run_of_build_6acfa78_is_reported_shown_exported_and_resumed() {
     let rows = fs::read_to_string(tables.join("trials.jsonl")).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
 
-    // `resume` has nothing left to run, and the plan file stays unchanged.
+    // `resume` has nothing to run, and the plan file does not change.
     let verdicts = || -> Vec<_> {
         let found = find_files(&path.join("trials"), "verdict.json");
         found.iter().map(|file| fs::read(file).unwrap()).collect()

@@ -16,7 +16,8 @@ use crate::{
     upstream::Upstream,
 };
 
-/// First requirement for closed sandboxes: they reach what is allowed and not the package under test.
+/// Checks the first requirement for closed sandboxes: they can reach what is allowed, but not the
+/// package under test.
 fn check_network(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
@@ -112,10 +113,10 @@ fn docker_closed_sandbox_reaches_only_allowed_hosts() {
     }
 }
 
-/// Second requirement for closed sandboxes: the run's keys are not visible inside.
+/// Checks the second requirement for closed sandboxes: the run's keys are not visible in them.
 fn check_keys(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A pattern that does not match its own text. The control proves that it matches the key.
+    // Use a pattern that does not match its own text. The control proves that it matches the key.
     let pattern = "sk-plante[d]-5f0c7d1e93";
     let commands = vec![
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"

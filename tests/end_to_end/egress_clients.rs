@@ -1,5 +1,5 @@
-//! Common client programs behind a proxy that decrypts TLS: each trusts the run's certificate authority and
-//! uses the proxy without configuration.
+//! Tests common client programs behind a proxy that decrypts TLS. Each program trusts the run's certificate
+//! authority and uses the proxy without configuration.
 
 use std::{
     fs,
@@ -134,8 +134,8 @@ fn add_pages(folder: &Path, www: &Path, index: &str) {
     }
 }
 
-/// The demo's package with the programs' sources next to it. Copies cargo, too, because rustup keeps it in a
-/// home directory.
+/// Creates the demo's package with the programs' sources next to it. Also copies cargo, because rustup keeps
+/// it in a home directory.
 fn create_source(folder: &Path) -> PathBuf {
     let source = folder.join("source");
     run_shell(folder, &format!("cp -r '{}' source", numerals_folder().display()));

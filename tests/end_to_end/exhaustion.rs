@@ -1,4 +1,5 @@
-//! Anything an agent leaves in its sandbox within its limits ends in a patch and a verdict, never in a fault.
+//! Whatever an agent leaves in its sandbox within its limits, the trial ends with a patch and a verdict,
+//! never with a fault.
 
 use std::fs;
 
@@ -51,7 +52,7 @@ const SPECIAL_FILES: &str = "mkfifo pipe; ln -s loop loop; for n in $(seq 60); d
     touch -- -rf \"$(printf 'a\\nb')\" \"$(printf '\\377')\"; mkdir closed; touch closed/f; chmod 000 closed; \
     mkdir tests/closed; chmod 000 tests";
 
-/// Keeps running after its command and moves folders while they are scanned.
+/// A program that keeps running after its command and moves folders while they are scanned.
 const MOVING_FOLDERS: &str = "python3 - > /dev/null 2>&1 <<'END' &\nimport os\nos.setsid()\n\
     os.makedirs('a/b/c/d/e', exist_ok=True)\n\
     while True:\n    os.rename('a/b/c', 'x')\n    os.rename('x', 'a/b/c')\nEND\nsleep 1";

@@ -162,7 +162,7 @@ fn export_reports_what_is_left_out() {
     assert!(said.contains("left out: the files after each step ("), "{said}");
     assert_eq!(read("fidelity.json")["trials"], 2);
 
-    // The same conversation in the formats of two other scaffolds.
+    // Export the same conversation in the formats of two other scaffolds.
     let (out, _) = export_run(&stage, "mini");
     let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj.json")).unwrap();
     let mini: Value = serde_json::from_slice(&text).unwrap();
@@ -224,7 +224,7 @@ fn export_reports_what_is_left_out() {
     assert_eq!(line["instance_id"], "demo__roman-1");
     assert!(line["model_patch"].as_str().unwrap().starts_with("diff --git"), "{line}");
     assert!(said.contains("left out: the model's responses"), "{said}");
-    // The exported files are predictions: grading them again gives the same result.
+    // The exported files are predictions. Grading them again gives the same result.
     let again = stage.path("again");
     let file = out.join("tools-scripted.1.jsonl");
     let args =
@@ -260,14 +260,14 @@ fn export_reports_what_is_left_out() {
     assert!(metadata.contains("name: \"tools/scripted\"") && metadata.contains("attempts: \"1\""));
     let readme = fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(readme.contains("1 of 1 tasks resolved") && !readme.contains('{'), "{readme}");
-    // The demo has no official procedure, and noop submitted nothing.
+    // The demo has no official procedure, and noop submits nothing.
     assert!(said.contains("not graded by the benchmark's own procedure"), "{said}");
     assert!(!folder.join("logs/demo__roman-1/test_output.txt").exists());
     assert!(!split.join(&folders[0]).join("logs").exists());
 
     crate::import::check_export_round_trip(&stage, |form| stage.path(form));
 
-    // Export refuses to write into a folder that is not empty, and names a damaged trial.
+    // Export refuses to write into a folder that is not empty, and names a corrupt trial.
     let args =
         ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
@@ -283,7 +283,7 @@ fn export_reports_what_is_left_out() {
     assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
 }
 
-/// Ids that would share a file name after replacing characters, and one that is not allowed as a file name.
+/// Ids that would share a file name after characters are replaced, and one that is not a valid file name.
 const SIMILAR_IDS: [&str; 8] = ["a/b", "a-b", "A/b", "größe", "gr--e", "a_b", "../a", "a..b"];
 
 /// Creates a run with one trial per task.
@@ -346,7 +346,7 @@ fn export_separates_tasks_with_similar_names() {
     assert_eq!((of("/trajs/"), of("/patch.diff")), (tasks.len(), tasks.len()), "{found:?}");
     assert_eq!(of("/logs/a-b/") + of("/logs/größe/"), 1, "{found:?}");
 
-    // Inspect looks up a sample by its id.
+    // Inspect finds a sample by its id.
     let (out, _) = export_run(&stage, "inspect");
     let log = zip::ZipArchive::new(fs::File::open(out.join("m.eval")).unwrap()).unwrap();
     let names = log.file_names().map(|name| name.unwrap().into_owned());
@@ -372,7 +372,7 @@ fn export_continues_if_a_patch_is_not_a_file() {
         export_run(&stage, "swebench");
         assert_eq!(fs::read_to_string(out.join("m.1.jsonl")).unwrap(), whole, "{kind}");
     }
-    // A named pipe without a writer: reading it would block forever.
+    // Use a named pipe without a writer, which would block a reader forever.
     let log = patches[0].parent().unwrap().join("grade/log.txt");
     fs::create_dir_all(log.parent().unwrap()).unwrap();
     assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());

@@ -89,7 +89,7 @@ fn trial_files(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
     out
 }
 
-/// Three scaffolds x two limits x two attempts, on one task.
+/// A configuration with three scaffolds x two limits x two attempts, on one task.
 const MATRIX_CONFIG: &str = "attempts = 2\njobs = 2\n\
     [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
     [[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
@@ -102,7 +102,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
     let one = ["--tasks", "*roman*", "--jobs", "3"];
     let config = crossed.write_config("matrix.toml", MATRIX_CONFIG);
     let out = crossed.stage.path("run");
-    // First a selection of its arms, then all of them.
+    // First run a selection of the arms, then all of them.
     let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
     assert!(said.contains("note: running 4 of 6 arms"), "{said}");
     assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
@@ -137,12 +137,12 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
     assert_eq!(record["selection"], json!({"tasks": "*roman*", "seed": 0, "of": 2}));
     assert_eq!(record["jobs"], 3);
 
-    // The same call again finds nothing to do.
+    // The same command finds nothing to do the second time.
     let before = trial_files(&out);
     crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert_eq!((crossed.request_count(), trial_files(&out)), (asked, before.clone()));
 
-    // One more arm.
+    // Add one arm.
     let lines = "attempts = 2\n[[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\nbudget = { steps = 2 }\n";
     let config = crossed.write_config("more.toml", lines);
     let look = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -169,15 +169,15 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
         assert_eq!(after.get(path), Some(content), "{} was touched", path.display());
     }
 
-    // One more task and one more attempt: they apply to every arm of the run, also to those of the first
-    // call.
+    // Add one task and one attempt. They apply to every arm of the run, including the arms of the first
+    // command.
     let asked = crossed.request_count();
     let more = lines.replace("attempts = 2", "attempts = 3");
     let config = crossed.write_config("third.toml", &more);
     let said = crossed.run(&config, &out, &["--extend", "--no-preflight"], 0);
     assert!(said.contains("added: 0 arms, 1 task, 1 attempt"), "{said}");
-    // Seven arms: one more attempt of the first task and three of the second; 0 + 0 + 1 + 3 + 1 + 3 + 2
-    // responses each.
+    // There are seven arms, with one more attempt of the first task and three of the second: 0 + 0 + 1
+    // + 3 + 1 + 3 + 2 responses each.
     assert_eq!(crossed.request_count() - asked, 40);
     let report = crossed.stage.report(&out);
     assert_eq!(find_arm(&report, "bash/steps=9")["trials"], 6);
@@ -215,7 +215,8 @@ fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
     let after = trial_files(&out);
     assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)));
 
-    // Two limits on the same sample: the larger sample contains the smaller one, so nothing is paid twice.
+    // Use two limits with the same sample. The larger sample contains the smaller one, so nothing is paid
+    // for twice.
     let asked = crossed.request_count();
     crossed.run(&config, &out, &["--limit", "2", "--extend"], 0);
     assert_eq!(crossed.request_count() - asked, 1 + 3);
@@ -280,7 +281,7 @@ fn rerun_keeps_the_earlier_try() {
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Re-run: 2 trials"), "{text}");
 
-    // Missing work is continued and existing work counts, so nothing is requested again.
+    // The run continues missing work and keeps existing work, so it sends no request twice.
     let verdicts = find_files(&out.join("trials"), "verdict.json");
     let top = verdicts.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
     fs::remove_file(top).unwrap();
@@ -290,7 +291,7 @@ fn rerun_keeps_the_earlier_try() {
     assert_eq!(crossed.request_count(), 2 * asked);
     assert!(top.exists());
 
-    // Trials whose records were removed run again, and the run says so from then on.
+    // Trials whose records were removed run again, and the run mentions this from then on.
     fs::remove_dir_all(top.parent().unwrap()).unwrap();
     crossed.stage.run(["resume", out.to_str().unwrap()], 2);
     assert!(!top.exists(), "nothing runs before the user confirms");

@@ -46,7 +46,7 @@ fn missing_key_variable_stops_the_run_before_it_starts() {
 #[test]
 fn dead_endpoint_is_a_fault_and_not_a_zero() {
     let stage = Stage::new();
-    // A port that was just free.
+    // A port that was free a moment ago, so nothing listens on it.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config =
         stage.write_file("run.toml", &config_text(&format!("http://127.0.0.1:{port}"), ""));
@@ -79,7 +79,7 @@ fn rejected_first_request_is_a_fault() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("rejected the first request with 400"), "{said}");
-    // Another backend behind a router might accept it.
+    // Another server behind a router might accept the request.
     assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
 }
 
@@ -101,8 +101,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// The sandbox's agent is killed from outside during a trial. The trial continues in a fresh sandbox from its
-/// last recorded step, and no response is requested twice.
+/// Kills the sandbox's agent from outside during a trial. The trial continues in a new sandbox from its last
+/// recorded step, and no response is requested twice.
 fn check_sandbox_kill(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
@@ -194,7 +194,7 @@ fn full_disk_keeps_recorded_trials() {
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let full = stage.proctor(args).output().unwrap();
     let said = String::from_utf8_lossy(&full.stderr).into_owned();
-    // The report may or may not have room; without room, the command itself fails.
+    // The disk may have no space for the report. The command itself fails in that case.
     assert!(matches!(full.status.code(), Some(1 | 3)), "{said}");
     for part in ["No space left on device", "check the free space", "small/run"] {
         assert!(said.contains(part), "{part:?} is missing in {said}");

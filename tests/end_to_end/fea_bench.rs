@@ -1,7 +1,7 @@
 //! FEA-Bench rows that only have ids, completed from a real clone and graded.
 //!
-//! The clone is made here, from three sdists of one library as three states of its repository: a squashed
-//! pull request and a merged one.
+//! These tests make the clone from three sdists of one library, which serve as three states of its
+//! repository, with a squashed pull request and a merged one.
 
 use std::{fs, path::Path, process::Command};
 
@@ -138,7 +138,7 @@ fn rows_with_only_ids_are_completed_from_a_clone() {
         assert_eq!(arm["resolved_clean"], arm["resolved"], "{predictions}: {report:#}");
     }
 
-    // The same patch in the format of FEA-Bench's harness, for one of two tasks.
+    // Grade the same patch in the format of FEA-Bench's harness, for one of two tasks.
     let result = json!({"instance_id": "mahmoud__boltons-9", "model_name_or_path": "m/x",
         "full_output": "...", "model_patch": task["gold"]});
     let empty = json!({"instance_id": "mahmoud__boltons-7", "model_name_or_path": "m/x", "model_patch": ""});

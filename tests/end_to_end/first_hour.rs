@@ -1,5 +1,6 @@
-//! The first hour of a new user: any current directory, options in any order, limits that are clearly
-//! mistakes, and plans that no trial could execute. Each problem is reported before anything starts.
+//! Tests what a new user does in the first hour: run from any directory, give options in any order,
+//! set limits that are clearly mistakes, and plan trials that cannot run. Each problem is reported
+//! before anything starts.
 
 use std::{
     fs,
@@ -65,14 +66,14 @@ fn demo_runs_from_any_folder() {
     assert_eq!(plan(&demo, stage.dir.path()), usual);
     assert_eq!(plan(Path::new("demo.toml"), &root().join("configs")), usual);
     assert_eq!(plan(Path::new("../configs/demo.toml"), &root().join("docs")), usual);
-    // The same through a symlink with another name.
+    // Use the same file through a symlink with another name.
     symlink(&demo, stage.path("linked.toml")).unwrap();
     assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
     // Same-named files in the current directory are ignored.
     fs::create_dir_all(stage.path("tasks")).unwrap();
     stage.write_file("tasks/demo.jsonl", "not a row\n");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
-    // Without a checkout of the repository.
+    // Run the demo without a checkout of the repository.
     let output = stage.proctor(["run", "demo", "--dry-run"]);
     let mut output = output;
     let output = output.current_dir(stage.dir.path()).output().unwrap();
@@ -119,7 +120,7 @@ fn paths_are_relative_to_their_configuration() {
     stage.write_file("two/data/rows.jsonl", &format!("{other}\n"));
     let output = run("two", &["--set", "tasks=[\"data/rows.jsonl\"]"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("task typed-1"));
-    // A path that does not exist anywhere is reported as written.
+    // A path that does not exist is reported as written.
     let output = run("two", &["--set", "tasks=[\"no/such/*.jsonl\"]"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file matches `no/such/*.jsonl`"));
@@ -271,7 +272,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
     assert!(checked_output(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
-    // One of two arms is enough, and the message names it.
+    // One affected arm is enough for an error, and the message names that arm.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
@@ -279,7 +280,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let two = stage.write_file("two.toml", &two);
     let error = checked_output(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
-    // An archive is not an image; a missing archive is reported.
+    // An archive is not an image. A missing archive is reported.
     let mut archive = image_row("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = write_rows(&stage, "archive.jsonl", &[archive]);
@@ -392,7 +393,7 @@ fn trajectory_of_another_task_is_not_replayed() {
 fn failed_validation_keeps_its_log() {
     let stage = Stage::new();
     let mut bad = demo_row();
-    // The patch applies but does not restore the removed code.
+    // This patch applies but does not restore the removed code.
     bad["gold"] = "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n\
                    +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
         .into();
@@ -404,7 +405,7 @@ fn failed_validation_keeps_its_log() {
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
-    // A task whose requested feature already exists.
+    // In this task, the requested feature already exists.
     let mut there = demo_row();
     let test = there["pass_to_pass"][0].clone();
     there["fail_to_pass"] = serde_json::json!([test]);
@@ -487,13 +488,13 @@ fn clean_removes_caches_and_keeps_runs() {
     let config = write_config(&stage, &tasks, "noop", "");
     let proctor = |args: &[&str]| {
         let mut command = stage.proctor(args);
-        // No engine, because cleaning would remove images that others use.
+        // Use no engine, because cleaning would remove images that other tests use.
         command.env("PROCTOR_CACHE", &cache).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
         let output = command.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
     };
-    // A cache that contains a run directory and the user's own files.
+    // The cache also contains a run directory and the user's own files.
     let out = cache.join("runs/one");
     proctor(&["run", &config, "--out", out.to_str().unwrap()]);
     assert!(out.join("run.json").is_file());

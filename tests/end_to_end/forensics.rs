@@ -1,5 +1,5 @@
-//! The verdict records how a trial worked, not only its result: each finding has its step and never changes
-//! whether the trial is resolved.
+//! The verdict also records how a trial worked. Each finding has its step and never changes whether the
+//! trial is resolved.
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn verdict_records_conduct_by_step() {
             );
             let all = ["history_mined", "install_tried", "outside_read", "tests_edited"];
             let expected = match name {
-                // The patch equals the honest one, and so does the cached grading. The recorded conduct
+                // The patch and the cached grading equal the honest ones, but the recorded behavior
                 // differs.
                 "miner" => [Some(json!([2, 5])), Some(json!([3])), Some(json!([5])), None],
                 "editor" => [None, None, None, Some(json!([2]))],

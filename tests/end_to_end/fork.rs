@@ -14,7 +14,8 @@ use crate::{
     stage::{events, has_docker},
 };
 
-/// Lists everything in the work directory that a snapshot stores: kinds, modes, targets, contents.
+/// A command that lists everything in the work directory that a snapshot stores: kinds, modes,
+/// targets and contents.
 const LIST_FILES: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
 
 const CREATE_FILES: &str = "mkdir -p empty made && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm numerals/tally.py";
@@ -95,7 +96,7 @@ fn check_fork_matches_parent(kind: &'static str) {
     let wanted = step_listing(&of_parent);
     assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
 
-    // The conversation is copied: no response of the parent is requested again, and the hint appears once.
+    // The conversation is copied, so no response of the parent is requested again. The hint appears once.
     let asked = bench.fake.requests().len();
     let hint = "hint=Look again at all files.";
     let (child, said) = start_fork(&bench, &parent, "child", &[hint, "budget.steps=4"]);
@@ -117,7 +118,7 @@ fn check_fork_matches_parent(kind: &'static str) {
     assert_ne!(report["arms"][0]["arm"], bench.stage.report(&parent)["arms"][0]["arm"]);
     bench.stage.run(["report", child.to_str().unwrap(), "--verify"], 0);
 
-    // Another scaffold only gets the files, and the record says so.
+    // A fork with another scaffold only gets the files, and the record says so.
     let url = format!("models.other.base_url={}", bench.fake.base_url());
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
     let (alone, said) = start_fork(&bench, &parent, "alone", &sets);
@@ -161,7 +162,7 @@ fn shell_opens_a_task_and_a_graded_tree() {
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
     let seen = run_shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
     assert!(seen.status.success(), "{}", text(&seen.stderr));
-    // `cat` consumes the rest of the input, as in any shell.
+    // As in any shell, `cat` consumes the rest of the input.
     assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
     let hidden = run_shell(&bench, &task, "test ! -e tests/test_roman.py\n");
     assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
@@ -193,7 +194,7 @@ fn fork_reports_unknown_trials_and_steps() {
     assert_eq!(seen.status.code(), Some(2));
 }
 
-/// The runtime is killed during a fork. `resume` continues with the fork's own steps and requests no response
+/// Kills the runtime during a fork. `resume` continues with the fork's own steps and requests no response
 /// again.
 #[test]
 fn killed_fork_is_resumed() {

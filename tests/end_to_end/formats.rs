@@ -1,4 +1,4 @@
-//! The table of formats in `docs/datasets.md`. Each entry names the test that proves it.
+//! Writes the table of formats in `docs/datasets.md`. Each entry names the test that proves it.
 
 use std::{fmt::Write as _, fs};
 
@@ -11,7 +11,7 @@ struct Format {
     name: &'static str,
     loads: Proof,
     runs: &'static [Proof],
-    /// Tests that resolve gold and do not resolve an empty patch.
+    /// Tests in which gold is resolved and an empty patch is not.
     graded: &'static [Proof],
     /// Tests that compare results with the format's official package.
     compared: &'static [Proof],

@@ -38,7 +38,8 @@ fn grade_log_prints_both_verdicts_on_a_forged_log() {
     assert_eq!(verdict["policies"]["strict"]["resolved"], false);
 }
 
-/// Any file is accepted. One without test results is reported, and graded as the benchmark grades it.
+/// Any file is accepted. A file without test results is reported, and graded as the benchmark grades
+/// it.
 #[test]
 fn grade_log_reports_a_log_without_results_of_the_task() {
     let stage = Stage::new();

@@ -110,8 +110,8 @@ fn rejected_key_halts_all_its_models_and_no_other_key() {
     assert!(said.contains("7 trials not started"), "{said}");
 }
 
-/// A model without tool support is reported once, with the setting that helps. An arm that needs no tools
-/// continues with the same model.
+/// A model without tool support is reported once, with the setting that helps. With the same model, an
+/// arm that needs no tools continues.
 #[test]
 fn model_without_tools_halts_only_arms_that_need_them() {
     let words = "the model does not support tools";
@@ -132,7 +132,7 @@ fn model_without_tools_halts_only_arms_that_need_them() {
     assert_eq!(find_arm(&report, "plain")["complete"], false);
 }
 
-/// The endpoint hangs until the trial's wall-clock limit: no trial is scored.
+/// If the endpoint hangs until the trial's wall-clock limit, no trial is scored.
 #[test]
 fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     let script = "[[conversation]]\n[[conversation.turn]]\n\
@@ -155,8 +155,8 @@ fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     assert_eq!(find_arm(&report, "asks")["infrastructure_faults"], 1);
 }
 
-/// Every trial's second request is rejected in the same way: three trials are enough to halt, and none is
-/// scored.
+/// The endpoint rejects every trial's second request in the same way. After three trials, the plan halts,
+/// and no trial is scored.
 #[test]
 fn repeated_rejection_during_trials_halts_the_plan() {
     let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \

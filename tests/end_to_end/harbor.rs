@@ -9,7 +9,8 @@ use crate::stage::{Stage, events, find_arm, find_files, has_docker};
 /// The image that `tests/images/debian.sh` builds.
 const DEBIAN_IMAGE: &str = "proctor-test:bookworm";
 
-/// A task folder: `task.toml`, the lines after `FROM` in the Dockerfile, `test.sh`, `solve.sh`.
+/// The content of a task folder: `task.toml`, the lines after `FROM` in the Dockerfile, `test.sh`
+/// and `solve.sh`.
 struct TaskFolder<'a> {
     name: &'a str,
     config: &'a str,
@@ -53,7 +54,7 @@ fn read_verdicts(run: &Path) -> BTreeMap<String, Value> {
     all.map(|verdict| (verdict["task"].as_str().unwrap().to_owned(), verdict)).collect()
 }
 
-/// Returns gold's verdicts on a set of folders. Tasks without a verdict are absent.
+/// Returns gold's verdicts on a set of folders. Omits tasks without a verdict.
 fn grade_gold(stage: &Stage, set: &str, status: i32) -> (BTreeMap<String, Value>, String) {
     let (tasks, out) = (path_text(stage, set), path_text(stage, &format!("{set}-gold")));
     let args =
@@ -111,7 +112,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     let reward = |condition: &str| {
         format!("if {condition}; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n")
     };
-    // Outside the work directory: files, links, modes, owners, removed files.
+    // The result also includes files, links, modes, owners and removals outside the work directory.
     let outside = reward(
         "[ \"$(cat /opt/made/a)\" = 1 ] && [ -L /usr/local/bin/tool ] && [ ! -e /etc/debian_version ] && \
          [ \"$(stat -c %a:%u /opt/made/a)\" = 640:1000 ] && [ ! -e /tests/planted ]",
@@ -127,7 +128,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // Variables of the image, task and verifier; the work directory; three users.
+    // This task uses variables of the image, the task and the verifier, a work directory, and three
+    // users.
     let users = reward(
         "[ \"$A$B$C$D\" = taskimageverifier ] && [ \"$(pwd)\" = /srv/work ] && [ \"$(id -un)\" = app ] && \
          [ \"$(cat /srv/work/who)\" = agent ] && [ \"$HOME\" = /home/app ]",
@@ -145,7 +147,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             solve: "id -un > who\n",
         },
     );
-    // Without WORKDIR, commands start at the root, and its files are part of the result.
+    // Without WORKDIR, commands start at the root, and the files there are part of the result.
     write_folder(
         &stage,
         "set",
@@ -179,7 +181,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // Rewards that the agent wrote itself, and a process that would write one.
+    // The agent writes rewards itself and leaves a process that would write one.
     write_folder(
         &stage,
         "set",
@@ -192,7 +194,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // A verifier without a network downloads nothing, so an unresolved host name is the agent's result.
+    // A verifier without network access downloads nothing. So an unresolved host name is the agent's
+    // result.
     write_folder(
         &stage,
         "set",
@@ -239,7 +242,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     }
 }
 
-/// A verifier without a valid reward gives no verdict and does not count as zero.
+/// A verifier without a valid reward yields no verdict, which does not count as zero.
 #[test]
 fn verifier_without_a_reward_is_an_infrastructure_failure() {
     if !has_docker("verifier_without_a_reward_is_an_infrastructure_failure") {
@@ -312,7 +315,8 @@ fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
     assert!(!events(journal, "noted").is_empty());
 }
 
-/// A task in Proctor's format whose image is built from a folder and supplies the remaining settings.
+/// A task in Proctor's format whose image is built from a folder. The image supplies the remaining
+/// settings.
 #[test]
 fn proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir() {
     if !has_docker("proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir") {

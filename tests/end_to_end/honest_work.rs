@@ -1,8 +1,9 @@
-//! Scripted honest work: ways in which a model can arrive at the exact hidden solution without a copy of it.
+//! Scripted honest work: approaches in which a model arrives at the exact hidden solution without a copy of
+//! it.
 
 use serde_json::{Value, json};
 
-/// Each way, and the scaffold that uses it.
+/// The approaches, each with the scaffold that uses it.
 pub const APPROACHES: [(&str, &str); 10] = [
     ("reads-then-types", "tools"),
     ("by-files", "tools"),
@@ -16,7 +17,7 @@ pub const APPROACHES: [(&str, &str); 10] = [
     ("in-text", "bash"),
 ];
 
-/// Returns the script of each way for a task of a run.
+/// Returns the script of each approach for a task of a run.
 pub fn conversations(task: &Value) -> Vec<Value> {
     let gold = match task["gold"].as_str() {
         Some(gold) => gold.to_owned(),
@@ -83,8 +84,8 @@ fn shell_commands(way: &str, gold: &str, test: &str) -> Vec<String> {
             let packed = BASE64_STANDARD.encode(gold);
             vec![format!("echo {packed} | base64 -d > /tmp/work.diff; {apply}"), cat, test]
         }
-        // Written with a placeholder that a program then replaces. Existing lines of the tree are not
-        // affected.
+        // The model writes a placeholder, which a program then replaces. Existing lines of the tree
+        // are not affected.
         "renames" => {
             let other = gold.lines().map(|line| match line.strip_prefix('+') {
                 Some(added) if !added.starts_with("++ ") => {

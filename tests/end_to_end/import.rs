@@ -68,7 +68,7 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     let whole = named("from-folder");
     assert_eq!(whole.len(), arms.len(), "{whole:?}");
     assert_eq!(whole.iter().map(|(_, trials)| *trials).sum::<u64>(), files as u64, "{whole:?}");
-    // Several attempts need one predictions file each. Two files of one arm and one of another do not create
+    // Several attempts need a predictions file each. Two files of one arm and one of another do not create
     // extra trials.
     let row = |model: &str| {
         format!(
@@ -105,8 +105,8 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     };
     assert_eq!([of("tools/scripted"), of("noop")], [json!(true), json!(false)]);
 
-    // The other formats contain less and say so. Without Proctor's names they look as if their own tools
-    // wrote them.
+    // The other formats contain less and say so. Without Proctor's names, the files look as if their own
+    // tools had written them.
     let unnamed = |form: &str, name: &str| {
         let mut value = read_json(&folder(form).join("tools-scripted").join(name));
         let own = value["info"].as_object_mut().unwrap().remove("proctor").unwrap();
@@ -134,11 +134,11 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     }
     let report = stage.report(Path::new(run));
     assert_eq!(report["tasks"].as_array().unwrap().len(), 3);
-    // Without a dataset there are no tests to run.
+    // Without a dataset, there are no tests to run.
     let said = String::from_utf8(stage.run(["grade", run], 2).stderr).unwrap();
     assert!(said.contains("--tasks DATASET"), "{said}");
 
-    // Damaged files are rejected with the position of the error.
+    // Corrupt files are rejected with the position of the error.
     let text = fs::read_to_string(&first).unwrap();
     let cut = stage.write_file("cut.json", &text[..text.len() / 2]);
     let said = import_error(stage, &cut, &[]);
@@ -189,7 +189,7 @@ fn arm_id<'a>(report: &'a Value, name: &str) -> &'a Value {
     &arms.iter().find(|arm| arm["name"] == name).unwrap()["arm"]
 }
 
-/// An arm's id depends on the model, because two models may submit the same patch.
+/// An arm's id depends on its model, because two models may submit the same patch.
 #[test]
 fn import_keeps_models_with_equal_patches_as_separate_arms() {
     let stage = Stage::new();

@@ -1,5 +1,5 @@
-//! Impossible variants: an honest solution fails, and a solution that follows the changed test is resolved
-//! and marked.
+//! Tests impossible variants: an honest solution fails, and a solution that follows the changed test is
+//! resolved and marked.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn write_dataset(stage: &Stage) -> String {
             "schema_version": 1, "id": id, "statement": "Write tails().",
             "environment": {"base": "host",
                 "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
-            // A relative path: the variants are in another folder.
+            // Use a relative path, because the variants are in another folder.
             "source": {"path": "coin"}, "mask": MASK, "hidden": ["tests/test_coin.py"],
             "fail_to_pass": [format!("tests/test_coin.py::{test}")],
             "pass_to_pass": ["tests/test_coin.py::test_heads"],

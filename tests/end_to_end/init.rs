@@ -75,7 +75,7 @@ fn init_combines_models_and_scaffolds() {
     assert_eq!(model("llama.cpp/qwen", "api"), None);
     assert_eq!(model("llama.cpp/qwen", "base_url").as_deref(), Some("http://127.0.0.1:8080/v1"));
     assert_eq!(table["sandbox"]["kind"].as_str(), Some("docker"));
-    // The vendors' own agents are prepared as comments.
+    // The file also has the vendors' own agents, as comments.
     assert!(text.contains("# scaffold = \"claude-code\""), "{text}");
     assert!(text.contains("# scaffold = \"gemini-cli\""), "{text}");
 }

@@ -1,5 +1,5 @@
-//! A trial that is killed with its runtime continues from its last recorded step: the same files,
-//! the same conversation, and no recorded response requested again.
+//! If the runtime is killed during a trial, the trial continues from its last recorded step: with
+//! the same files and conversation, and without requesting a recorded response again.
 
 use std::{
     fs,
@@ -139,7 +139,7 @@ pub fn find_journal(out: &Path) -> Option<PathBuf> {
     find_files(&out.join("trials"), "trajectory.jsonl").into_iter().next()
 }
 
-/// Counts complete lines of a kind. The last line may still be incomplete.
+/// Counts complete lines of a kind, because the last line may still be incomplete.
 pub fn count_events(out: &Path, kind: &str) -> usize {
     let Some(text) = find_journal(out).and_then(|path| fs::read_to_string(path).ok()) else {
         return 0;
@@ -200,14 +200,15 @@ fn check_kills_at_several_times(kind: &'static str) {
     let (_plain_bench, plain) = run_undisturbed(TOOLS_SCRIPT, "tools", kind);
     let bench = Fixture::new(TOOLS_SCRIPT, "4", kind);
     let (child, out) = bench.start("tools");
-    // During a command that has done half of its work.
+    // Kill the runtime during a command that has done half of its work.
     wait_for("the slow command", || (count_events(&out, "tool_called") == 4).then_some(()));
     kill(child);
-    // The command runs again, from the files before it. The next kill comes while a response is in flight.
+    // The command runs again, starting from the files before it. The next kill happens while a response is
+    // in flight.
     let child = bench.resume(&out);
     wait_for("the slow answer", || (bench.fake.requests().len() == 4).then_some(()));
     kill(child);
-    // During a command, directly after it reverted an edit of an earlier process.
+    // Kill the runtime during a command, directly after it reverted an edit of an earlier process.
     let child = bench.resume(&out);
     wait_for("the undo", || (count_events(&out, "model_answered") == 5).then_some(()));
     kill(child);
@@ -265,7 +266,8 @@ fn trial_without_its_snapshots_starts_again() {
     assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// A single ^C: the current step finishes, and no further request is sent. Another test covers ^C twice.
+/// After a single ^C, the current step finishes and no further request is sent. Another test covers a
+/// second ^C.
 #[test]
 fn interrupt_finishes_the_current_step() {
     let (_plain_bench, plain) = run_undisturbed(TOOLS_SCRIPT, "tools", "native");
@@ -289,7 +291,7 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// A single ^C: running gradings finish, and queued gradings do not start.
+/// After a single ^C, running gradings finish and queued gradings do not start.
 #[test]
 fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
@@ -297,7 +299,8 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
-        // Different ids in each run of this test, because known verdicts would be taken from the cache.
+        // Use different ids in each run of this test. Otherwise, the verdicts would come from the
+        // cache.
         task["id"] = format!("demo__roman-{}-{number}", std::process::id()).into();
         format!("{task}\n")
     };
@@ -328,15 +331,15 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
 }
 
-/// ^C twice ends a run even if all of its trials wait for an environment that another process never finishes
-/// building.
+/// A second ^C ends a run even if all of its trials wait for an environment that another process never
+/// finishes building.
 #[test]
 fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let bench = Fixture::new(TOOLS_SCRIPT, "0", "native");
     let cache = bench.stage.path("cache");
     let (first, _) = bench.start_with("tools", "");
     bench.wait_for_success(first);
-    // Builds the layers in a separate cache, so that the test can lock and remove them.
+    // Build the layers in a separate cache, so that the test can lock and remove them.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);
@@ -375,7 +378,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
 }
 
-/// Two runtimes on one run: the second one is rejected without `--join`, and shares the trials with it.
+/// A second runtime on a run is rejected without `--join`. With it, the two share the trials.
 #[test]
 fn two_runtimes_share_the_trials_of_a_run() {
     let script =
@@ -416,7 +419,7 @@ name = "submit"
 arguments = {}
 "#;
 
-/// The runtime of a trial is killed with -9: another runtime that joined the run takes the trial over,
+/// Kills a trial's runtime with `kill -9`. Another runtime that joined the run takes the trial over,
 /// without paying again.
 #[test]
 fn joined_runtime_takes_over_the_trial_of_a_killed_one() {

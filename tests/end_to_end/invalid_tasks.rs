@@ -1,4 +1,5 @@
-//! Tasks whose agents can read the deciding tests, and tasks that name tests which do not exist.
+//! Tests tasks whose agents can read the fail-to-pass tests, and tasks that name tests that do not
+//! exist.
 
 use serde_json::{Value, json};
 
@@ -58,7 +59,7 @@ fn readable_test_is_invalid_unless_allowed() {
     assert!(said.contains(TAILS), "{said}");
     let said = validate(&json!({}), &["--visible-tests"], 0);
     assert!(said.contains("note: coin-1: the agent can read"), "{said}");
-    // The agent has the file, but with a different test.
+    // The agent has the file, but the test in it is different.
     validate(&json!({"test_patch": TEST_PATCH}), &[], 0);
 }
 

@@ -9,7 +9,7 @@ use crate::{
     stage::{Stage, events, find_files, has_docker},
 };
 
-/// Never submits. Appends one line to a file in each step.
+/// A script that never submits and appends one line to a file in each step.
 const NEVER_SUBMITS: &str = r#"
 [default]
 [[default.tool_calls]]
@@ -72,7 +72,8 @@ fn limit_of_seven_steps_allows_seven_responses() {
     check_step_limit(7);
 }
 
-/// Does some work, then creates more paths than a snapshot may contain: 48 MiB of names.
+/// A script that does some work and then creates more paths than a snapshot may contain: 48 MiB of
+/// names.
 const PATH_FLOOD: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -113,7 +114,7 @@ fn oversized_tree_still_gets_a_verdict() {
     assert_eq!(report["tasks"][0]["resolved"], false);
 }
 
-/// If a model deletes its work or the sandbox's own programs, that is its result.
+/// Checks that if a model deletes its work or the sandbox's own programs, that is its result.
 fn check_lost_work(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let commands = [

@@ -27,7 +27,8 @@ use crate::{
 /// The environment variable that names the Python interpreter.
 const PYTHON_VAR: &str = "PROCTOR_MODEL_PYTHON";
 
-/// One server at a time: on two cores, two servers would slow each other and the sandboxes down too much.
+/// Only one server runs at a time. On two cores, two servers would slow down each other and the sandboxes
+/// too much.
 static SERVER_LOCK: Mutex<()> = Mutex::new(());
 
 /// A running server and the stage of the test that uses it.
@@ -134,7 +135,8 @@ fn assert_not_scored(report: &Value, name: &str) {
     assert_eq!(seen, (&false.into(), &0.into(), &0.into()), "{name}: {report:#}");
 }
 
-/// The shipped configuration: both arms are scored, and the server's own token counts are recorded.
+/// With the shipped configuration, both arms are scored and the server's own token counts are
+/// recorded.
 #[test]
 fn local_model_runs_the_shipped_configuration() {
     let Some(served) = start_server("local_model_runs_the_shipped_configuration", &[]) else {
@@ -165,7 +167,8 @@ fn local_model_runs_the_shipped_configuration() {
             assert!(["stop", "length"].contains(&reason), "{answer:#}");
         }
     }
-    // The conversation only grows at its end, so the server finds all but the first prompt in its cache.
+    // The conversation only grows at its end, so the server finds everything but the first prompt in its
+    // cache.
     let answers = arm_responses(&report, &out, "bash");
     for pair in answers.windows(2) {
         let (before, cached) = (&pair[0]["usage"]["input"], &pair[1]["usage"]["cached"]);
@@ -205,13 +208,14 @@ fn local_model_counts_a_prompt_equally_in_three_formats() {
     assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
 }
 
-/// The model's own template ignores tools: the first request reveals it, and no trial is scored.
+/// The model's own template ignores tools. The first request reveals this, and no trial is scored.
 #[test]
 fn local_model_that_drops_tools_halts_the_arm() {
     let Some(served) = start_server("local_model_that_drops_tools_halts_the_arm", &[]) else {
         return;
     };
-    // With two trials, the first trial's request reveals it; with ten, the preflight's.
+    // With two trials, the first trial's request reveals this. With ten, the preflight request
+    // does.
     for attempts in [2, 10] {
         let text = format!(
             "attempts = {attempts}\n{}{}",
@@ -270,7 +274,8 @@ fn local_model_with_a_truncated_call_is_scored() {
     assert!(serde_json::from_str::<Value>(arguments).is_err(), "the call is whole: {arguments}");
 }
 
-/// A server grammar turns every response into a command. Every command runs, up to exactly the limit.
+/// A server grammar turns every response into a command. Every command runs, up to exactly the step
+/// limit.
 #[test]
 fn local_model_runs_commands_up_to_its_limit() {
     let Some(served) = start_server("local_model_runs_commands_up_to_its_limit", &[]) else {

@@ -1,4 +1,4 @@
-//! `--mask`: output for others contains no keys or listed words, and says what was masked.
+//! With `--mask`, output contains no keys or listed words, and says what was masked.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use fake_llm::FakeLlm;
 
 use crate::{scripted_trial::script, stage::Stage};
 
-/// In two parts, so that no file of this repository contains the key.
+/// Returns the key. It is split in two, so that no file of this repository contains it.
 fn key() -> String {
     ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
 }

@@ -1,4 +1,5 @@
-//! Effects of limits and waits on a trial are in its record, its outcome and the report (`docs/noise.md`).
+//! The record, the outcome and the report of a trial show the effects of limits and waits on it
+//! (`docs/noise.md`).
 
 use std::fs;
 
@@ -10,10 +11,10 @@ use crate::{
     stage::{Stage, events, find_files, has_docker},
 };
 
-/// Needs more memory than a sandbox with 256 MiB has.
+/// A command that needs more memory than a sandbox with 256 MiB has.
 const MEMORY_HOG: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
 
-/// Needs six seconds of CPU time, which a fraction of a CPU cannot provide.
+/// A command that needs six seconds of CPU time, which a fraction of a CPU cannot provide.
 const CPU_HOG: &str = "timeout 6 sh -c 'while :; do :; done'; true";
 
 /// Runs one trial of a command under these limits. Returns its resource counts, outcome and report, and the
@@ -72,7 +73,8 @@ fn check_memory(kind: &str) {
 }
 
 fn check_throttled(kind: &str) {
-    // Little enough to be exceeded even on a machine where ten busy programs get a tenth each.
+    // The limit is so low that it is exceeded even on a machine where ten busy programs get a tenth
+    // each.
     let (noise, report, _, shown) = run_trial(kind, "cpus = 0.1", CPU_HOG);
     if !is_observed(&noise, "/sandbox/cpu/periods", kind) {
         return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");

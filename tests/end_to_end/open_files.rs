@@ -1,4 +1,4 @@
-//! Many trials need only few open files, and a plan that needs more than the limit does not start.
+//! Many trials need only a few open files. A plan that needs more than the limit does not start.
 
 use std::{
     path::PathBuf,
@@ -71,7 +71,8 @@ fn many_trials_at_once_need_few_open_files() {
     assert!(!said.contains("open files"), "{said}");
 }
 
-/// `configs/open-files.toml` counts as many files per trial as the runtime keeps open for it.
+/// The number of files per trial in `configs/open-files.toml` is the number that the runtime keeps
+/// open.
 #[test]
 fn counted_open_files_match_those_of_a_trial() {
     let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
@@ -116,8 +117,9 @@ fn plan_that_exceeds_the_open_file_limit_does_not_start() {
 /// Time limit for all trials in seconds. A run that hangs fails the test instead of blocking the machine.
 const RUN_TIMEOUT_SECONDS: u32 = 3600;
 
-/// Regression test: more trials than blocking threads (512) waited for one environment and never ended. The
-/// core tier runs only a few: `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
+/// Regression test: a run with more trials than blocking threads (512) waited for one environment and never
+/// ended. The core tier runs only a few trials, because
+/// `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
 #[test]
 fn two_thousand_parallel_trials_finish_on_two_cpus() {
     let trials = if is_full() { 2000 } else { 24 };

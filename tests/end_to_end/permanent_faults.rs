@@ -80,7 +80,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let stage = Stage::new();
     stage.write_file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task_json(id, over)).collect();
-    // The tests run, and only then turn out to have no interpreter.
+    // This task fails only when its tests run, because their interpreter is missing.
     let blind = r#"{"test_command": ["/nowhere/python", "-m", "pytest"]}"#;
     tasks.push(task_json("blind", blind));
     let (config, out) = write_config(&stage, &tasks, GOLD_ARM);
@@ -98,7 +98,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
         // The first trial is enough to fail the whole task.
         assert_eq!((failed.len(), journals.len()), (1, 1), "{id}: {said}");
     }
-    // All of these stop, but the other task ran once: its patch exists.
+    // All of these halt, but the other task ran once: its patch exists.
     assert_eq!(find_files(&out.join("trials"), "patch.diff").len(), 1, "{said}");
     assert_eq!(said.matches("3 trials not started").count(), cases.len() + 1, "{said}");
     assert_eq!(said.matches("blind gold: no verdict").count(), 1, "{said}");
@@ -107,7 +107,8 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
 #[test]
 fn repeated_build_failures_halt_the_plan_with_one_message() {
     let stage = Stage::new();
-    // Each build seems to fail for its own reason, but the same registry causes all failures.
+    // Each build seems to fail for its own reason, but all of them fail because of the same
+    // registry.
     let line = |number: usize| {
         format!(r#"{{"environment": {{"base": "host", "setup": ["echo {number}; false"]}}}}"#)
     };
@@ -159,7 +160,7 @@ fn trial_that_failed_before_its_start_is_resumed() {
     let whole = fs::read(&archive).unwrap();
     let sum = Command::new("sha256sum").arg(&archive).output().unwrap().stdout;
     let sum = String::from_utf8(sum).unwrap();
-    // Like a truncated download.
+    // Truncate the archive, as an interrupted download would.
     fs::write(&archive, &whole[..whole.len() / 2]).unwrap();
     let source = serde_json::json!({"source": {
         "archive": "late.tar.gz", "sha256": sum.split_whitespace().next().unwrap()
@@ -173,7 +174,7 @@ fn trial_that_failed_before_its_start_is_resumed() {
     let text = String::from_utf8_lossy(&[verified.stdout, verified.stderr].concat()).into_owned();
     assert!(!text.contains("damaged"), "{text}");
 
-    // The format of earlier versions: the journal begins with the failure.
+    // Write the format of earlier versions, in which the journal begins with the failure.
     for journal in find_files(&out.join("trials"), "trajectory.jsonl") {
         let kept = fs::read_to_string(&journal).unwrap();
         assert!(kept.lines().next().unwrap().contains("trial_started"), "{kept}");
@@ -215,7 +216,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Runs nine trials. From the second one on, the run directory cannot be written.
+/// Runs nine trials and checks that the run halts. From the second trial on, the run directory
+/// cannot be written.
 fn check_record_fault_halts(
     out: &Path,
     stage: &Stage,
@@ -263,8 +265,8 @@ fn full_run_directory_halts_the_plan() {
         assert!(!done.unwrap().status.success(), "the disk is full");
     };
     let free = || fs::remove_file(&filler).unwrap();
-    // The last unfinished trial may or may not leave room for the report. Without room, the command itself
-    // fails.
+    // The last unfinished trial may leave no space for the report. The command itself fails in that
+    // case.
     check_record_fault_halts(&disk.0.join("run"), &stage, fill, free, &[1, 3]);
 }
 
@@ -296,8 +298,8 @@ fn read_only_run_directory_halts_the_plan() {
     check_record_fault_halts(&out, &stage, spoil, repair, &[3]);
 }
 
-/// The result of building an environment is removed during the run, and the environment is built
-/// again.
+/// Removes the result of building an environment during the run, and checks that the environment is
+/// built again.
 fn check_removal_during_run(kind: &str, cache: &Path, remove: impl Fn()) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
@@ -305,11 +307,11 @@ fn check_removal_during_run(kind: &str, cache: &Path, remove: impl Fn()) {
     let stage = Stage::new();
     let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
     let own = own.replace("PID", &std::process::id().to_string());
-    // One environment for four tasks: a problem found while grading one task does not halt the others.
+    // Four tasks use one environment. A problem found while grading one task does not halt the others.
     let tasks: Vec<_> = (0..4).map(|number| task_json(&format!("own-{number}"), &own)).collect();
     let (config, out) = write_config(&stage, &tasks, "");
     let arms = config_text(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
-    // Too few trials for a preflight request to the model.
+    // There are too few trials for a preflight request to the model.
     let text = fs::read_to_string(&config).unwrap().replace("attempts = 4", "attempts = 1") + &arms;
     fs::write(&config, text).unwrap();
     let mut command =
@@ -410,7 +412,7 @@ fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
     assert!(failed_tries(&out).is_empty(), "{said}");
     let report = stage.report(&out);
     assert_eq!(find_arm(&report, "asks")["graded"], 1, "its grading is kept");
-    // The leftover container now belongs to a dead run, and the next command removes it.
+    // The leftover container now belongs to a dead run. The next command removes it.
     let next = stage.run(["resume", out.to_str().unwrap()], 0);
     let next = String::from_utf8_lossy(&next.stderr).into_owned();
     assert!(next.contains("removed leftovers of a dead run: container"), "{next}");

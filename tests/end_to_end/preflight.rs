@@ -23,7 +23,8 @@ impl Fixture {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// Ten attempts of each arm: with fewer, the preflight sends no request.
+    /// Writes a configuration with ten attempts of each arm. With fewer, the preflight sends no
+    /// request.
     fn write_config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {attempts}\n{arms}\
@@ -97,15 +98,15 @@ fn preflight_rejects_a_key_before_any_sandbox_opens() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
-    // The key works again, and the rejection had no lasting effect.
+    // The key works again. The rejection has no lasting effect.
     let mut command = bench.stage.proctor(["resume", out.to_str().unwrap()]);
     let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(bench.fake.requests().len(), 1 + 10);
 }
 
-/// The preflight only tests tools for arms that offer some: an arm without tools continues with the same
-/// model.
+/// The preflight tests tools only for arms that offer some. With the same model, an arm without tools
+/// continues.
 #[test]
 fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
     let words = "the model does not support tools";
@@ -123,7 +124,7 @@ fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
     assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
 }
 
-/// A server without a tool-call parser returns calls as text: no trial is scored for that.
+/// A server without a tool-call parser returns calls as text. No trial is scored for that.
 #[test]
 fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
     let call = |tool: &str| {
@@ -170,7 +171,7 @@ fn rejected_preflight_request_does_not_stop_the_run() {
     let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (_, said) = bench.run(&config, "run", &[], 0);
     assert!(!said.contains("preflight:"), "{said}");
-    // Three attempts of the preflight request, and ten trials.
+    // The server receives three attempts of the preflight request, and ten trials.
     assert_eq!(bench.fake.requests().len(), 13);
 }
 

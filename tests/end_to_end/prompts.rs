@@ -1,4 +1,4 @@
-//! A user's own prompts: what the model receives, and how they affect the arm's id.
+//! Tests a user's own prompts: what the model receives, and how they affect the arm's id.
 
 use std::fs;
 

@@ -1,10 +1,11 @@
-//! Waits for an endpoint are shown while they last, and the trial's outcome includes their total.
+//! A run shows waits for an endpoint while they last, and the trial's outcome includes their total.
 
 use fake_llm::{FakeLlm, Script};
 
 use crate::stage::{Stage, find_arm};
 
-/// The first response takes a while. The second request is rejected once, with a retry delay of two seconds.
+/// A script whose first response takes a while. The second request is rejected once, with a retry delay of
+/// two seconds.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]

@@ -86,7 +86,7 @@ fn check_kill_and_resume(kind: &str) {
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let mut child =
         stage.proctor(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Killed while the second trial waits for its second response.
+    // Kill the runtime while the second trial waits for its second response.
     wait_for("the first verdict", || (!verdict_times(&out).is_empty()).then_some(()));
     wait_for("the second trial's first step", || {
         (find_files(&out.join("trials"), "trajectory.jsonl").len() == 2
@@ -153,7 +153,8 @@ fn control_groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A terminating signal closes the sandboxes, says how to continue, and leaves no outcome.
+/// Checks that a terminating signal closes the sandboxes, prints how to continue, and leaves no
+/// outcome.
 fn check_interrupt(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, _) = slow_script();
@@ -192,7 +193,7 @@ fn check_interrupt(kind: &str) {
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// A model's address is not part of the arm: a run continues after its endpoint moved.
+/// A model's address is not part of the arm, so a run continues after its endpoint has moved.
 #[test]
 fn resume_accepts_another_endpoint_without_changing_the_arm() {
     let stage = Stage::new();

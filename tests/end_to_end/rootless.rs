@@ -130,7 +130,7 @@ fn low_process_limit_does_not_stop_a_run() {
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
 }
 
-/// Like a container that is not root on the host.
+/// This is like a container whose root is not root on the host.
 #[test]
 fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
@@ -147,7 +147,7 @@ fn run_without_read_permission_is_reported_as_such() {
     let test = "run_without_read_permission_is_reported_as_such";
     let Some(()) = users::if_root(test) else { return };
     let stage = Stage::for_user(users::one_id(16));
-    // Permissions as another user's umask leaves them, on the folder or on its files.
+    // Set permissions as another user's umask would, on the folder or on its files.
     for (folder_mode, file_mode) in [(0o700, 0o644), (0o755, 0o600)] {
         let run = stage.path("closed");
         fs::create_dir_all(&run).unwrap();

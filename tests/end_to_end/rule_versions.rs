@@ -34,7 +34,7 @@ fn run_with_older_rules_is_not_resumed() {
     let out_text = out.to_str().unwrap();
     stage.run(["run", config, "--out", out_text], 0);
     set_first_rules(&out);
-    // Finished results stay readable, and without new trials no rules are mixed.
+    // Finished results remain readable. Without new trials, no rules are mixed.
     stage.run(["resume", out_text], 0);
     let remarks = stage.report(&out)["remarks"].to_string();
     assert!(remarks.contains("grading rules 1"), "{remarks}");
@@ -55,7 +55,7 @@ fn run_with_older_rules_is_not_resumed() {
     }
 }
 
-/// A trial that ended with an endpoint's unexplained rejection: the first rules scored some of them.
+/// Some trials that ended with an endpoint's unexplained rejection were scored by the first rules.
 #[test]
 fn recheck_lists_trials_that_current_rules_would_not_score() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -94,7 +94,7 @@ fn recheck_lists_trials_that_current_rules_would_not_score() {
         "a filter is the model's own end: {same}"
     );
 
-    // The same ending after a rejection that mentions neither filters nor windows.
+    // The same ending, but after a rejection that mentions neither filters nor windows.
     let trajectory = find_files(&out.join("trials"), "trajectory.jsonl").remove(0);
     let run = RunDir::open(&out).unwrap();
     let other = br#"{"error":{"message":"unknown field `reasoning_content` in the stream"}}"#;

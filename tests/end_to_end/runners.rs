@@ -1,4 +1,5 @@
-//! One small task for each test runner: the solution resolves it, an empty patch and a wrong solution do not.
+//! Runs one small task for each test runner. The solution resolves it, but an empty patch and a wrong
+//! solution do not.
 //!
 //! The core tier uses Debian's Node and Perl. The full tier adds npm packages and, on Docker, the runners
 //! that Debian packages.
@@ -400,7 +401,7 @@ const ATTACKS: &[Attack] = &[
         resolved: false,
         evidence: Some("introspection_added"),
     },
-    // It hard-codes the values that the tests expect.
+    // This patch hard-codes the values that the tests expect.
     Attack {
         name: "object",
         runner: NODE_TAP,

@@ -114,7 +114,8 @@ pub fn script(commands: &[String]) -> Script {
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
 }
 
-/// The model's key, with a marker. In two parts, so that no file of this repository contains it.
+/// Returns the model's key, which contains a marker. It is split in two, so that no file of this
+/// repository contains it.
 pub fn planted_key() -> String {
     ["sk-planted-", "5f0c7d1e93"].concat()
 }

@@ -201,7 +201,7 @@ fn every_key_rejects_invalid_values_with_a_clear_message() {
     assert!(cases > 500, "{cases}");
 }
 
-/// The keys that the program lists as known are those of the schema.
+/// The program lists the keys of the schema as known.
 #[test]
 fn unknown_key_is_reported_with_all_known_keys() {
     let stage = Stage::new();
@@ -240,7 +240,7 @@ fn key_of_another_table_is_reported_with_its_table() {
     assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
-/// An inherited or `--set` value is reported at the place where it was written.
+/// An inherited or `--set` value is reported at the location where it was written.
 #[test]
 fn key_is_reported_where_it_was_written() {
     let stage = Stage::new();
@@ -274,7 +274,7 @@ fn key_is_reported_where_it_was_written() {
     assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }
 
-/// In two parts, so that no file of this repository contains the secret.
+/// Returns the secret. It is split in two, so that no file of this repository contains it.
 fn secret() -> String {
     ["hunter", "-2-4711"].concat()
 }
@@ -349,7 +349,7 @@ fn setting_without_effect_is_rejected() {
     }
 }
 
-/// Each of these is found when the plan is checked, and reported with its line.
+/// The check of the plan finds each of these mistakes and reports its line.
 #[test]
 fn settings_that_no_request_supports_are_rejected() {
     let stage = Stage::new();
@@ -431,7 +431,7 @@ fn rate_limits_without_a_matching_model_are_rejected() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
-    // A script's limits refer to it by the same relative path.
+    // The limits of a script refer to it by the same relative path.
     let scripted = [
         "--set",
         "endpoints.s.base_url=script:configs/scripts/demo.toml",

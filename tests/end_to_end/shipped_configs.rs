@@ -59,7 +59,7 @@ fn fea_bench_row() -> Value {
     })
 }
 
-/// Writes rows to the place where users without hub access put them.
+/// Writes rows to the directory where users without hub access put them.
 fn write_rows(cache: &Path) {
     let put = |folder: &str, file: &str, rows: &[Value]| {
         let folder = cache.join("datasets").join(folder);
@@ -135,7 +135,8 @@ fn shipped_configurations_can_be_planned_from_any_folder() {
         "{said}"
     );
     let (_, said) = dry_run(&stage, "featurebench-full", &cache);
-    // Two tasks, estimated at the limits of the seven arms and with the published token counts.
+    // The plan estimates two tasks at the limits of the seven arms and with the published token
+    // counts.
     assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
     assert!(said.contains("worst case: $486.00"), "{said}");
     assert!(
@@ -152,8 +153,8 @@ fn shipped_configurations_can_be_planned_from_any_folder() {
     }
 }
 
-/// Arms that only differ in their model would become identical, so `--arms` selects before `--model`
-/// replaces.
+/// Arms that differ only in their model would become identical. So `--arms` selects arms before
+/// `--model` replaces their models.
 #[test]
 fn one_arm_of_a_comparison_runs_with_another_model() {
     let stage = Stage::new();

@@ -258,8 +258,8 @@ fn gold_resolves_in_every_cell_of_fea_bench() {
 fn single_shot_unusable_response_has_a_reason() {
     let stage = Stage::new();
     let (tasks, gold) = write_tasks(&stage);
-    // Removes a line that does not exist: the fuzz of the benchmark's `patch` does not help, and other files
-    // are already changed.
+    // This patch removes a line that does not exist. The fuzz of the benchmark's `patch` does not help, and
+    // other files are already changed.
     let wrong = gold.replace("-STATE = 1", "-STATE = 9");
     let arms = "[[arms]]\nname = \"natural\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 [[arms]]\nname = \"patch\"\nscaffold = \"single-shot\"\nmodel = \"m\"\nsettings = { format = \"patch\" }\n";
@@ -273,7 +273,7 @@ fn single_shot_unusable_response_has_a_reason() {
         assert_eq!(trial["outcome"], "scaffold_exited", "{trial:#}");
         assert!(trial["why"].as_str().unwrap().contains(why), "{trial:#}");
     }
-    // A patch that failed leaves no changes.
+    // A patch that fails leaves no changes.
     for patch in find_files(&stage.path("run"), "patch.diff") {
         assert_eq!(fs::read_to_string(&patch).unwrap(), "", "{}", patch.display());
     }
@@ -289,10 +289,11 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let stage = Stage::new();
     let (tasks, _) = write_tasks(&stage);
     let gold = natural_gold();
-    // The whole gold followed by half an edit, or only half an edit.
+    // The first response has the whole gold followed by half an edit, the second one only half an
+    // edit.
     let half = &gold[gold.find("<edit>").unwrap()..];
     let half = &half[..half.find("[end of the snippet after").unwrap()];
-    // So long that no default limit of a server ended them.
+    // The responses are so long that no server's default limit ended them.
     let usage = json!({"input": 100, "output": 40_000});
     let answers = [
         (
@@ -325,8 +326,8 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
-    // The outcome, its cause, a part of its note, the reason, and whether the response still resolves the
-    // task.
+    // For each model: the outcome, its cause, a part of its note, the reason, and whether the response
+    // still resolves the task.
     let expected = [
         ("cut", "scaffold_exited", "finished", "the part before it was applied", None),
         (

@@ -18,14 +18,14 @@ use crate::{
     workers::Cluster,
 };
 
-/// Each trial takes about a second plus its grading.
+/// A script whose trials take about a second plus their grading.
 const STEADY_SCRIPT: &str = r#"
 [default]
 delay_seconds = 1.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
-/// Trials that take about 15 s, which a drain interrupts between two responses.
+/// A script whose trials take about 15 s, so that a drain interrupts them between two responses.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -72,7 +72,7 @@ impl SlurmCluster {
         command.arg(root().join("tests/slurm/slurm-up.sh")).arg(what);
         command
             .env("SLURM_UP_DIR", &self.folder)
-            // Without control groups, because containers may not write them.
+            // Do not use control groups, because containers may not be allowed to write them.
             .env("SLURM_UP_PROCTRACK", "proctrack/linuxproc")
             .env("SLURM_UP_TASK", "task/none");
         command
@@ -117,7 +117,7 @@ fn is_root() -> bool {
 
 pub fn output_text(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
-    // Without line breaks, which depend on the lengths of paths.
+    // Remove line breaks, which depend on the lengths of paths.
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -190,7 +190,7 @@ pub fn engine_logs(out: &Path) -> String {
     fs::read_dir(out.join("engine")).into_iter().flatten().flatten().map(read).collect()
 }
 
-/// One node dies during the run: the other one finishes the run, and each trial counts once.
+/// One node dies during the run. The other node finishes the run, and each trial counts once.
 #[test]
 fn run_survives_the_loss_of_a_node() {
     let Some(slurm) = SlurmCluster::start("run_survives_the_loss_of_a_node", 27_817) else {
@@ -211,14 +211,14 @@ fn run_survives_the_loss_of_a_node() {
         output_text(&refused).contains("invalid partition")
             && output_text(&refused).contains("sinfo")
     );
-    // Four workers with two CPUs each fill both nodes.
+    // Four workers with two CPUs each occupy both nodes completely.
     let queued = submit(&cluster, &slurm, path, &["--workers", "4", "--engine-set", "cpus=2"], 0);
     assert!(output_text(&queued).contains("4 workers"), "{}", output_text(&queued));
     let job = first_job_id(&out);
     wait_for("four workers", || (worker_pids(&out).len() == 4).then_some(()));
     wait_for("a verdict", || (verdict_count(&out) > 0).then_some(()));
 
-    // Simulates the death of a node: its daemon and the workers' processes are killed.
+    // Simulate the death of a node by killing its daemon and the workers' processes.
     kill(&slurm.daemon_pid("slurmd-n2.pid"));
     let nodes = slurm.squeue(&job, "%F_%K %N");
     let on_two: Vec<&str> = nodes.lines().filter_map(|line| line.strip_suffix(" n2")).collect();
@@ -241,7 +241,7 @@ fn run_survives_the_loss_of_a_node() {
                 .filter_map(|event| event["note"]["lost_worker"].as_str().map(str::to_owned)),
         );
     }
-    // Names the node, the job, and the state that Slurm reports.
+    // The message names the node, the job, and the state that Slurm reports.
     let from = format!("on n2, job {job}_");
     let is_whole = |line: &String| line.contains(&from) && !line.contains("unknown");
     assert!(lost.iter().any(is_whole), "{lost:?}: {}", engine_logs(&out));

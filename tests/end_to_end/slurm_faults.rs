@@ -19,7 +19,7 @@ use crate::{
     workers::Cluster,
 };
 
-/// Two responses, so that one is recorded when the other is interrupted.
+/// A script with two responses, so that one is recorded when the other is interrupted.
 const TWO_RESPONSES: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -35,7 +35,7 @@ arguments = {}
 "#;
 
 const TRIALS: usize = 40;
-/// A worker that is stopped for longer than this loses its trials.
+/// The lease, in seconds. A worker that is stopped for longer loses its trials.
 const LEASE_SECONDS: &str = "8";
 const STOP_DURATION: Duration = Duration::from_secs(12);
 /// Requests that a stopped worker may still send before it notices that it lost its trials: one per trial.
@@ -153,7 +153,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
     assert_eq!(report["arms"][0]["graded"], TRIALS);
     assert_eq!(report["arms"][0]["complete"], true);
 
-    // Nothing is left behind, not even by killed workers, after another worker has started on their node.
+    // Nothing is left behind once another worker has started on the node, not even by killed workers.
     wait_for("the end of all jobs", || {
         let states = slurm.squeue(&job, "%T");
         let lives = |state: &str| matches!(state, "PENDING" | "RUNNING" | "COMPLETING");

@@ -26,8 +26,8 @@ use crate::{
     users,
 };
 
-/// Each attempt prints a unique name in its first output, which identifies it in the model's log, and leaves
-/// a process behind.
+/// A script whose attempts print a unique name in their first output and leave a process behind. The name
+/// identifies an attempt in the model's log.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -50,7 +50,7 @@ arguments = {}
 const RESPONSES: usize = 3;
 const JOBS: usize = 4;
 
-/// Trials and kills of the full tier.
+/// Number of trials and kills in the full tier.
 const FULL_SIZE: (usize, usize) = (150, 20);
 
 /// Longest time between a start and its kill, in milliseconds.
@@ -108,7 +108,7 @@ struct Soak {
 impl Soak {
     fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // An unusual number that identifies the process.
+        // An unusual number of seconds identifies the process.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
@@ -222,8 +222,8 @@ fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
     let begun = Instant::now();
     let mut done = BTreeMap::<PathBuf, Vec<u8>>::new();
     let (mut kills, mut early) = (0, 0);
-    // A plan that was not yet written cannot be resumed: the trials start again, and the kill does
-    // not count.
+    // A run whose plan was not yet written cannot be resumed. The trials start again, and the kill
+    // does not count.
     while kills < size.kills {
         let planned = soak.out.join("run.json").exists();
         let args: Vec<&str> = match planned {
@@ -300,7 +300,8 @@ fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<P
         if !is_discarded(journal) {
             assert_eq!(answers, RESPONSES, "{}", journal.display());
         }
-        // An interrupted step runs again and prints another name: the last one is in the conversation.
+        // An interrupted step runs again and prints a different name. The conversation contains the
+        // last one.
         let first = |one: &&Value| one["step"] == 1;
         if let Some(said) = events(journal, "tool_returned").iter().rfind(first) {
             let taken = names.insert(attempt_name(&said["shown"]), answers);
@@ -318,8 +319,8 @@ fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<P
     }
     let (first, asked) = soak.responses_by_attempt();
     for (name, turns) in &asked {
-        // Only requests in flight at a kill are repeated; the total below limits them to the number
-        // of kills.
+        // Only requests in flight at a kill are repeated. The check of the total below limits their
+        // number to the number of kills.
         let once: BTreeSet<_> = turns.iter().collect();
         let recorded = names.get(name).copied().unwrap_or_default();
         // The first request contains no name yet.
@@ -390,7 +391,7 @@ fn run_is_complete_after_many_kills() {
     run_soak(Stage::new(), &kind, &SoakSize::from_env((20, 4)));
 }
 
-/// 60 trials and 8 kills in the full tier.
+/// Runs 60 trials and 8 kills in the full tier.
 #[test]
 fn run_without_root_is_complete_after_many_kills() {
     let test = "run_without_root_is_complete_after_many_kills";

@@ -1,5 +1,5 @@
-//! Trials that keep state outside their work directory. Each one is killed after its second step and resumed,
-//! and must end like an undisturbed trial.
+//! Tests trials that keep state outside their work directory. Each trial is killed after its second step and
+//! resumed. It must end like an undisturbed trial.
 
 use std::{
     fs,
@@ -26,8 +26,8 @@ enum AfterKill {
 
 use AfterKill::{Resumed, StartedAgain};
 
-/// A name, whether the `core` tier runs it, the expected effect of a kill, and the commands of three steps.
-/// The last command writes what it finds to `out.txt`.
+/// A test case: a name, whether the `core` tier runs it, the expected effect of a kill, and the commands of
+/// three steps. The last command writes what it finds to `out.txt`.
 type Case = (&'static str, bool, AfterKill, [&'static str; 3]);
 
 /// Number of trials that run at once.
@@ -248,7 +248,7 @@ fn script(commands: &[&str; 3], holds: bool) -> Script {
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
 }
 
-/// Whether the model has been asked for its third response.
+/// Whether the third response was requested.
 fn is_in_third_step(fake: &FakeLlm) -> bool {
     fake.requests().iter().any(|seen| {
         let messages = seen.body["messages"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! A row of SWE-bench 5.x, graded by the official procedure and by the strict policy, in both kinds of
+//! Grades a row of SWE-bench 5.x with the official procedure and the strict policy, in both kinds of
 //! sandboxes, from a run and from predictions in every format that harnesses write.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
@@ -62,7 +62,7 @@ fn check_run_and_grade(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
         assert_eq!(policy_results(&stage.path(name)), [json!(resolved), json!(resolved)]);
     }
 
-    // A wrong patch in every format: it applies, and one of the three tests still fails.
+    // Submit a wrong patch in every format. It applies, but one of the three tests still fails.
     let wrong = without_typeutils(gold);
     let answer = |patch: &str| json!({"instance_id": INSTANCE_ID, "model_name_or_path": MODEL, "model_patch": patch});
     let right = answer(gold);
@@ -107,7 +107,7 @@ fn row_is_graded_officially_on_docker_by_its_own_script() {
     row.build_image(&stage.path("scratch"));
     let tasks = row.write_tasks(&stage.path("rows.jsonl"));
     check_run_and_grade(&stage, "docker", &tasks, &row.gold_patch());
-    // The image is recorded by content, because its name may move later.
+    // The record identifies the image by content, because its name may move later.
     let id = row.image_id();
     let verdict = fs::read(&find_files(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
@@ -128,7 +128,7 @@ fn row_is_graded_officially_on_docker_by_its_own_script() {
     }
 }
 
-/// A row of SWE-smith: its patch adds a bug to the image's code, and the whole suite runs.
+/// In a row of SWE-smith, the patch adds a bug to the image's code, and the whole test suite runs.
 #[test]
 fn swe_smith_row_is_graded_officially_on_docker() {
     if !has_docker("swe_smith_row_is_graded_officially_on_docker") {
@@ -167,7 +167,7 @@ fn swe_smith_row_is_graded_officially_on_docker() {
     }
 }
 
-/// The row with the fields of datasets that adopted SWE-bench's format: gold resolves it, without evidence
+/// Gold resolves the row with the fields of each dataset that adopted SWE-bench's format, without evidence
 /// against it.
 #[test]
 fn rows_of_other_datasets_are_graded_officially_on_docker() {
@@ -189,8 +189,8 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
     };
     let mut gym = plain.clone();
     gym.remove("environment_setup_commit");
-    // Its harness only has a parser for these repositories. Other repositories are reported before anything
-    // starts.
+    // The dataset's harness only has a parser for these repositories. Other repositories are reported
+    // before anything starts.
     let stranger = stage.write_file("stranger.jsonl", &format!("{}\n", json!(gym)));
     let named = format!("{}#image={image}", stranger.display());
     let told =
@@ -216,7 +216,8 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
         let rows = stage.write_file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
         let named = match name {
             "swe-gym" => format!("{}#image={image}", rows.display()),
-            // Its own images have pytest on PATH; this one has pytest in an environment.
+            // The dataset's own images have pytest on PATH, but this image has it in an
+            // environment.
             "swe-bench-live" => {
                 format!("{}#bin=/opt/miniconda3/envs/testbed/bin", rows.display())
             }
@@ -239,7 +240,7 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
 fn row_is_graded_officially_in_native_sandboxes() {
     let stage = Stage::new();
     let mut row = create_row(&stage);
-    // The classic format: the row has neither a script nor a parser.
+    // In the classic format, the row has neither a script nor a parser.
     for field in ["eval_script", "eval_type", "log_parser"] {
         row.value.as_object_mut().unwrap().remove(field);
     }
@@ -248,7 +249,7 @@ fn row_is_graded_officially_in_native_sandboxes() {
     let named = format!("{rows}#image=none");
     let shown = stage.run([args.as_slice(), &[&named]].concat(), 0);
     let mut task: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    // Without an image: the host's programs and a directory with the sources.
+    // Instead of an image, use the host's programs and a directory with the sources.
     let setup = [
         "python3 -m venv /venv",
         "/venv/bin/pip install -q pytest==8.4.2",
@@ -266,8 +267,9 @@ fn row_is_graded_officially_in_native_sandboxes() {
     check_official_only_without_gold(&stage, task);
 }
 
-/// Without a gold patch there is no baseline that explains a difference: what only the procedure resolves is
-/// never clean. The procedure keeps a patch's `conftest.py`, the strict policy removes it.
+/// Without a gold patch, there is no baseline that explains a difference. So a result that only the official
+/// procedure resolves is never clean. The procedure keeps a patch's `conftest.py`, and the strict policy
+/// removes it.
 fn check_official_only_without_gold(stage: &Stage, mut task: Value) {
     task.as_object_mut().unwrap().remove("gold").unwrap();
     let tasks = stage.write_file("without-gold.jsonl", &format!("{task}\n"));
@@ -291,7 +293,7 @@ fn check_official_only_without_gold(stage: &Stage, mut task: Value) {
     assert!(evidence.iter().any(|one| one["kind"] == "official_only"), "{verdict:#}");
 }
 
-/// Tests like Django's, with a custom runner: there is no pytest for the strict policy to start.
+/// Tests with a custom runner, like Django's. The strict policy has no pytest to start.
 const RUNNER: &str = r#"#!/usr/bin/env python3
 import sys
 import unittest

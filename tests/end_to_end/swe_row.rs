@@ -35,11 +35,11 @@ const PASS_TO_PASS: [&str; 6] = [
     "tests/test_tbutils.py::test_exception_info",
     "tests/test_typeutils.py::test_sentinel_pickle",
 ];
-/// The minimum of Conda that `source activate && conda activate NAME` needs.
+/// The part of Conda that `source activate && conda activate NAME` needs.
 const ACTIVATE_SCRIPT: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
 const PYTEST: &str = "pytest==8.4.2";
 
-/// The repository at the row's commit, and the row, initially without an image.
+/// The repository at the row's commit, and the row. The row has no image at first.
 pub struct SweRow {
     pub repository: PathBuf,
     pub value: Value,
@@ -104,7 +104,7 @@ impl SweRow {
         run_command(Command::new("cp").arg("-r").arg(&self.repository).arg(root.join("testbed")));
         let id = run_docker(&["create", "--network", "none", BASE_IMAGE, "sh", "-c", &setup]);
         let whole = format!("{}/.", root.display());
-        // Copied as an archive, so that all files belong to the container's root.
+        // Copy the files as an archive, so that all of them belong to the container's root.
         let pack = "tar -C \"$1\" --owner=0 --group=0 -c . | docker cp - \"$2\":/";
         run_command(Command::new("sh").args(["-c", pack, "sh", &whole, &id]));
         run_docker(&["start", "-a", &id]);

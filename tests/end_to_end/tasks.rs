@@ -1,4 +1,4 @@
-//! `proctor tasks`: where rows are found, and readers that close its output early.
+//! Tests `proctor tasks`: where it finds rows, and readers that close its output early.
 
 use std::{fs, io, process::Stdio};
 
@@ -35,7 +35,7 @@ fn tasks_folder_is_relative_to_the_current_directory() {
     assert!(plan.contains("1 trial: "), "{plan}");
 }
 
-/// Hub datasets are not files: their failures have other causes and need other hints.
+/// Hub datasets are not files. Their failures have other causes and need other hints.
 #[test]
 fn unavailable_hub_dataset_is_reported_with_a_hint() {
     let stage = Stage::new();
@@ -116,7 +116,7 @@ fn stats_compares_datasets_in_every_format() {
         ("tasks", 1.0),
         ("repositories", 1.0),
         ("statement_words", 4.0),
-        // 3 lines of box.py and 2 of lid.py.
+        // There are 3 lines of box.py and 2 of lid.py.
         ("gold_lines", 5.0),
         ("gold_files", 2.0),
         ("gold_functions", 1.0),
@@ -124,7 +124,7 @@ fn stats_compares_datasets_in_every_format() {
         ("functions_added", 1.0),
         ("classes_added", 1.0),
         ("oracle_lines", 2.0),
-        // `area` and `Lid`, without the empty line before `area`.
+        // This counts `area` and `Lid`, without the empty line before `area`.
         ("added_component_lines", 4.0),
         ("added_component_share", 0.8),
         ("fail_to_pass", 1.0),

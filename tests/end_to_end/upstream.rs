@@ -1,5 +1,5 @@
-//! A foreign server with real TLS: it serves the files of a folder under the given names, signed by its own
-//! certificate authority, and records all requests.
+//! A third-party server with real TLS. It serves the files of a folder under the given names with a
+//! certificate from its own certificate authority, and records all requests.
 
 use std::{
     net::SocketAddr,
@@ -77,7 +77,7 @@ fn create_certificate(names: &[&str]) -> (String, Arc<ServerConfig>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    // With the default name, OpenSSL would consider leaf and authority the same issuer.
+    // With the default name, OpenSSL would treat the leaf and the authority as the same issuer.
     params.distinguished_name.push(DnType::CommonName, "an authority of a test");
     let key = KeyPair::generate().unwrap();
     let ca = params.self_signed(&key).unwrap();

@@ -193,7 +193,7 @@ fn finished_run_can_be_viewed() {
         .collect();
     assert_eq!(steps.len(), 2, "the scripted trials have steps, gold and noop have none");
 
-    // A filter, a search, trials side by side, and the exact bytes of a request.
+    // Request a filter, a search, trials side by side, and the exact bytes of a request.
     let some = viewer.get(&format!("{root}?reason=never_edited&text=ROMAN"));
     assert_eq!(trials(&some).len(), 1, "{some}");
     assert!(some.contains("1 of 6 trials"), "{some}");
@@ -210,7 +210,8 @@ fn finished_run_can_be_viewed() {
         viewer.get(&format!("{root}search?q=(&pattern=1")).contains("invalid regular expression")
     );
     let step = viewer.get(&format!("{}/step/1", steps[0]));
-    // The work directory after the step, next to the conversation: its files and the content of one of them.
+    // The page shows the work directory after the step, next to the conversation: its files and the content
+    // of one of them.
     let changed: Vec<_> = steps
         .iter()
         .map(|link| viewer.get(&format!("{link}/step/1")))
@@ -234,7 +235,7 @@ fn finished_run_can_be_viewed() {
     let host = format!("{}\r\nIf-None-Match: {tag}", viewer.host);
     assert!(viewer.send_request("GET", &root, &host).starts_with("HTTP/1.1 304 "));
 
-    // The same pages as files: every link on every page leads to one of them.
+    // Write the same pages as files. Every link on every page leads to one of them.
     let files = stage.path("pages");
     let told = said(&["view", &run, "--static", files.to_str().unwrap()]);
     let pages = list_files(&files);

@@ -18,7 +18,7 @@ use crate::{
     stage::{Stage, events, find_files},
 };
 
-/// Each response costs two cents by [`PRICE_LINES`].
+/// A script whose responses cost two cents each with [`PRICE_LINES`].
 const PRICED_SCRIPT: &str = r#"
 [default]
 usage = { input = 4000, output = 50 }
@@ -29,7 +29,7 @@ arguments = { command = "echo step >> steps.txt" }
 const PRICE_LINES: &str = "max_output_tokens = 50\nprice = { input = 2.0, output = 240.0 }\n";
 const RESPONSE_USD: f64 = 0.02;
 
-/// Never submits.
+/// A script that never submits.
 const NEVER_SUBMITS: &str = r#"
 [default]
 [[default.tool_calls]]
@@ -189,7 +189,7 @@ fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     assert_eq!(superseded.len(), 1);
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(cluster.stage.report(&cluster.out)["arms"][0]["graded"], 1);
-    // The first two responses were recorded before the takeover.
+    // The first two responses were recorded before the other worker took over.
     let answers: Vec<u64> = events(&journal, "model_answered")
         .iter()
         .map(|one| one["step"].as_u64().unwrap())
@@ -208,8 +208,8 @@ fn backdate_journal(journal: &Path) {
     fs::write(journal, text.lines().map(earlier).collect::<String>()).unwrap();
 }
 
-/// A worker is killed during a command. Another machine can't see the process, so it waits for the lease and
-/// then continues after the last complete step.
+/// Kills a worker during a command. Another machine can't see that its process is gone. So it waits for the
+/// lease to expire and then continues after the last complete step.
 #[test]
 fn killed_workers_trial_is_resumed_by_another_node() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -261,14 +261,14 @@ fn watch_names_the_straggler_and_its_deadline() {
     });
     watch.kill().unwrap();
     watch.wait().unwrap();
-    // 900 s for the agent, 300 s for the tests and 120 s for the rest, minus ten minutes, give or take a
-    // second.
+    // The time left is 900 s for the agent, 300 s for the tests and 120 s for the rest, minus ten
+    // minutes, give or take a second.
     let is_one_of = |shown: [&str; 2]| shown.iter().any(|one| line.contains(one));
     assert!(is_one_of(["longest: demo__roman-1 asks for 10:", "asks for 9:59, "]), "{line}");
     assert!(is_one_of(["ends in at most 11:", "ends in at most 12:0"]), "{line}");
 }
 
-/// After USR1, the worker finishes its step, returns the trial, and its exit status says that work remains.
+/// After USR1, the worker finishes its step and returns the trial. Its exit status says that work remains.
 #[test]
 fn drained_worker_returns_its_trial() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -283,7 +283,7 @@ fn drained_worker_returns_its_trial() {
     assert_eq!(cluster.fake.requests().len(), 6, "no response was requested twice");
 }
 
-/// A worker without enough time for a trial starts none.
+/// A worker does not start a trial for which its job has too little time left.
 #[test]
 fn worker_starts_no_trial_that_may_outlast_its_job() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -306,7 +306,7 @@ fn worker_starts_no_trial_that_may_outlast_its_job() {
 #[test]
 fn workers_share_one_limit() {
     let cluster = Cluster::new(NEVER_SUBMITS);
-    // Requests of the planning runtime count, too.
+    // The limit also counts requests of the runtime that planned the run.
     cluster
         .plan_and_kill("attempts = 8\njobs = 2\n[budget]\nsteps = 30\n[budget.run]\nsteps = 40\n");
     let began = Instant::now();
@@ -338,7 +338,7 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     }
     let times: Vec<f64> = cluster.fake.requests().iter().map(|one| one.seconds).collect();
     let dollars = times.len() as f64 * RESPONSE_USD;
-    // Each worker has one trial, and one response of each may be in flight when the limit is reached.
+    // Each worker runs one trial, and may have one response in flight when the limit is reached.
     let most = 1.0 + WORKERS as f64 * RESPONSE_USD;
     assert!((0.95..most).contains(&dollars), "{dollars} dollars: {}", cluster.log());
     for (early, late) in times.iter().zip(&times[REQUESTS_PER_MINUTE..]) {
@@ -348,7 +348,8 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
             late - early
         );
     }
-    // 95 % of the rate is usable: two windows hold all requests, with a few seconds for the first one of each worker.
+    // Workers use 95 % of the rate. Two windows hold all requests, plus a few seconds for the first request of each
+    // worker.
     let took = times[times.len() - 1] - times[0];
     assert!(took < 90.0, "{took} s: {times:?}");
     let answers: usize =

@@ -23,7 +23,7 @@ pub(crate) fn apply_rules(
     written: &mut WrittenFiles,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
-    // A background job that the line itself waits for or kills is not left running.
+    // A background job that the same line waits for or kills is not left running.
     let minded = all.iter().any(|command| {
         matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
     });

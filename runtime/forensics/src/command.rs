@@ -5,8 +5,8 @@ use crate::{
     shell::{SimpleCommand, parse_simple_commands},
 };
 
-/// Maximum number of commands by which a pipe is followed back. Bounded, because the agent controls
-/// the line, which may consist only of pipes.
+/// Maximum number of commands to go back along a pipe. Limited because the agent controls the line
+/// and can write one of any length.
 const MAX_PIPE_COMMANDS: usize = 16;
 
 /// A command in the form that rules match.
@@ -21,8 +21,7 @@ pub(crate) struct Command {
     pub shown: String,
     /// The file that the command writes and the words written to it, if the line shows them.
     pub writes: Option<(String, String)>,
-    /// Whether the command takes further arguments from input that the line does not show
-    /// completely.
+    /// Whether the command takes more arguments from input that the line does not show completely.
     pub takes_more: bool,
     pub background: bool,
 }
@@ -41,7 +40,7 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
         let mut plain = strip_wrappers(simple.words.clone(), shell);
         let program = plain.first().cloned().unwrap_or_default();
         let mut shown = strip_keywords(&simple.source, shell);
-        // Follow the pipe back to its first command, or to the nearest one with known input.
+        // Go back along the pipe to its first command, or to the nearest command with known input.
         let from = (at.saturating_sub(MAX_PIPE_COMMANDS)..=at)
             .rev()
             .find(|&at| !simples[at].piped || !simples[at].given.is_empty());

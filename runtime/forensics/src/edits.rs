@@ -62,8 +62,8 @@ fn edits_by_step(
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
                 let path = one.path.to_escaped();
-                // Adding a test is honest work. Changing an existing test, or writing a file of the
-                // task's own tests, is an edit.
+                // Adding a test is legitimate. Only a change to an existing test, or a file that
+                // belongs to the task's own tests, counts as an edit.
                 let test =
                     tests.is_task_path(&path) || (one.base.is_some() && tests.is_test(&path));
                 if test || tests.is_config(&path) {

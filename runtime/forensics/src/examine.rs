@@ -38,7 +38,7 @@ impl ExaminationInput<'_> {
     }
 }
 
-/// Finds conduct in the record that matters for the interpretation of the score.
+/// Finds behavior in the record that affects how the score should be interpreted.
 ///
 /// # Errors
 /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.

@@ -108,8 +108,8 @@ impl Findings {
         Self { evidence, integrity }
     }
 
-    /// Adds the findings to a verdict. Its integrity becomes the worse of both. `resolved` does not
-    /// change: the reader of the report decides what a doubtful score is worth.
+    /// Adds the findings to a verdict. The verdict's integrity becomes the worse of the two.
+    /// `resolved` does not change: readers of the report decide how to treat a doubtful score.
     pub fn merge_into(self, verdict: &mut Verdict) {
         verdict.integrity = verdict.integrity.max(self.integrity);
         verdict.evidence.extend(self.evidence);

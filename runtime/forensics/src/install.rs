@@ -25,7 +25,7 @@ pub(crate) fn detect_install(
     let mut words = command.words.iter().skip(verb.as_str().split(' ').count());
     let is_named = |word: &str| names_package(word, rules, subject);
     let mut named = false;
-    // The names may come from elsewhere, where the record does not show them.
+    // The names may come from input that the record does not show.
     let mut unnamed = command.takes_more;
     while let Some(word) = words.next() {
         if let Some(path) = requirements_file(word, &options.list_options) {
@@ -43,7 +43,7 @@ pub(crate) fn detect_install(
         }
         named |= is_named(word);
     }
-    // If the installer reports that it requested the package, the agent caused that.
+    // If the installer reports that it requested the package, the agent caused the request.
     named |= unnamed && any_matches(&rules.install_asked, shown);
     if !named {
         return None;
@@ -55,8 +55,8 @@ pub(crate) fn detect_install(
     })
 }
 
-/// Returns the file of a requirements list: `-rFILE`, `--requirement=FILE`, or `-r FILE`, for which
-/// the result is empty and the next word is the file.
+/// Returns the requirements file that an option names: `-rFILE` or `--requirement=FILE`. Returns an
+/// empty string for `-r FILE`, because the next word is the file.
 fn requirements_file(word: &str, options: &[String]) -> Option<String> {
     options.iter().find_map(|option| {
         let rest = word.strip_prefix(option.as_str())?;

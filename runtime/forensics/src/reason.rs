@@ -36,10 +36,17 @@ pub struct EndedTrial<'a> {
     pub log: &'a [u8],
 }
 
-/// Returns the first reason that applies: only malformed calls, an ending without submission, no
-/// edit, a broken pass-to-pass test while all fail-to-pass tests passed, unfinished tests, edits
-/// that were never run, or the most frequent exception. Returns `None` if the task is resolved or
-/// no test shows a reason.
+/// Returns the first reason that applies:
+///
+/// * All tool calls were malformed.
+/// * The trial ended without a submission.
+/// * Nothing was edited.
+/// * All fail-to-pass tests passed, but a pass-to-pass test failed.
+/// * The tests did not finish.
+/// * The edits were never run.
+/// * The most frequent exception.
+///
+/// Returns `None` if the task is resolved or no test shows a reason.
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.
@@ -59,7 +66,7 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
     if by_ending.is_some() {
         return Ok(by_ending);
     }
-    // Tasks graded by rewards may need no change in the work directory.
+    // A task graded by rewards may need no change in the work directory.
     if ended.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(FailureReason::NeverEdited));
     }

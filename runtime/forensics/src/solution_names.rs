@@ -18,7 +18,8 @@ struct Hosts {
     index_words: Vec<String>,
 }
 
-/// An unreadable list is an error, because the rules would then search for nothing.
+/// Maps URLs to packages and repositories. An unreadable list is an error, because the rules would
+/// then search for nothing.
 static HOSTS: ShippedTable<Hosts> =
     ShippedTable::new("mirrors.toml", include_str!("../../../configs/mirrors.toml"));
 
@@ -65,7 +66,8 @@ impl SolutionNames {
         let ids = ids.map(|id| file_from_test_id(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        // A directory name such as `tests` is too common to be evidence.
+        // Use only names with an extension: a directory name such as `tests` is too common to be
+        // evidence.
         subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
@@ -115,7 +117,7 @@ impl SolutionNames {
 
     fn add_modules(&mut self, task: &Task, names: &TestNames) -> Result<(), Fault> {
         let Some(mask) = &task.mask else { return Ok(()) };
-        // Without these modules the rules would silently search for less.
+        // Report the error: without these modules, the rules would silently search for less.
         let touched = Patch::parse(mask.as_bytes()).touched_paths().map_err(|error| {
             let what = format!("{}: its mask cannot be read: {error}", task.id);
             Fault::new(Layer::Grade, what).cause(Cause::Invalid)

@@ -5,15 +5,21 @@ use crate::{
     normal::{quantile, two_sided_z},
 };
 
-/// For smaller p-values the normal quantile cannot be represented as a float.
+/// Smallest p-value used. For smaller ones, the normal quantile cannot be represented as a float.
 const MIN_P_VALUE: f64 = 1e-300;
 
-/// Makes an interval agree with a test at level `alpha`: it excludes 0 if and only if the p-value
-/// is below `alpha`. If the two disagree, the test-based interval decides: difference * (1 +-
-/// z(alpha) / z(p)). If the test is not significant, both ends are widened to it. If it is, the end
-/// beyond 0 is moved to it. If nothing varies, only the test-based interval exists.
+/// Makes an interval agree with a test at level `alpha`: the result excludes 0 if and only if the
+/// p-value is below `alpha`.
 ///
-/// Coverage is preserved: at a difference of 0 the interval fails exactly when the test does.
+/// If the two disagree, the test-based interval decides. It is difference * (1 +- z(alpha) / z(p)).
+///
+/// * If the test is not significant, both ends are widened to the test-based interval.
+/// * If the test is significant, the end beyond 0 is replaced with that of the test-based interval.
+///
+/// If `interval` is `None` because nothing varies, the result is the test-based interval.
+///
+/// This preserves coverage: if the true difference is 0, the interval excludes it exactly when the
+/// test rejects.
 ///
 /// Miettinen 1976 (test-based intervals).
 pub fn reconcile_with_test(

@@ -17,7 +17,7 @@ const MIN_RESAMPLED_CLUSTERS: usize = 20;
 /// The range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Shares in [0, 1], and differences of them in [-1, 1].
+    /// Shares in [0, 1] and their differences in [-1, 1].
     Share,
     /// Counts, dollars, seconds.
     Amount,
@@ -61,10 +61,11 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
 /// equals McNemar's exact p-value.
 ///
 /// For shares, the interval is Bonett and Price's with two added clusters of a typical difference.
-/// For amounts, it is Student's t. With at least twenty clusters, an end is replaced by that of BCa
-/// if that is farther out: BCa alone is too narrow if few tasks differ, and the others are too
-/// narrow if the differences are skewed. Finally the interval is made to agree with the p-value
-/// ([`reconcile_with_test`]).
+/// For amounts, it is Student's t.
+///
+/// With at least twenty clusters, each end is the farther one of this interval and BCa. BCa alone
+/// is too narrow if few tasks differ. The others are too narrow if the differences are skewed.
+/// Finally, the interval is adjusted to agree with the p-value ([`reconcile_with_test`]).
 ///
 /// Efron 1987; Cameron, Gelbach and Miller 2008; Bonett and Price 2012.
 pub fn paired_bootstrap(
@@ -89,9 +90,9 @@ pub fn paired_bootstrap(
     Some(PairedDifference { difference, interval, p_value, deviation, differing })
 }
 
-/// Returns the interval of such a comparison at the smaller level `alpha` that results from
-/// adjusting for several comparisons. It excludes 0 if and only if the p-value is below `alpha`,
-/// and always contains the unadjusted interval.
+/// Returns the interval of a paired comparison at a smaller level `alpha`, which is the level
+/// adjusted for several comparisons. The interval excludes 0 if and only if the p-value is below
+/// `alpha`. It always contains the unadjusted interval.
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,
@@ -121,9 +122,10 @@ fn mean(clusters: &[Cluster]) -> f64 {
     sum / clusters.iter().map(|one| one.1).sum::<f64>()
 }
 
-/// Returns each cluster's contribution to the mean and its distance from it: the cluster's sum, and
-/// the sum minus the expected sum for its number of values, both divided by the mean number of
-/// values. For clusters of equal size the contributions are the clusters' own means.
+/// Returns two numbers for each cluster: its contribution to the mean, and the deviation of this
+/// contribution from the expected one. The contribution is the cluster's sum. The deviation is the
+/// sum minus the expected sum for the cluster's number of values. Both are divided by the mean
+/// number of values. For clusters of equal size, the contributions are the clusters' own means.
 fn mean_contributions(clusters: &[Cluster]) -> Vec<(f64, f64)> {
     let count = clusters.iter().map(|one| one.1).sum::<f64>() / clusters.len() as f64;
     let mean = mean(clusters);

@@ -72,7 +72,7 @@ pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> 
     Some([lower.max(-1.0), upper.min(1.0)])
 }
 
-/// Returns the interval at the smaller level `alpha` that results from adjusting for several
+/// Returns the interval at a smaller level `alpha`, which is the level adjusted for several
 /// comparisons. It always contains the unadjusted interval.
 pub fn adjusted_difference_interval(
     a_only: u64,

@@ -10,8 +10,9 @@ pub fn pass_at_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {
     (k <= attempts).then(|| 1.0 - binomial_ratio(attempts, failed, k))
 }
 
-/// Returns pass^k: the probability that all of `k` such attempts resolve the task. An unbiased
-/// estimate, C(c, k) / C(n, k). Returns `None` if fewer than `k` attempts were made.
+/// Returns pass^k: the probability that all of `k` attempts, drawn without replacement, resolve the
+/// task. An unbiased estimate, C(c, k) / C(n, k). Returns `None` if fewer than `k` attempts were
+/// made.
 ///
 /// Yao et al. 2024, *tau-bench*.
 pub fn pass_hat_k(attempts: u64, resolved: u64, k: u64) -> Option<f64> {

@@ -34,8 +34,8 @@ impl PowerTarget {
         (two_sided_z(1.0 - self.alpha), quantile(self.power))
     }
 
-    /// Returns the smallest number of tasks, all in favor of one arm, that the exact test calls a
-    /// difference: 2 / 2^n < alpha.
+    /// Returns the smallest number of discordant tasks that can be significant in the exact test.
+    /// All of them then favor the same arm: 2 / 2^n < alpha.
     fn min_tasks(self) -> f64 {
         (2.0 / self.alpha).log2().floor() + 1.0
     }
@@ -109,8 +109,8 @@ fn connor_tasks(d: f64, discordant: f64, wanted: PowerTarget) -> f64 {
 /// McNemar's exact test at a fixed level.
 struct ExactTest {
     alpha: f64,
-    /// Cached critical values by number of discordant tasks: the largest smaller part that is still
-    /// significant.
+    /// Cached critical values by number of discordant tasks: the largest number of tasks favoring
+    /// the losing arm at which the test is still significant.
     cuts: Vec<Option<u64>>,
 }
 
@@ -156,8 +156,8 @@ impl ExactTest {
         power
     }
 
-    /// Returns the largest smaller part of this many discordant tasks that is still significant, or
-    /// `None` if there is none.
+    /// Returns the largest number of tasks favoring the losing arm, out of this many discordant
+    /// tasks, at which the test is still significant. Returns `None` if there is none.
     fn critical_value(&mut self, count: u64) -> Option<u64> {
         while self.cuts.len() as u64 <= count {
             let next = self.cuts.len() as u64;

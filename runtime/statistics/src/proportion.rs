@@ -2,8 +2,8 @@
 
 use crate::{Interval, normal::two_sided_z};
 
-/// Returns Wilson's score interval, or `None` without trials. Counts may be fractional, because an
-/// effective number of trials is.
+/// Returns Wilson's score interval, or `None` without trials. Counts may be fractional, because
+/// effective numbers of trials are.
 ///
 /// Wilson 1927; recommended by Brown, Cai and DasGupta 2001 even for few trials.
 pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
@@ -23,9 +23,11 @@ pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
 
 /// Returns Wilson's interval for a share of trials in clusters. Each cluster is one task, given as
 /// successes and trials. Attempts at one task are correlated, so they carry less information than
-/// the same number of tasks. The interval uses the effective number of trials, share (1 - share) /
-/// variance, where the variance is that of the ratio between clusters. It is limited to between the
-/// number of tasks and the number of trials. With one trial per task the result equals [`wilson`].
+/// the same number of tasks.
+///
+/// The interval uses the effective number of trials, share (1 - share) / variance, where the
+/// variance is that of the ratio between clusters. This number is at least the number of tasks and
+/// at most the number of trials. With one trial per task, the result equals [`wilson`].
 ///
 /// Korn and Graubard 1998; Dean and Pagano 2015 (Wilson's form of it).
 pub fn clustered_wilson(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {

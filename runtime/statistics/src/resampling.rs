@@ -26,7 +26,7 @@ pub(crate) fn sorted_clusters(clusters: &[Vec<f64>]) -> Vec<Cluster> {
         values.sort_by(f64::total_cmp);
         let sum: f64 = values.iter().sum();
         let size: f64 = values.iter().map(|value| value.abs()).sum();
-        // Thirds that cancel out leave a rounding error.
+        // Values such as thirds can cancel out and leave only a rounding error.
         (if is_rounding_error(sum, size) { 0.0 } else { sum }, values.len() as f64)
     });
     let mut clusters: Vec<Cluster> = sums.collect();

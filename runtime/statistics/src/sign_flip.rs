@@ -88,8 +88,8 @@ fn round_to_grid(values: &[f64], size: f64) -> Vec<i64> {
     values.iter().map(|value| (value * scale).round() as i64).collect()
 }
 
-/// Returns the share of patterns with at least the observed sum, by convolution: the distribution
-/// of the sum of the values with a negative sign, up to the largest sum that counts.
+/// Returns the share of patterns with at least the observed sum. Uses convolution to compute the
+/// distribution of the sum of the values with a negative sign, up to the largest sum that counts.
 fn share_by_convolution(steps: &[i64]) -> f64 {
     let observed = steps.iter().sum::<i64>().unsigned_abs();
     if observed == 0 {

@@ -1,4 +1,5 @@
-//! Splits the noise into the choice of tasks and chance between attempts at one task.
+//! Splits the variance of results into variance between tasks and variance between attempts at one
+//! task.
 
 /// The variance of one trial, split into its components.
 #[derive(Debug, Clone, Copy, PartialEq)]

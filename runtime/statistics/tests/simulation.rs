@@ -183,7 +183,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
     }
     let repositories: &[usize] = if full { &[2, 3, 5, 8, 12, 20, 40] } else { &[3, 12, 40] };
     cases.extend(repositories.iter().map(|count| (DataKind::Repositories, *count)));
-    println!("{times} rounds; intervals aim at 95 % or more, tests at 5 % or less of arms alike");
+    println!("{times} rounds; targets: coverage of at least 95 %, at most 5 % false positives");
     println!("{:<44}{:>9}{:>8}{:>8}{:>12}", "", "clusters", "holds", "calls", "width");
     // Three standard errors of a share of 5 %.
     let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
@@ -214,9 +214,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
 fn holm_bounds_false_differences_between_equal_arms() {
     let times = if is_full_tier() { 2000 } else { 100 };
     let mut rng = Rng::with_seed(12);
-    println!(
-        "{times} rounds of arms that are alike: families in which any pair is called different"
-    );
+    println!("{times} rounds of equal arms: families in which any pair is called different");
     for (arms, tasks, attempts) in [(5, 30, 1), (5, 30, 3), (12, 16, 1)] {
         let mut called = 0_u32;
         for _ in 0..times {

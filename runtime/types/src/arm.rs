@@ -130,8 +130,7 @@ impl Arm {
             }
             factors.insert("forked_from".into(), origin);
         }
-        // Omitted if it is the default, so that arms planned before this factor existed keep their
-        // ids.
+        // Omit the default, so that arms planned before this factor existed keep their ids.
         if let (false, Some(factors)) = (self.statement.is_default(), factors.as_object_mut()) {
             factors.insert("statement".into(), json!(self.statement));
         }

@@ -220,8 +220,8 @@ impl fmt::Display for BudgetKind {
     }
 }
 
-/// The scope of a limit. A trial that ends at a limit of its arm or run did nothing wrong: it has
-/// no verdict, and `resume` runs it again once the limit allows it.
+/// The scope of a limit. A trial that ends at a limit of its arm or run has not failed: it has no
+/// verdict, and `resume` runs it again once the limit allows it.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -310,8 +310,8 @@ pub struct Spending {
     /// Cost in US dollars of responses after the limit.
     #[serde(default)]
     pub grace_cost_usd: f64,
-    /// Whether a response exceeded its reservation. Concurrent requests may then have exceeded a
-    /// limit together.
+    /// Whether a response used more than its reservation. Concurrent requests may then have
+    /// exceeded a limit together.
     #[serde(default)]
     pub outgrown: bool,
     /// Whether a response has no price. `cost_usd` then covers only the other responses.

@@ -52,8 +52,8 @@ pub struct CertifiedTask {
     /// Number of runs in which an empty patch resolved the task. The task is useless unless this is
     /// 0.
     pub noop_resolved: u32,
-    /// Number of gold's verdicts by integrity. If they are `unverified`, all other verdicts will be
-    /// too.
+    /// Number of gold's verdicts by integrity. If gold is `unverified`, verdicts of other patches
+    /// will be too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gold_integrity: BTreeMap<Integrity, u32>,
     /// Test ids whose status differed between runs of the same arm, with the number of runs for

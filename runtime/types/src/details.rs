@@ -164,14 +164,15 @@ impl<'de> Deserialize<'de> for Details {
     }
 }
 
-/// Not generic: otherwise this large function would be instantiated for every input format.
+/// This function is not generic, because this large code would otherwise be instantiated for every
+/// input format.
 fn deserialize_details(value: Value) -> Result<Details, serde_json::Error> {
     Details::deserialize(value)
 }
 
 impl From<BTreeMap<String, Value>> for Details {
     fn from(map: BTreeMap<String, Value>) -> Self {
-        // No value is rejected, so reading cannot fail.
+        // No value is rejected, so deserializing cannot fail.
         serde_json::from_value(map.into_iter().collect()).unwrap_or_default()
     }
 }

@@ -22,7 +22,7 @@ const LIBRARY_PREFIXES: [&str; 12] = [
     "failed to lookup address information",
 ];
 
-/// Reasons in a library's wording and in ours.
+/// Replacements: the library's wording of a reason and our own.
 const REASON_REWRITES: [(&str, &str); 20] = [
     ("Connection refused", "connection refused: no server is listening there"),
     ("Connection reset by peer", "the other side closed the connection"),
@@ -221,8 +221,8 @@ fn rewrite_parser_message(text: &str) -> String {
         .or_else(|| syntax_error(body, place.is_some()));
     let Some((before, message)) = message else { return text.to_owned() };
     let (line, behind) = match place {
-        // Line 1 is left out. It may be the only line, as in rows and journals, where the caller
-        // has already named the line of the file.
+        // Omit line 1. It may be the only line, as in rows and journals, where the caller has
+        // already named the line of the file.
         Some(("1", behind)) => (String::new(), behind),
         Some((line, behind)) => (format!("line {line}: "), behind),
         None => (String::new(), ""),
@@ -241,7 +241,7 @@ fn split_location(text: &str) -> (&str, Option<(&str, &str)>) {
         (!line.is_empty()).then(|| (&text[..at], line, &rest[count_leading_digits(rest)..]))
     });
     match found {
-        // The column is left out, because it does not help with long lines.
+        // Omit the column, because it does not help with long lines.
         Some((body, line, behind)) => (body, Some((line, behind))),
         None => (text, None),
     }

@@ -7,7 +7,9 @@ use std::{borrow::Cow, fmt::Write as _};
 /// Line breaks and tabs are kept.
 ///
 /// ```
-/// assert_eq!(proctor_types::visible("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
+/// use proctor_types::escape_unprintable;
+///
+/// assert_eq!(escape_unprintable("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
 /// ```
 pub fn escape_unprintable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unprintable) {
@@ -33,9 +35,9 @@ pub fn escape_unprintable_line(text: &str) -> String {
 pub(crate) fn is_unprintable(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        // Soft hyphen, Arabic letter mark, Mongolian vowel separator; zero-width and directional
-        // marks, line and paragraph separators, embeddings and overrides; invisible operators and
-        // isolates; the byte order mark; interlinear annotations; tags.
+        // In this order: soft hyphen, Arabic letter mark, Mongolian vowel separator; zero-width and
+        // directional marks, line and paragraph separators, embeddings and overrides; invisible
+        // operators and isolates; the byte order mark; interlinear annotations; tags.
         '\u{ad}'
         | '\u{61c}'
         | '\u{180e}'

@@ -38,7 +38,7 @@ pub struct Envelope {
 /// tense.
 ///
 /// Readers keep unknown kinds as [`Event::Unknown`]. A known kind with invalid fields is an error
-/// that no reader may skip: the line is damaged, or another version changed the kind.
+/// that readers must not skip: the line is corrupt, or another version changed the kind.
 ///
 /// ```
 /// use proctor_types::{Envelope, Event};
@@ -108,8 +108,8 @@ pub enum Event {
         /// Seconds from the request to the last byte of the response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
-        /// The part of `seconds` that the endpoint lost: all of a failed attempt, and the time in
-        /// which a response's stream contained only comments.
+        /// The part of `seconds` that was lost to the endpoint: all of a failed attempt, and the
+        /// time in which a response's stream contained only comments.
         #[serde(default, skip_serializing_if = "is_zero")]
         lost_seconds: f64,
         /// Seconds from the request to the first byte of the response's body. Absent if there was
@@ -337,8 +337,8 @@ pub enum Event {
         results: String,
         /// The verdict, equal to `verdict.json`.
         verdict: Box<Verdict>,
-        /// Whether this restores the withdrawn verdict because regrading failed. Absent if it does
-        /// not.
+        /// Whether this event restores a withdrawn verdict because regrading failed. Absent if it
+        /// does not.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         given_back: bool,
     },
@@ -408,8 +408,8 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// Not derived with an untagged variant, which would accept known kinds with invalid fields and
-/// lose the error that names the field.
+/// Not derived: an untagged variant would accept known kinds with invalid fields and lose the error
+/// that names the field.
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = Map::deserialize(deserializer)?;
@@ -424,8 +424,8 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// Not generic: otherwise this large function would be instantiated in every crate that reads
-/// events.
+/// This function is not generic, because this large code would otherwise be instantiated in every
+/// crate that reads events.
 fn deserialize_known_event(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
     Event::deserialize(Value::Object(fields))
 }

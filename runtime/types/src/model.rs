@@ -263,7 +263,7 @@ impl Usage {
         (cache_read, cache_write): (Option<u64>, Option<u64>),
         reasoning: Option<u64>,
     ) -> Self {
-        // Some endpoints report parts that exceed the total.
+        // Cap the parts, because some endpoints report parts that exceed the total.
         let cache_read = cache_read.map(|read| read.min(input));
         let cached = cache_read.unwrap_or_default();
         let cache_write = cache_write.map(|written| written.min(input - cached));
@@ -517,8 +517,7 @@ mod tests {
             reasoning: Some(20),
         };
         assert_eq!((usage.classes, usage.cached, usage.reasoning), (classes, 60, 20));
-        // Parts that exceed the total are capped, and unreported classes are absent instead of
-        // zero.
+        // Parts that exceed the total are capped. Unreported classes are absent instead of zero.
         let odd = Usage::from_endpoint_report((10, 5), (Some(99), None), Some(9)).classes;
         assert_eq!((odd.fresh_input, odd.cache_read, odd.cache_write), (Some(0), Some(10), None));
         assert_eq!((odd.output_visible, odd.reasoning), (Some(0), Some(5)));
@@ -566,7 +565,7 @@ mod tests {
             (Some(0), 6.25),
             (Some(1_000_000), 10.0),
             (Some(400_000), 0.4 * 10.0 + 0.6 * 6.25),
-            // Capped at the number of cache writes.
+            // The count is capped at the number of cache writes.
             (Some(9_000_000), 10.0),
         ] {
             assert!((price.of(&usage(hour)) - cost).abs() < 1e-9, "{hour:?}");

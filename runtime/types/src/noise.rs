@@ -1,4 +1,4 @@
-//! The effect of limits and waits on a trial: they affect its score but say nothing about the
+//! The effect of limits and waits on a trial. They change its score but say nothing about the
 //! model.
 
 use std::fmt;

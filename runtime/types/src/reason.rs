@@ -35,7 +35,7 @@ pub enum FailureReason {
     /// None of the trial's tool calls could be parsed, or the trial ended because of calls that
     /// could not be parsed.
     FormatErrors,
-    /// The trial has no verdict: a fault, a failed grading or a damaged record.
+    /// The trial has no verdict: a fault, a failed grading or a corrupt record.
     Infrastructure,
 }
 
@@ -80,7 +80,7 @@ impl FailureReason {
         unasked: bool,
     ) -> Option<Self> {
         let Some(verdict) = verdict else {
-            // The trial ended without a verdict: grading failed, or the record is damaged.
+            // The trial ended without a verdict: grading failed, or the record is corrupt.
             let broken =
                 |ending: &Ending| ending.is_fault() || !(unasked || ending.is_unfinished());
             return outcome.filter(|one| broken(&one.ending)).map(|_| Self::Infrastructure);

@@ -59,7 +59,7 @@ pub struct RecordedArm {
     /// The scaffold's name, or the path of its manifest or function. The resolved arm always has a
     /// name.
     pub scaffold: String,
-    /// The Python interpreter that runs a function.
+    /// The Python interpreter that runs the arm's function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<PathBuf>,
     /// Scaffold-specific settings. In the resolved arm, files are identified by their content.

@@ -97,7 +97,7 @@ impl Responders {
     pub fn by_count(&self) -> Vec<(&Responder, u64)> {
         let mut all: Vec<(&Responder, u64)> =
             self.0.iter().map(|(responder, responses)| (responder, *responses)).collect();
-        // Stable: equal counts keep the name order.
+        // The sort is stable, so equal counts keep the name order.
         all.sort_by_key(|(_, responses)| std::cmp::Reverse(*responses));
         all
     }

@@ -1,7 +1,7 @@
 //! Finds similar names, for hints.
 
-/// Returns the name most similar to `wrong`, or `None` if none is close: a wrong guess is worse
-/// than no guess.
+/// Returns the name most similar to `wrong`, or `None` if no name is similar enough: a wrong guess
+/// is worse than none.
 pub fn closest_name<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (strsim::jaro_winkler(wrong, name), name))

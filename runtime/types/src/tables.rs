@@ -20,8 +20,8 @@ impl<T> ShippedTable<T> {
 }
 
 impl<T: DeserializeOwned> ShippedTable<T> {
-    /// Returns the parsed table. An invalid table is an error and never an empty table, because
-    /// nothing could violate a missing rule.
+    /// Returns the parsed table. An invalid table is an error: treating it as empty would silently
+    /// disable its rules.
     ///
     /// # Errors
     ///

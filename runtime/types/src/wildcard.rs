@@ -5,7 +5,7 @@
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(head) else { return false };
-    // Match as little text as possible, which leaves the most for the rest of the pattern.
+    // Match as little text as possible, to leave the most for the rest of the pattern.
     match rest.split_once('*') {
         None => text.ends_with(rest),
         Some((middle, _)) => match text.find(middle) {

@@ -17,7 +17,8 @@ use proctor_types::{
 
 use crate::quality::readable_tests;
 
-/// Returns the tasks with their own test report whose gold verdict is not `clean`, one line per reason.
+/// Returns why gold verdicts are `unverified`, one line per reason with its tasks. Only checks
+/// tasks whose test command reports its own results.
 pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) -> Vec<String> {
     let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
     let Some(gold) = gold else { return Vec::new() };
@@ -87,7 +88,8 @@ pub struct Exposure {
     pub is_readable_test: bool,
 }
 
-/// Returns the problems that the trials show with each task's `hidden` paths and fail-to-pass ids.
+/// Returns the problems with each task's `hidden` paths and fail-to-pass ids, according to the
+/// trials.
 pub fn exposed_tasks<'a>(
     report: &Report,
     run: &RunDir,
@@ -167,8 +169,8 @@ impl InitialState {
     }
 }
 
-/// Finds fail-to-pass ids that match no test: gold's run has no result for them although it has results of other
-/// tests, or their file does not exist and no patch creates it.
+/// Finds fail-to-pass ids that match no test. For such an id, gold's run has results of other tests
+/// but not of this one, or the file does not exist and no patch creates it.
 fn find_unknown_ids(
     task: &Task,
     verdict: &Verdict,
@@ -196,8 +198,8 @@ fn find_unknown_ids(
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
-/// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced resources, which test the
-/// tests rather than the task.
+/// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced
+/// resources, because they check the tests and not the task.
 pub fn invalid_trials(
     report: &Report,
     run: &RunDir,
@@ -285,7 +287,7 @@ pub async fn unused_entrypoints(
     }
     let mut lines = BTreeSet::new();
     for (name, base) in bases {
-        // Trials with an unreadable image have already failed with a reason.
+        // Skip unreadable images, because their trials have already failed with a reason.
         let Ok(settings) = backend.image_settings(&base).await else { continue };
         let parts = [("ENTRYPOINT", settings.entrypoint), ("CMD", settings.cmd)];
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
@@ -303,7 +305,7 @@ pub async fn unused_entrypoints(
 pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // If all of them pass, `invalid` reports the trial.
+    // If all of them pass, `invalid_trials` reports the trial instead.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =

@@ -34,7 +34,8 @@ fn changes_file(patch: &str, file: &str) -> bool {
 /// Returns a command that replaces the line. It uses `sed` because not every image contains `patch`.
 fn sed_command(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
-    // Set-up commands run in the work directory. If the task does not set it, the image does.
+    // Set-up commands run in the work directory. If the task sets none, the path is relative to the
+    // image's.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
     let script = format!("{}s/.*/{new}/", wrong.line);
     format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))

@@ -1,7 +1,7 @@
 //! Checks of datasets: runs of gold and noop, the attack pack, certificates, impossible variants and the quality
 //! of tasks.
 //!
-//! This crate runs nothing. The caller runs the plan, and this crate evaluates the record.
+//! This crate runs nothing itself: the caller runs the plan, and this crate evaluates the record.
 
 mod attack;
 pub mod attack_table;

@@ -126,14 +126,14 @@ pub struct SandboxRequest {
 /// ends when its channel closes, even if the runtime crashes. [`Backend::sweep`] removes the
 /// leftovers of a killed runtime.
 ///
-/// Four methods are required. This back end wraps another one and counts the sandboxes that it
+/// Five methods are required. This back end wraps another one and counts the sandboxes that it
 /// opens:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// use async_trait::async_trait;
-/// use proctor_sandbox_api::{Backend, LayerSpec, Prepared, Sandbox, SandboxRequest};
+/// use proctor_sandbox_api::{Backend, LayerSpec, PreparedEnvironment, Sandbox, SandboxRequest};
 /// use proctor_types::{Fault, Layer};
 ///
 /// struct Counted<B>(B, AtomicUsize);
@@ -143,10 +143,10 @@ pub struct SandboxRequest {
 ///     fn name(&self) -> &'static str {
 ///         self.0.name()
 ///     }
-///     fn agent(&self) -> String {
-///         self.0.agent()
+///     fn agent_digest(&self) -> String {
+///         self.0.agent_digest()
 ///     }
-///     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
+///     async fn prepare(&self, spec: &LayerSpec) -> Result<PreparedEnvironment, Fault> {
 ///         self.0.prepare(spec).await
 ///     }
 ///     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
@@ -166,10 +166,10 @@ pub struct SandboxRequest {
 ///     fn name(&self) -> &'static str {
 ///         "nowhere"
 ///     }
-///     fn agent(&self) -> String {
+///     fn agent_digest(&self) -> String {
 ///         "none".to_owned()
 ///     }
-///     async fn prepare(&self, _: &LayerSpec) -> Result<Prepared, Fault> {
+///     async fn prepare(&self, _: &LayerSpec) -> Result<PreparedEnvironment, Fault> {
 ///         Err(Fault::new(Layer::Environment, "nowhere has no environments"))
 ///     }
 ///     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
@@ -184,7 +184,7 @@ pub struct SandboxRequest {
 /// # async fn main() {
 /// let backend = Counted(Nowhere, AtomicUsize::new(0));
 /// let request = SandboxRequest {
-///     environment: Prepared {
+///     environment: PreparedEnvironment {
 ///         digest: "0".into(), base: "0".into(), image: None, handle: String::new(),
 ///         built: false, absent: Default::default(),
 ///     },

@@ -132,8 +132,8 @@ async fn expect_refusal(fixture: &Fixture<'_>, command: Command, kind: RefusalKi
 }
 
 async fn input_is_echoed_back(fixture: &Fixture<'_>) -> Outcome {
-    // More than pipes and credit can buffer, so that data must flow in both directions at the same
-    // time.
+    // Send more than pipes and credit can buffer, so that data must flow in both directions at the
+    // same time.
     let input: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
     let mut command = Command::new(["cat"]);
     command.stdin = input.clone();

@@ -42,7 +42,7 @@ fn expect_refusal<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) ->
     match outcome {
         Err(SandboxError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
         Err(other) => Err(check_failed(format!("not refused as {kinds:?}: {other:?}"))),
-        Ok(_) => Err(check_failed(format!("not refused as {kinds:?}: it was done"))),
+        Ok(_) => Err(check_failed(format!("not refused as {kinds:?}: it succeeded"))),
     }
 }
 

@@ -54,7 +54,7 @@ async fn no_route_leads_outside(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn no_connection_leads_outside(fixture: &Fixture<'_>) -> Outcome {
-    // Addresses reserved for documentation, and the usual gateway of a Docker bridge.
+    // Use addresses reserved for documentation, and the usual gateway of a Docker bridge.
     let program = "import socket\n\
         for where in ('192.0.2.1', '198.51.100.7', '172.17.0.1'):\n\
         \x20   s = socket.socket(); s.settimeout(3)\n\

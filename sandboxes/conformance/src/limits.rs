@@ -77,7 +77,7 @@ async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
 async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let mut sandbox = fixture.open(small_limits()).await?;
-    // Each process is well within the limit, but not all together.
+    // Each process stays well below the limit, but all of them together exceed it.
     let program = "import subprocess, sys\n\
         one = 'x = bytearray(100 << 20); import sys; sys.stdin.read(1); print(len(x))'\n\
         all = [subprocess.Popen([sys.executable, '-c', one], stdin=subprocess.PIPE) for _ in range(6)]\n\

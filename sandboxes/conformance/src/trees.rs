@@ -135,8 +135,8 @@ fn files(reply: &SnapshotReply) -> Vec<String> {
     files.map(|entry| entry.path.to_string()).collect()
 }
 
-/// Without this, a single command could prevent a trial from being scored or submit other files of
-/// the sandbox.
+/// If a lost root did not count as empty, a single command could prevent a trial from being scored,
+/// or submit other files of the sandbox.
 async fn snapshot_treats_a_lost_root_as_empty(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     expect_success(
@@ -275,8 +275,8 @@ async fn snapshot_lists_large_files_without_content(fixture: &Fixture<'_>) -> Ou
     Ok(())
 }
 
-/// A refusal would cost the trial its work. Known entries stay known, entries within the limit are
-/// captured, and folders that are not walked are listed.
+/// A rejection would cost the trial its work, so the snapshot is truncated. Known entries stay
+/// known, entries within the limit are captured, and folders that are not walked are listed.
 async fn snapshot_truncates_a_tree_with_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     let make = "mkdir src; echo 1 > src/work; echo 1 > src/kept";

@@ -224,7 +224,8 @@ mod tests {
         fs::create_dir_all(folder.join("deep")).unwrap();
         let file = folder.join("deep/version.py");
         fs::write(&file, "x").unwrap();
-        // A decoy below the folder, a decoy that equals it, and an absent path in it.
+        // Test a decoy below the folder and a decoy that equals it, with an absent path in the
+        // folder.
         for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
             let marks = store.path().join(number.to_string());
             write_whiteouts(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();

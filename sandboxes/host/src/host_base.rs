@@ -130,7 +130,7 @@ pub fn hidden_folders() -> Vec<PathBuf> {
             }
         }
     }
-    // Container engines store state here, not programs.
+    // Cover this directory: container engines store state in it, not programs.
     out.push(PathBuf::from("/opt/containerd"));
     out.retain(|path| is_dir(path));
     out.sort();
@@ -243,7 +243,7 @@ pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
         .map(|path| (PathBuf::from(path), PathBuf::from(path)))
         .collect();
     if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-        // If both exist, the newer location takes precedence, as in pip.
+        // If both files exist, the newer location takes precedence, as in pip.
         for name in [".config/pip/pip.conf", ".pip/pip.conf"] {
             wanted.push((home.join(name), Path::new("/root").join(name)));
         }

@@ -202,8 +202,9 @@ pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness 
     }
 }
 
-/// Returns the dead runtimes of a directory. Lock files without proof are skipped. Other users'
-/// files are skipped unless this user is root, because their leftovers cannot be removed.
+/// Returns the dead runtimes of a directory. Skips lock files whose runtime is not proven dead.
+/// Also skips other users' files unless this user is root, because their leftovers cannot be
+/// removed.
 ///
 /// # Errors
 /// The directory cannot be read. A missing directory has no runtimes.
@@ -322,7 +323,7 @@ mod tests {
         let told = names(linked.path());
         assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
 
-        // The same applies to a directory that was moved.
+        // A directory that was moved keeps its files' inodes too.
         let moved = first.path().with_extension("moved");
         fs::rename(first.path(), &moved).unwrap();
         assert_eq!(names(&moved), told);

@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
 
     fn scan_compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
-            // Two magic bytes prove nothing: scan it as plain content instead.
+            // Two magic bytes prove nothing, so scan the bytes as plain content instead.
             Expansion::Damaged if method == Method::Zlib => self.scan_plain(place, bytes, depth),
             Expansion::Damaged => self.reply.unreadable += 1,
             expanded => {

@@ -126,7 +126,7 @@ fn expand_stream(
     bytes.len() - rest
 }
 
-/// Reads a stream. Bytes before damaged data are kept.
+/// Reads a stream. Keeps the bytes before corrupt data.
 fn read_stream(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
     let _ = decoder.take(limit).read_to_end(content);
 }

@@ -31,7 +31,7 @@ const BASE64_VALUES: [u8; 256] = {
 
 /// Calls `look` with each long run of letters in decoded form, if the result looks plausible.
 pub fn find_encoded(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // A run of sufficient length has a letter at one of these positions, wherever it starts.
+    // Every run of sufficient length has a letter at one of these positions, wherever it starts.
     let mut at = MIN_RUN_LETTERS - 1;
     while at < bytes.len() {
         let is_letter = |byte: &u8| BASE64_VALUES[usize::from(*byte)] != NOT_A_LETTER;
@@ -96,7 +96,7 @@ fn decode_run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
 fn is_plausible(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,
-        // Valid text that is truncated within a character.
+        // The text may be valid but truncated within a character.
         Err(error) => error.error_len().is_none(),
     };
     let strange = |byte: &&u8| **byte < b' ' && !matches!(**byte, b'\n' | b'\r' | b'\t');

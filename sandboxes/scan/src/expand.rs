@@ -58,7 +58,7 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expansion {
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
                 Ok(()) => Expansion::Whole(sink.bytes),
-                // Use the start of a damaged stream, as in `take`.
+                // Use the start of a corrupt stream, as in `read_limited`.
                 Err(_) if !sink.bytes.is_empty() => Expansion::Cut(sink.bytes),
                 Err(_) => Expansion::Damaged,
             }

@@ -25,7 +25,7 @@ use proctor_wire::{Refusal, ScanReply, ScanRequest, Secrets};
 
 use self::{secrets::Index, walk::Walk};
 
-/// Walks the roots, and returns what was found and what was skipped. Damaged content is counted and
+/// Walks the roots, and returns what was found and what was skipped. Corrupt content is counted and
 /// never causes an error.
 ///
 /// # Errors

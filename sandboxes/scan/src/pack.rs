@@ -18,8 +18,8 @@ pub fn is_pack(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Calls `look` with each object's content. Returns `false` if the pack is damaged or `limit` bytes
-/// were expanded.
+/// Calls `look` with each object's content. Returns `false` if the pack is corrupt or the limit of
+/// expanded bytes is reached.
 pub fn visit_objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
     let (mut kept_bytes, mut expanded) = (0, 0);

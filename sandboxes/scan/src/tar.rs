@@ -12,7 +12,7 @@ pub fn is_tar(bytes: &[u8]) -> bool {
     })
 }
 
-/// The files of an archive, up to the first damaged header.
+/// The files of an archive, up to the first corrupt header.
 pub struct Entries<'a> {
     rest: &'a [u8],
     /// The name for the next entry, from a GNU long name entry.
@@ -30,7 +30,7 @@ impl<'a> Iterator for Entries<'a> {
         loop {
             let header = self.rest.get(..BLOCK)?;
             if header.iter().all(|&byte| byte == 0) {
-                // Archives may be concatenated, with empty blocks in between.
+                // Skip empty blocks, because archives may be concatenated.
                 self.rest = &self.rest[BLOCK..];
                 continue;
             }
@@ -46,7 +46,7 @@ impl<'a> Iterator for Entries<'a> {
                     let name = self.long.take().unwrap_or_else(|| name(header));
                     return Some((name, content));
                 }
-                // Global and extended headers, directories, links.
+                // Skip global and extended headers, directories and links.
                 b'x' | b'g' => {}
                 _ => self.long = None,
             }

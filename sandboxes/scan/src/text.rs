@@ -47,7 +47,7 @@ pub fn narrow_utf16(text: &[u8]) -> Option<Vec<u8>> {
     is_wide.then(|| text[2..].iter().copied().filter(|&byte| byte != 0).collect())
 }
 
-/// Parallel readings of one file's lines.
+/// Alternative readings of one file's lines, tracked in parallel.
 struct LineReadings<'a> {
     index: &'a Index,
     plain: WindowTrack,

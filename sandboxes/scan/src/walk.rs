@@ -114,7 +114,7 @@ enum Content {
 }
 
 fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
-    // The name may have become a pipe since it was listed, and opening it would block.
+    // Do not block: the name may have become a pipe since it was listed.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let mut file = File::options().read(true).custom_flags(flags).open(path)?;

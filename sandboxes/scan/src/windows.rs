@@ -17,9 +17,9 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Creates the set. `windows` are hashes computed by `proctor_wire::print`.
+    /// Creates the set. `windows` are hashes computed by `proctor_wire::fingerprint`.
     pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
-        // The threshold is never reached, because the caller counts.
+        // Use a threshold that is never reached, because the caller counts.
         let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };
         let secrets = Secrets { blocks: vec![block], ..Secrets::default() };
         Self { index: Index::new(secrets), limits }

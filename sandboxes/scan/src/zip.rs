@@ -47,7 +47,7 @@ impl Entry<'_> {
     }
 }
 
-/// Returns the entries up to a damaged directory record.
+/// Returns the entries up to a corrupt directory record.
 pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
     read_directory(bytes, end).unwrap_or_default()
 }
@@ -55,7 +55,8 @@ pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
 fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     let size = number(bytes, end + 12, 4)?;
     let claimed = number(bytes, end + 16, 4)?;
-    // Data before an archive (such as a shebang line or a program) shifts all offsets.
+    // Correct the offsets: data before an archive, such as a shebang line or a program, shifts all
+    // of them.
     let directory = end.checked_sub(size).filter(|at| number(bytes, *at, 4) == Some(0x0201_4b50));
     let directory = directory.unwrap_or(claimed);
     let shift = directory.saturating_sub(claimed);

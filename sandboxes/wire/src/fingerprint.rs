@@ -74,7 +74,7 @@ pub fn hash_line(line: &[u8]) -> Option<(u64, usize)> {
     left.finish()
 }
 
-/// Returns the bytes that [`line()`] hashes. In a text of several lines nothing separates the
+/// Returns the bytes that [`hash_line`] hashes. In a text of several lines, nothing separates the
 /// lines, and only the markers of the first line are removed.
 pub fn normalize(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::with_capacity(text.len());

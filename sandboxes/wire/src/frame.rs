@@ -120,7 +120,7 @@ impl fmt::Display for WireError {
                 write!(f, "a frame of {length} bytes exceeds the limit of {BODY_LIMIT}")
             }
             Self::UnknownKind { code } => write!(f, "unknown frame kind {code}"),
-            Self::Body { kind, why } => write!(f, "invalid body of a {kind:?} frame: {why}"),
+            Self::Body { kind, why } => write!(f, "invalid {kind:?} frame body: {why}"),
             Self::Stream { stream, why } => write!(f, "stream {stream}: {why}"),
         }
     }

@@ -2,7 +2,7 @@
 //! hello.
 //!
 //! ```text
-//! host  -> helper  length:u32 JSON SandboxLayout     ; big-endian, at most PLAN_LIMIT bytes
+//! host  -> helper  length:u32 JSON SandboxLayout     ; big-endian, at most MAX_LAYOUT_BYTES
 //! helper -> host   length:u32 JSON LayoutReport  ; then, if it is `ready`, the channel's grammar
 //! ```
 

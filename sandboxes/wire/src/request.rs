@@ -62,7 +62,7 @@ pub enum Request {
     /// Listens on 127.0.0.1:`port` (0: any); each connection becomes an accepted stream. The reply
     /// is [`Reply::Listening`]; the listener lives as long as the channel.
     Listen {
-        /// The port inside.
+        /// The port in the sandbox.
         port: u16,
     },
     /// Checks that the agent responds; the reply is [`Reply::Pong`].
@@ -84,8 +84,8 @@ pub struct RunRequest {
     pub stdin: bool,
     /// Opens the results pipe as descriptor 3 of the command.
     pub results: bool,
-    /// In milliseconds. When the limit is reached, the agent kills every process of the command, even
-    /// one that left the process group.
+    /// The time limit in milliseconds. When it is reached, the agent kills every process of the
+    /// command, even one that left the process group.
     pub time_limit_ms: Option<u64>,
     /// A numeric `uid` or `uid:gid`, or a name in the sandbox's `/etc/passwd`.
     pub user: Option<String>,
@@ -284,7 +284,7 @@ pub enum Reply {
     Scan(ScanReply),
     /// The listener's port.
     Listening {
-        /// The port inside, chosen by the kernel if the request had 0.
+        /// The port in the sandbox, chosen by the kernel if the request had 0.
         port: u16,
     },
     /// The agent responds.

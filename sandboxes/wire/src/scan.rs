@@ -42,7 +42,7 @@ pub struct ScanLimits {
 /// What to search for, as hashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
-    /// Pieces of the hidden text.
+    /// Blocks of the hidden text.
     pub blocks: Vec<Block>,
     /// Names of the hidden modules, to find them in bytecode.
     pub names: Vec<NameSet>,
@@ -53,7 +53,7 @@ pub struct Secrets {
     pub import_roots: Vec<String>,
 }
 
-/// A piece of text, as [`crate::fingerprint::hash_window`] hashes of consecutive lines.
+/// A block of text, as [`crate::fingerprint::hash_window`] hashes of consecutive lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Number of distinct windows that count as a copy.
@@ -94,7 +94,7 @@ pub struct ScanReply {
     pub too_large: u64,
     /// Archives above the nesting limit.
     pub too_deep: u64,
-    /// Unreadable files, and archives that are damaged or use an unsupported method.
+    /// Unreadable files, and archives that are corrupt or use an unsupported method.
     pub unreadable: u64,
     /// Duration in microseconds.
     pub took_us: u64,

@@ -196,7 +196,7 @@ impl EditedFile {
         if self.original.is_none() {
             return Status::NoFile;
         }
-        // A snippet without carriage returns still matches lines that end in CRLF.
+        // A snippet without carriage returns also matches lines that end in CRLF.
         let written = |snippet: &Snippet| snippet.lines.iter().any(|line| line.ends_with('\r'));
         let literal = text.crlf && (written(&before) || written(&after));
         if self.literal.is_some_and(|other| text.crlf && other != literal) {
@@ -234,7 +234,8 @@ impl EditedFile {
         }
         if !nothing {
             let meets = |span: &Span| match (span.start == span.end, start == end) {
-                // Two insertions at the same position are applied one after the other.
+                // Two insertions at the same position do not overlap. They are applied one after
+                // the other.
                 (true, true) => false,
                 (true, false) => start < span.start && span.start < end,
                 (false, true) => span.start < start && start < span.end,

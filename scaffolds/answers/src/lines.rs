@@ -19,10 +19,11 @@ impl Lines {
             "" => Vec::new(),
             _ => whole.split('\n').map(str::to_owned).collect(),
         };
-        // A last line without a line break does not show which kind of break the file uses.
+        // Ignore a last line without a line break, which does not show which kind of break the file
+        // uses.
         let with_end = if ended { lines.len() } else { lines.len() - 1 };
-        // A line that ends in two carriage returns cannot be stripped: a snippet could not tell the
-        // second one from the line break.
+        // Keep all carriage returns if a line ends in two of them, because a snippet could not tell
+        // the second one from the line break.
         let doubled = |line: &&String| line.ends_with("\r\r");
         let crlf = with_end > 0
             && lines[..with_end].iter().all(|line| line.ends_with('\r') && !doubled(&line))

@@ -30,7 +30,7 @@ pub fn extract_patch(answer: &str) -> Option<String> {
     let found = ["patch", "diff"]
         .iter()
         .find_map(|name| element(name))
-        // The element may contain an example block or a code fence.
+        // The element may contain an example block, or a code fence around the patch.
         .map(|text| {
             let inner: Vec<&str> = text.split('\n').collect();
             fenced_blocks(&inner)

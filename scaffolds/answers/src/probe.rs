@@ -53,7 +53,7 @@ pub fn defined_name(signature: &str) -> Option<&str> {
 
 fn normalize_signature(signature: &str) -> String {
     let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
-    // A trailing comma in the parameter list has no meaning.
+    // Ignore a trailing comma in the parameter list, which has no meaning.
     text.trim_end_matches(':').replace(",)", ")")
 }
 

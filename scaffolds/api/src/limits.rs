@@ -20,8 +20,8 @@ impl AnnouncedLimits {
     /// Returns `None` if nothing is limited. An empty list of limits would mislead the model.
     pub fn from_budget(budget: &Budget) -> Option<Self> {
         let limits = Self {
-            // Both limit the main agent, and only the main agent reads them: sub-agents receive no
-            // limits.
+            // Both limits apply to the main agent, and only the main agent reads them: sub-agents
+            // receive no limits.
             steps: [budget.steps, budget.main_steps].into_iter().flatten().min(),
             input_tokens: budget.input_tokens,
             output_tokens: budget.output_tokens,

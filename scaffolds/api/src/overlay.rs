@@ -145,7 +145,8 @@ fn format_folders(known: &[(&str, Vec<&str>)]) -> String {
 }
 
 fn suggest_name(wrong: &str, known: &[&str]) -> String {
-    // The file extension may be omitted or wrong: `task.md` and `task.j2` mean `task.md.j2`.
+    // Ignore the file extension, which may be missing or wrong: `task.md` and `task.j2` mean
+    // `task.md.j2`.
     let stem = wrong.split('.').next().unwrap_or(wrong);
     let likeness = |name: &str| {
         let whole = strsim::jaro_winkler(wrong, name);
@@ -179,7 +180,7 @@ mod tests {
         let top = read(&["task.md.j2", ".swp"]).unwrap();
         assert_eq!(top.get("tools", "task.md.j2"), Some("text of task.md.j2"));
         assert_eq!(top.get("tools", "tool_shell.md.j2"), None);
-        // One folder may serve arms with different scaffolds.
+        // One folder can have prompts for arms with different scaffolds.
         let below = read(&["tools/task.md.j2", "bash/anything"]).unwrap();
         assert_eq!(below.get("tools", "task.md.j2"), Some("text of tools/task.md.j2"));
 

@@ -123,10 +123,12 @@ pub trait Scaffold: Send + Sync {
     }
 
     /// Returns the rules that distinguish the client's main conversation from side requests, in the
-    /// form used in manifests (docs/gateway.md). For a scaffold whose client runs in a sandbox and
-    /// calls the model over HTTP. Without rules, no model endpoint is started. The endpoint listens
-    /// in [`Scaffold::own_sandbox`] if there is one, otherwise in the task's sandbox. `settings`
-    /// are the arm's, as returned by [`Scaffold::resolve_settings`].
+    /// form used in manifests (docs/gateway.md). Only for a scaffold whose client runs in a sandbox
+    /// and calls the model over HTTP.
+    ///
+    /// If this returns no rules, no model endpoint is started. Otherwise the endpoint listens in
+    /// [`Scaffold::own_sandbox`] if there is one, or else in the task's sandbox. `settings` are the
+    /// arm's, as returned by [`Scaffold::resolve_settings`].
     fn model_endpoint(&self, _settings: &Map<String, Value>) -> Option<Value> {
         None
     }

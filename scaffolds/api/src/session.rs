@@ -32,7 +32,7 @@ pub struct Brief {
     pub model: Option<String>,
     /// The model's context window in tokens, if known.
     pub context_window: Option<u64>,
-    /// The context window from Proctor's model table, for a client that must be told one.
+    /// The context window from Proctor's model table, for a client that requires one.
     pub listed_window: Option<u64>,
     /// The model's output limit in tokens, if the arm sets one.
     pub max_output_tokens: Option<u64>,
@@ -215,7 +215,7 @@ pub trait Session: Send {
     fn count_tokens(&self, messages: &[Message]) -> u64;
 
     /// Returns whether a conversation certainly exceeds the context window. `counted` is the
-    /// endpoint's own token count of one part, `estimated` is our count of the rest, which may be
-    /// wrong. In doubt this returns false and the endpoint decides.
+    /// endpoint's own token count of one part. `estimated` is our count of the rest, which may be
+    /// wrong. If in doubt, this returns false and the endpoint decides.
     fn exceeds_context_window(&self, counted: u64, estimated: u64, window: u64) -> bool;
 }

@@ -16,7 +16,7 @@ pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'sta
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_syntax(syntax);
-    // Without debug mode, errors in release builds do not name the undefined variable.
+    // Enable debug mode: without it, errors in release builds do not name the undefined variable.
     templates.set_debug(true);
     Ok(templates)
 }

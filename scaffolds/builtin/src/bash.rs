@@ -6,7 +6,7 @@
 //! open   = ticks "bash"             ; ticks: three or more backticks at the start of a line
 //! close  = ticks                    ; at least as many as opened, and nothing else on the line
 //! line   = any line that is not close
-//! submit = a block whose one line that is not blank is `proctor-submit`
+//! submit = a block whose only non-blank line is `proctor-submit`
 //! ```
 //!
 //! Submission is recognized only in the model's own command text, so program output cannot end the
@@ -207,7 +207,7 @@ impl Scaffold for Bash {
                 }
             }
         }
-        // Unreachable in practice: the budget ends a trial long before.
+        // This is unreachable in practice, because the budget ends a trial long before.
         Ok(Finish::exited("too many steps"))
     }
 }

@@ -1,4 +1,5 @@
-//! Truncates output for the model to a number of tokens and reports how much was removed.
+//! Truncates output to the number of tokens that the model may see, and reports how much was
+//! removed.
 //!
 //! The head and the tail are kept. Each ends at a whole line if that loses less than half of it.
 //! Tokens are counted with `o200k_base` for every model, because the count is used only for
@@ -85,7 +86,7 @@ impl From<CapturedOutput> for RawOutput {
 /// # Errors
 /// Fails only while the runtime shuts down.
 pub async fn clip(raw: RawOutput, cap: usize) -> Result<(Clipped, RawOutput), Stop> {
-    // A token has at least one byte, so most outputs need no token count.
+    // Each token has at least one byte, so most outputs need no token count.
     if raw.missing == 0 && raw.head.len() <= cap {
         return Ok((Clipped::Whole(decode_lossy(&raw.head)), raw));
     }
@@ -104,7 +105,7 @@ pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
         let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
-        // The density of the kept head stands in for the missing bytes.
+        // Assume that the missing bytes have the same density as the head.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(count_tokens(head));
         let cut = Omission { tokens, lines: density(count_lines(head)), bytes, about: true };

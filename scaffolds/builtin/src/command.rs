@@ -45,14 +45,16 @@ pub(crate) async fn run_line(
     command.output_cap = settings.output_bytes;
     (command.fallback, command.merged) = (Some("/bin/sh".into()), true);
     let done = context.handle.run(command).await?;
-    // Stderr contains only messages from the sandbox agent, such as a shell that cannot be started.
+    // Show stderr only if stdout is empty. It contains only messages from the sandbox agent, such
+    // as that a shell cannot be started.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = clip_for_model(prompts, "shell", printed, settings.output_tokens).await?;
     let exited = done.exited;
     let shown = prompts.render(
         "shell_result",
         json!({
-            // Some endpoints reject a blank tool result.
+            // Replace blank output with an empty text, because some endpoints reject blank tool
+            // results.
             "output": if output.trim().is_empty() { "" } else { output.trim_end_matches('\n') },
             "exit_status": exited.code,
             "signal": exited.signal,

@@ -6,7 +6,7 @@ use crate::prompts::{OpeningVariables, Prompts};
 /// The conversation so far. It is append-only, so that endpoints can cache its prefix.
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    /// Passed to each request by reference, because copying a long conversation is expensive.
+    /// Each request borrows it, because copying a long conversation is expensive.
     ask: ModelRequest,
     /// Tokens up to the last response, as counted by the provider.
     counted: u64,
@@ -38,8 +38,8 @@ impl Conversation {
         Ok(Self { ask, counted: 0, covered: 0, answers: 0, fork })
     }
 
-    /// Runs one step. A model refusal that arrives as a normal response ends the loop like any
-    /// other response.
+    /// Runs one step. If the model refuses in a normal response, the loop ends with
+    /// [`Stop::Refused`].
     pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<ModelResponse, Stop> {
         self.add_due_hint();
         let answer = session.ask(&self.ask).await?;

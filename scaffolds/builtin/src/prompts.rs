@@ -61,8 +61,8 @@ impl Prompts {
             .map_err(|error| prompt_error(self.folder, "manifest.toml", error))
     }
 
-    /// Renders one text. Loading could not have detected an error at this point. It becomes a
-    /// set-up fault and is never shown to the model.
+    /// Renders one text. An error at this point could not be detected when the text was loaded. It
+    /// becomes a set-up fault and is never shown to the model.
     pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
             |error| {

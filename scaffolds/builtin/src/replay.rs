@@ -87,9 +87,10 @@ impl Scaffold for Replay {
                     }
                     in_step = true;
                 }
-                // A malformed call had no effect, and the response to it is only wording.
+                // Skip malformed calls: they had no effect, and only the wording of the response
+                // could differ.
                 RecordedAction::Called(recorded) if recorded.malformed => skipped += 1,
-                // Calls after the submission were answered but not run.
+                // Skip calls after the submission, which were answered but not run.
                 RecordedAction::Called(_) if submitted => skipped += 1,
                 RecordedAction::Called(recorded) => {
                     let call = recorded.to_tool_call();

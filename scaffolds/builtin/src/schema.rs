@@ -12,8 +12,8 @@ pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     let mut schema =
         settings.with_transform(tighten).into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = schema.as_object_mut() {
-        // The model reads the tool's description from the prompt. The type's doc comment is
-        // internal.
+        // Remove the description: the type's doc comment is internal, and the model reads the
+        // tool's description from the prompt.
         root.remove("description");
         root.entry("properties").or_insert_with(|| json!({}));
         root.entry("required").or_insert_with(|| json!([]));

@@ -17,7 +17,7 @@ pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
                           for f in /proc/[0-9]*/stat; do read -r line <$f && echo \"$line\"; done \
                           2>/dev/null; :";
 
-/// Minimum share of one CPU between two checks that counts as work. Timers use less.
+/// Minimum share of one CPU, between two checks, that counts as work. Timers alone use less.
 const MIN_CPU_SHARE: f64 = 0.05;
 /// Clock ticks per second, the unit of CPU times in `stat` on every current Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -86,13 +86,14 @@ fn ticks(sample: &str) -> BTreeMap<u32, u64> {
         };
         let fields: Vec<u64> =
             rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        // Fields 14 to 17: own user and system time, then those of finished children.
+        // Read fields 14 to 17: the process's own user and system time, then those of its finished
+        // children.
         let Some([user, system, of_children, of_their_system]) = fields.get(11..15) else {
             continue;
         };
         let children = of_children + of_their_system;
         let used = if Some(pid) == agent { children } else { user + system + children };
-        // Process 1 is the sandbox agent, which uses CPU time for sampling.
+        // Skip process 1, the sandbox agent, which uses CPU time for sampling.
         if Some(pid) != own && pid != 1 {
             found.insert(pid, used);
         }

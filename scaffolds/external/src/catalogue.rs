@@ -61,7 +61,8 @@ pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestE
         Some(version) if version != pinned => Err(ManifestError {
             file: asked.to_owned(),
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
-            // A tag such as `latest` moves, but a run must record the exact version.
+            // Suggest a version number: a tag such as `latest` moves, but a run must record the
+            // exact version.
             hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
                 true => {
                     format!("build another published version with `proctor scaffold add {asked}`")

@@ -38,8 +38,8 @@ pub fn determine_finish(
         AgentEnd::Idle => {
             let seconds = manifest.idle_seconds;
             let why = format!("{name} was idle for {seconds} s");
-            // A program that waits for user input looks like any other hang. Only its output tells
-            // them apart.
+            // A program that waits for user input looks like any other idle program. Only its
+            // output distinguishes them.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
             let rule = rules.find(|rule| {
@@ -64,7 +64,7 @@ pub fn determine_finish(
     if let Some((means, record)) = manifest.exit.iter().find_map(applies) {
         let Some(cause) = means else { return Finish::Submitted };
         let why = format!("{name} ended with {status}");
-        // The agent's record contains the reason. The last line of stderr may be an unrelated
+        // Prefer the reason in the agent's record. The last line of stderr may be an unrelated
         // warning.
         let why = match record.is_empty() {
             true => with_last_line(why, done),
@@ -106,7 +106,7 @@ fn output_matches(rule: &ExitRule, done: &CommandOutput) -> bool {
         let within = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
         within(&stream.head) || within(&stream.tail)
     };
-    // Stdout is not searched, because agents print the model's output there.
+    // Do not search stdout, because agents print the model's output there.
     rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
 }
 
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Returns traffic after which the model has sent its last response.
+    /// Returns traffic in which the model has sent its last response.
     fn traffic_with_answer() -> Traffic {
         let answer = json!({
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,

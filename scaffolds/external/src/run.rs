@@ -86,8 +86,8 @@ pub async fn run(
             (AgentEnd::Refused, account.stop(&manifest.stop, running.as_mut()).await)
         }
     };
-    // Processes that left the agent's process group would keep running and write into the graded
-    // tree.
+    // Kill the remaining processes: those that left the agent's process group would keep running
+    // and could write into the graded tree.
     let late = account.kill_everything().await?;
     repository.restore(session).await?;
     let done = match done {
@@ -201,8 +201,8 @@ impl AgentAccount<'_> {
         }
         let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
         command = command.env("PATH", format!("{path}:{SHELL}").as_str()).env("HOME", self.home);
-        // Some agents load a repository's `.env`. A proxy set there must not intercept requests to
-        // the gateway.
+        // Bypass proxies for the gateway: some agents load a repository's `.env`, and a proxy set
+        // there must not intercept requests to the gateway.
         for key in ["NO_PROXY", "no_proxy"] {
             if !command.env.contains_key(key) {
                 command = command.env(key, "127.0.0.1,localhost");

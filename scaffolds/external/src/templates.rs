@@ -46,8 +46,7 @@ pub struct Variables {
 ///
 /// An agent reserves space for its output in the context window. If little space remains, it
 /// compacts forever or crashes. So the limit is at most a quarter of the window, or half of it if
-/// the arm sets a limit.
-/// arm's settings set a limit.
+/// the arm's settings set a limit.
 pub fn max_output_tokens(
     manifest: &Manifest,
     settings: &Map<String, Value>,
@@ -222,7 +221,8 @@ mod tests {
         toml::from_str(&format!("{start}{text}")).unwrap()
     }
 
-    /// No built-in agent receives its prompt as an argument, so prompts are never moved to a file.
+    /// Built-in agents never receive their prompt as an argument, so prompts of any length need no
+    /// replacement.
     #[test]
     fn shipped_manifests_pass_prompts_of_any_length_by_stdin_or_file() {
         let prompt = format!("{}the end", "a line of the statement\n".repeat(10_000));
@@ -253,7 +253,7 @@ mod tests {
             assert!(filled.argv[2].contains(path) && filled.env[0].1.contains(path));
             assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
         }
-        // Only the prompt can be replaced by a file.
+        // Only the prompt can be replaced with a file.
         let model =
             Variables { model: "m".repeat(MAX_ARG_STRLEN), ..variables(&manifest, "p", None) };
         let manifest = minimal_manifest("[command]\nargv = ['x', '{{ model }}']");
@@ -330,7 +330,7 @@ mod tests {
         let scalar = quote_yaml(text);
         let plain = |c: char| matches!(c, ' '..='~' | 'é' | '😀');
         assert!(scalar.chars().all(plain), "{scalar}");
-        // A JSON parser also accepts the scalar and returns the same text.
+        // A JSON parser accepts the scalar too, and returns the same text.
         assert_eq!(serde_json::from_str::<String>(&scalar).unwrap(), text);
     }
 }

@@ -61,7 +61,8 @@ pub(crate) async fn run<P: Protocol>(
     let mut looked = Instant::now();
     loop {
         let is_told = protocol.is_notified_of_trial_end();
-        // A fixed point in time: a program that only sends notifications is idle too.
+        // Use a fixed point in time, so that a program that only sends notifications counts as idle
+        // too.
         let look = looked + watch.quiet.check_interval();
         let event = tokio::select! {
             event = protocol.next() => event?,

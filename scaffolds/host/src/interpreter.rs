@@ -48,8 +48,8 @@ impl Interpreter {
         };
         let shown = program.display();
         let hint = "set the path of a Python interpreter: interpreter = \"PATH\"";
-        // Isolated, as in the sandbox: environment variables and packages in the user's home are
-        // ignored.
+        // Run isolated, as in the sandbox: ignore environment variables and packages in the user's
+        // home.
         let done = Command::new(&program)
             .args(["-I", "-c", PROBE])
             .stdin(Stdio::null())
@@ -64,7 +64,7 @@ impl Interpreter {
         let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
             (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
         })?;
-        // A symlink such as `~/.local/bin/python3` is outside its installation.
+        // The executable may be a symlink outside its installation, such as `~/.local/bin/python3`.
         if !found.is_visible(&found.executable) {
             found.executable = fs::canonicalize(&found.executable)
                 .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
@@ -207,7 +207,7 @@ fn forbidden_paths(file: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut all = vec![(file.to_owned(), "the agent's own file")];
     all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home folder")));
     all.extend(env::current_dir().ok().map(|here| (here, "the current folder")));
-    // `/` contains everything. Testing two of its directories is enough to detect it.
+    // `/` contains everything, and two of its directories are enough to detect it.
     all.push((PathBuf::from("/etc"), "this machine's root"));
     all
 }
@@ -242,7 +242,7 @@ mod tests {
         let both = roots("/p/.venv", "/root/.pyenv/versions/3.12.1");
         assert_eq!(both, ["/root/.pyenv/versions/3.12.1", "/p/.venv"]);
         assert_eq!(roots("/c/envs/x", "/c"), ["/c"]);
-        // A directory whose name starts with the same characters is a different one.
+        // A directory whose name only starts with the same characters is not below it.
         assert_eq!(roots("/usrlocal", "/usr"), ["/usrlocal"]);
     }
 

@@ -4,7 +4,7 @@
 //! program   the user's program, copied by content   settings  the keys of [arms.settings]
 //! own_sandbox  the sandbox that it runs in           agent     the program in it, a line-based peer
 //! rpc       one message of JSON-RPC                  actions   commands and files of the task's sandbox
-//! conversation  the loop of all protocols: what is idle, loops or is no message
+//! conversation  the loop of all protocols; detects idleness, loops and invalid messages
 //! process   the scaffold `process`                   acp       the scaffold `acp`
 //! mcp       the scaffold `mcp`                       python    the scaffold `python:FILE.py:FUNCTION`
 //! interpreter  the Python of such an arm, and its packages

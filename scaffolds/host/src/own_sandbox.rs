@@ -103,8 +103,8 @@ pub(crate) async fn finish_conversation(
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let end = match end {
-        // A sandbox ended by its own content is a normal ending, so no other event would record the
-        // error.
+        // Record the error here: a sandbox that ended because of its own content is a normal
+        // ending, so no other event would contain it.
         Err(EarlyEnd::Broken(error)) => finish_after_sandbox_loss(place, error).await,
         Err(EarlyEnd::Stop(stop)) => Err(stop),
         Ok(finish) => Ok(finish),

@@ -419,7 +419,7 @@ impl ProcessProtocol<'_> {
         method: &str,
         params: &Value,
     ) -> Result<(), Stop> {
-        // Other notifications are from a later protocol version and need no response.
+        // Ignore other notifications, which are from a later protocol version and need no response.
         if method != "log" || self.logs >= self.limits.log_texts {
             return Ok(());
         }
@@ -472,7 +472,7 @@ fn finish(params: Value) -> RequestOutcome {
     }
 }
 
-/// Waits until the agent has exited or its time is up. Its requests are no longer performed.
+/// Waits until the agent has exited or its time is up. Meanwhile, its requests are rejected.
 async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let reason = match end {
         Ok(_) => json!({ "reason": "finished" }),
@@ -489,7 +489,7 @@ async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Dura
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
-                // However the agent exits, the result no longer changes.
+                // The result does not depend on how the agent exits.
                 Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
             }
         }

@@ -14,7 +14,7 @@ use proctor_types::sha256_hex;
 /// The mount point of the program in its own sandbox.
 pub const MOUNT: &str = "/agent";
 
-/// Excluded from the copy: it changes with every commit.
+/// Name that is excluded from the copy, because its content changes with every commit.
 const EXCLUDED_NAME: &str = ".git";
 /// Python's compiled code. Running the program changes it, so it is not part of the digest. It is
 /// copied anyway: otherwise the program would compile its libraries at each start.
@@ -152,8 +152,8 @@ impl Programs {
         let place = self.folder.join(&digest);
         let laid = fs::rename(making.path(), &place);
         match laid {
-            // Otherwise the temporary directory's guard would try to remove a path that no longer
-            // exists.
+            // Keep the path: otherwise, the guard of the temporary directory would try to remove a
+            // path that no longer exists.
             Ok(()) => drop(making.keep()),
             // Another process has already stored the same program.
             Err(_) if place.is_dir() => {}

@@ -183,7 +183,7 @@ impl Scaffold for Python {
             false => Vec::new(),
         };
         let path = format!("{MOUNT}/{file}");
-        // Isolated from environment variables, without writing bytecode, in UTF-8 mode.
+        // Isolate the program from environment variables, write no bytecode, and use UTF-8 mode.
         let executable = interpreter.executable.to_string_lossy();
         let words =
             [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!((&one["file"], &one[OWN]["effort"]), (&json!("agent.py"), &json!("low")));
         assert!(one["packages"].is_array() && one["python"].as_str().unwrap().contains(" 3."));
         assert!(!serde_json::to_string(&one).unwrap().contains("/usr/bin"), "{one:?}");
-        // If a directory is the program, its other files are factors too.
+        // If the program is a directory, its other files are factors too.
         let two = folder.path().join("two");
         let whole = json!({"program": two.to_str().unwrap()});
         let before = of(&two.join("agent.py"), whole.clone());

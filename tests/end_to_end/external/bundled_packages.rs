@@ -59,7 +59,7 @@ fn agent_with_the_package_under_test_is_rejected() {
     assert!(!said.contains("plain"), "{said}");
 }
 
-/// The copy has another name and is in an unrelated package.
+/// The copy has a different name and is part of an unrelated package.
 #[test]
 fn renamed_copy_of_the_solution_in_a_bundle_is_detected() {
     let stage = Stage::new();

@@ -17,9 +17,10 @@ use super::{
 };
 use crate::stage::{Stage, events};
 
-/// Longer than the gateway waits for the response headers for any client (`configs/gateway-server.toml`).
+/// A silence longer than the gateway waits for response headers for any client
+/// (`configs/gateway-server.toml`).
 const SILENCE_SECONDS: f64 = 25.0;
-/// The duration that the issue requires.
+/// The silence if all agents are run.
 const FULL_SILENCE_SECONDS: f64 = 60.0;
 const KEY: &str = "sk-planted-5d1c0a7be94f42d3";
 const STEP_TOKENS: u64 = 120;

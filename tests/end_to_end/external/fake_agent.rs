@@ -12,7 +12,7 @@ fn solve_command() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// How an arm of the made-up agent behaves, and which model it uses.
+/// The behavior of one arm of the fake agent, and the model that it uses.
 struct ArmSpec {
     name: &'static str,
     mode: &'static str,
@@ -26,7 +26,7 @@ fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmS
     ArmSpec { name, mode, model, budget: "steps = 20", keys: "" }
 }
 
-/// Runs one arm for each way, on the demo's first task.
+/// Runs one arm for each spec, on the demo's first task.
 fn run(stage: &Stage, kind: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -91,7 +91,7 @@ mode = "solve"
     let cut = json!({"kind": "truncate", "times": 0});
     let script = json!({"conversation": [
         conversation("solves", json!([call("ls numerals"), call(&solve_command()), {"content": "Done."}]), false),
-        // Its only token ends the turn.
+        // The response's only token ends the turn.
         conversation("empty", json!([{"content": "", "usage": {"input": 100, "output": 1}}]), false),
         conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
@@ -173,7 +173,7 @@ fn check_endings(kind: &str) {
         ("approval", "scaffold_exited", Some("approval"), false),
         ("loop", "scaffold_exited", Some("loop"), false),
         ("record", "scaffold_exited", Some("finished"), false),
-        // Text from the model that matches an exit pattern does not count as an exit of the agent.
+        // If the model's text matches an exit pattern, that does not count as an exit of the agent.
         ("says", "submitted", None, false),
         ("told", "submitted", None, true),
         ("noisy", "submitted", None, true),
@@ -189,7 +189,7 @@ fn check_endings(kind: &str) {
         assert_eq!(row["why"].is_string(), outcome == "scaffold_exited", "{arm}: {row:#}");
         let steps = events_of_kind(&events, "model_answered").len();
         assert_eq!(row["steps"], steps, "{arm}");
-        // The agent's output and the log named in its manifest are kept next to the trajectory.
+        // The agent's output and the log that its manifest names are stored next to the trajectory.
         let kept = find_files(&out.join("trials"), "stdout.log").len();
         assert_eq!(kept, ways.len(), "{arm}");
     }
@@ -197,7 +197,7 @@ fn check_endings(kind: &str) {
     check_recorded_tools(&solved);
     let (crashed, _) = arm_row_and_events(&stage, &out, "crash");
     assert!(crashed["why"].as_str().unwrap().contains("exit status 7: boom"), "{crashed:#}");
-    // The process in another session was found and killed before the tree was taken.
+    // The process in another session was found and killed before the tree was captured.
     let (_, left) = arm_row_and_events(&stage, &out, "daemon");
     let left =
         events_of_kind(&left, "noted").iter().any(|noted| noted["note"]["left_running"].is_u64());
@@ -209,7 +209,7 @@ fn check_endings(kind: &str) {
         let patch = read_patch(&stage, &out, arm);
         assert!(!patch.contains("late"), "{arm}: {patch}");
         assert_eq!(patch.matches("+one").count(), 3, "{arm}: {patch}");
-        // One snapshot per step, which budget curves need.
+        // Each step has a snapshot, which budget curves need.
         let steps: Vec<_> = events_of_kind(&events, "snapshot_taken")
             .iter()
             .filter_map(|event| event["step"].as_u64())
@@ -218,7 +218,8 @@ fn check_endings(kind: &str) {
     }
 }
 
-/// Each tool call of the model is recorded with its output, at the step that made it.
+/// Checks that each of the model's tool calls is recorded with its output, at the step that made
+/// the call.
 fn check_recorded_tools(events: &[Value]) {
     let (called, returned) =
         (events_of_kind(events, "tool_called"), events_of_kind(events, "tool_returned"));
@@ -286,7 +287,7 @@ fn task_with_settings(stage: &Stage) -> Value {
     task
 }
 
-/// An agent that would follow the repository's settings does not see them, but they are in the graded tree
+/// An agent that would obey the repository's settings does not see them. But they are in the graded tree
 /// and in every step's tree.
 fn check_ignored_settings(kind: &str) {
     let stage = Stage::new();
@@ -323,7 +324,8 @@ fn check_ignored_settings(kind: &str) {
         }
         assert!(!read_patch(&stage, &out, arm).contains("my-cli"), "{arm}");
     }
-    // At a limit, the tree of the last step is graded, which was taken while the files were hidden.
+    // At a limit, the graded tree is that of the last step, which was captured while the files were
+    // hidden.
     let (row, _) = arm_row_and_events(&stage, &out, "limit");
     assert_eq!(row["outcome"], "budget_steps", "{row:#}");
     assert_eq!(read_patch(&stage, &out, "limit").matches("+one").count(), 2);
@@ -357,7 +359,7 @@ fn long_statement_reaches_the_agent() {
     assert!(noted.iter().any(|event| event["note"]["prompt_in_file"].is_string()), "{noted:#?}");
 }
 
-/// Requests of a sub-agent are steps, recorded with its name. A limit on main steps does not count them.
+/// Requests of a sub-agent are recorded as steps with its name. A limit on main steps ignores them.
 #[test]
 fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
@@ -389,7 +391,7 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     }
 }
 
-/// An agent setting changes the arm, the manifest's folder does not, and a mistake is reported at its key.
+/// An agent setting changes the arm, but the manifest's folder does not. A mistake is reported at its key.
 #[test]
 fn arm_id_depends_on_settings_and_not_on_paths() {
     let plan = |folder: &str, lines: &str, status: i32| {

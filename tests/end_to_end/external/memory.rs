@@ -38,7 +38,7 @@ pub fn watch_agents(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, S
             let folder = entry.path();
             let Ok(variables) = fs::read(folder.join("environ")) else { continue };
             let Some(agent) = agent_scaffold(&folder, &variables) else { continue };
-            // Each process is searched early, later and late: it is searched again when it has grown.
+            // Search each process early and again whenever it has grown.
             let pages = resident_pages(&folder);
             let times = looked.entry((pid, pages / 8192)).or_default();
             *times += 1;
@@ -118,7 +118,8 @@ fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
         if !rights.starts_with("rw") {
             continue;
         }
-        // Most of the address space that an engine reserves was never touched.
+        // Programs never touch most of the address space that they reserve, so read only pages that
+        // the page map lists.
         let mut bits = vec![0; ((end - start) / PAGE_BYTES * 8) as usize];
         if pages.seek(SeekFrom::Start(start / PAGE_BYTES * 8)).is_err()
             || pages.read_exact(&mut bits).is_err()

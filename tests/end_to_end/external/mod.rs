@@ -1,4 +1,5 @@
-//! Command-line agents: a made-up one that misbehaves in every way, and real ones from their packages.
+//! Tests command-line agents: a fake one that misbehaves in every way, and real ones from their
+//! packages.
 
 mod bundled_packages;
 mod endpoint_faults;

@@ -51,8 +51,8 @@ fn write_shipped_config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<S
     write_config(stage, config, &root().join(COMPARISON_SCRIPT))
 }
 
-/// Writes the configuration with only the models of its arms, played by the script. Returns its path and the
-/// arms' names.
+/// Writes the configuration with only the models of its arms, which the script plays. Returns its path and
+/// the arms' names.
 fn write_config(stage: &Stage, mut config: toml::Table, script: &Path) -> (String, Vec<String>) {
     let arms = config["arms"].as_array().unwrap();
     let of = |key: &str| -> Vec<String> {
@@ -111,7 +111,8 @@ pub fn arm_rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, Path
     names.iter().map(of).collect()
 }
 
-/// Each agent solves the task with its own tool, and its record looks like that of a built-in loop.
+/// Checks that each agent solves the task with its own tool, and that its record looks like that of
+/// a built-in loop.
 fn check_solved(name: &str, kind: &str) {
     let stage = Stage::new();
     for (row, journal) in run_shipped(&stage, name, kind, &[]) {
@@ -130,7 +131,8 @@ fn check_solved(name: &str, kind: &str) {
     }
 }
 
-/// A limit of three steps allows three responses. Then the agent is ended at once, and its work is graded.
+/// A limit of three steps allows three responses. Then the agent is stopped at once, and its work is
+/// graded.
 #[test]
 fn limit_ends_a_real_agent_at_once() {
     let stage = Stage::new();
@@ -242,7 +244,7 @@ fn real_agents_solve_a_task() {
     check_solved(COMPARISON_CONFIG, "native");
 }
 
-/// Each agent on endpoints of all four wire formats, translated by the gateway.
+/// Runs each agent on endpoints with all four wire formats, which the gateway translates.
 #[test]
 fn real_agents_solve_a_task_on_every_format() {
     check_solved("scaffold-formats.toml", "native");
@@ -255,7 +257,8 @@ fn docker_real_agents_solve_a_task() {
     }
 }
 
-/// The same in containers, if all agents are selected: the translation does not depend on the back end.
+/// Runs the same test in containers if all agents are selected. The translation does not depend on the
+/// back end.
 #[test]
 fn docker_real_agents_solve_a_task_on_every_format() {
     if should_run_all() && has_docker("docker_real_agents_solve_a_task_on_every_format") {

@@ -71,7 +71,7 @@ fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
         }
     }
 
-    // The same with the scaffolds in closed sandboxes: the files that they leave are graded.
+    // Do the same with the scaffolds in closed sandboxes, and grade the files that they leave.
     let config = format!(
         "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"docker\"\n\
          [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
@@ -86,7 +86,7 @@ fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
     assert_eq!(resolved_counts(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
-/// The same rows without an engine: set-up lines build the environment.
+/// Grades the same rows without an engine. Set-up lines build the environment.
 #[test]
 fn featurebench_rows_are_graded_in_native_sandboxes() {
     let stage = Stage::new();
@@ -150,7 +150,7 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
-        // The benchmark's own number, which the trick does not reduce.
+        // This is the benchmark's own number, which the trick does not reduce.
         assert_eq!(resolved_counts(&report, agent), (of, of, json!(1.0)), "{report:#}");
     }
     let of_arm = |agent: &str, id: &str| {
@@ -177,7 +177,8 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     }
 }
 
-/// The harness's own code on the same patches in the same images: solved, partly solved, cheated.
+/// Compares verdicts with the harness's own code on the same patches in the same images. The
+/// patches are solved, partly solved or cheated.
 #[test]
 fn featurebench_harness_agrees_on_docker() {
     let name = "featurebench_harness_agrees_on_docker";
@@ -194,7 +195,8 @@ fn featurebench_harness_agrees_on_docker() {
         (&first[1], rows::conftest_patch(false)),
         (lists, lists.trick.clone().unwrap()),
         (lists, lists.solution.clone()),
-        // The installation fails, or there is nothing to install; the harness continues.
+        // The installation fails, or there is nothing to install. The harness continues in both
+        // cases.
         (lists, lists.solution.replace("+setup(\n", "+raise SystemExit(1)\n")),
         (numbers, rows::without_file(&numbers.solution, "setup.py")),
         (toc, toc.solution.replace("+def add_toc_hook(", "+def add_no_hook(")),

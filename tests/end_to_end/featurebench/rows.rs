@@ -118,7 +118,7 @@ fn dataset_row(library: &Library, test: &str, level: u32, patch: &str, test_patc
     })
 }
 
-/// Level 1: removes functions from a module, and a test file with them.
+/// Returns a row of level 1: functions are removed from a module, and a test file with them.
 fn level_1_row(
     library: &Library,
     module: &str,
@@ -135,7 +135,8 @@ fn level_1_row(
     SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
 }
 
-/// Level 2: a test file imports from `agent_code` what the library had.
+/// Returns a row of level 2: a test file imports from `agent_code` what it imported from the
+/// library.
 fn level_2_row(
     library: &Library,
     test: &str,

@@ -1,5 +1,5 @@
-//! The scaffold `acp` with an agent that uses no libraries: the cancel message at a limit, and its side
-//! requests.
+//! Tests the scaffold `acp` with an agent that uses no libraries: the cancel message at a limit, and
+//! side requests.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Documentation examples that need libraries: agents of the scaffolds `acp` and `mcp` with the official
-//! Python SDKs, and mini-swe-agent with its loop outside the task's sandbox.
+//! Tests the documentation examples that need libraries: agents of the scaffolds `acp` and `mcp` with
+//! the official Python SDKs, and mini-swe-agent with its loop outside the task's sandbox.
 
 use std::{
     fs,
@@ -32,7 +32,8 @@ const PACKAGES: [&str; 12] = [
     "typer",
 ];
 
-/// The examples with their libraries, 94 MB: one folder for all tests, created once next to other clients.
+/// Returns a folder with the examples and their libraries (94 MB). All tests share it. It is created once,
+/// next to other clients.
 fn example_program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -54,14 +55,15 @@ fn example_program() -> &'static Result<PathBuf, String> {
 }
 
 fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
-    // Created under a temporary name first, so that an interrupted run leaves no folder that looks complete.
+    // Create the folder under a temporary name, so that an interrupted run leaves no folder that looks
+    // complete.
     let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
     let run = |command: &mut Command| match command.output() {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
         Err(error) => Err(error.to_string()),
     };
-    // With the interpreter that the agent's sandbox has.
+    // Use the interpreter that the agent's sandbox has.
     let (venv, made) = (making.path().join("venv"), making.path().join("program"));
     run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
     let install = |packages: &[&str]| {
@@ -126,7 +128,7 @@ fn check_solved(test: &str, kind: &str) {
         assert_eq!(returned[0]["exit_status"], 0, "{arm}: {returned:#?}");
         // Agents that call the model themselves send every request through the gateway's server.
         let served = if arm == "mini" { 0 } else { steps };
-        // A response in flight when a submission ended the program was not delivered.
+        // If a submission ended the program, a response in flight was not delivered.
         let requests = seen.events_of_kind("request_served").into_iter();
         let delivered = requests.filter(|one| one["delivered"] == true).count();
         assert_eq!(delivered as u64, served, "{arm}");
@@ -155,8 +157,8 @@ fn docker_acp_agent_and_mcp_client_solve_the_task() {
     }
 }
 
-/// A limit allows the same number of responses with either scaffold. The agent ends soon, and its work so far
-/// is graded.
+/// Both scaffolds get the number of responses that the limit allows. The agent exits soon afterwards, and its
+/// work so far is graded.
 #[test]
 fn limit_ends_an_acp_agent_and_an_mcp_client() {
     let arms = [

@@ -1,4 +1,5 @@
-//! The scaffold `process`: the example from the documentation, and an agent that misbehaves in every way.
+//! Tests the scaffold `process` with the example from the documentation, and with an agent that
+//! misbehaves in every way.
 
 use std::{
     fs,
@@ -72,7 +73,7 @@ pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String 
     text
 }
 
-/// Runs one arm for each way, with an agent's file next to the configuration.
+/// Runs one arm for each spec, with an agent's file next to the configuration.
 fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
@@ -134,8 +135,8 @@ impl ArmRecord {
 const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
 const MISBEHAVING_AGENT: &str = "tests/end_to_end/host/agent.py";
 
-/// The example from the documentation solves the task with both of its endings, and records the same events
-/// as a built-in loop.
+/// Checks that the example from the documentation solves the task with both of its endings, and records the
+/// same events as a built-in loop.
 fn check_example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
@@ -158,7 +159,8 @@ fn check_example(kind: &str) {
             "{arm}"
         );
         assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
-        // The record equals that of a built-in loop: the response's tool call, and its step's snapshot.
+        // The record equals that of a built-in loop: it has the response's tool call and its step's
+        // snapshot.
         let answered = seen.events_of_kind("model_answered");
         let call = &answered[0]["answer"]["tool_calls"][0]["id"];
         assert_eq!(seen.events_of_kind("tool_called")[0]["call_id"], *call, "{arm}");
@@ -178,11 +180,11 @@ fn docker_process_example_solves_the_task() {
     }
 }
 
-/// Every line of the table in `docs/host.md`, and every hostile mode.
+/// Checks every line of the table in `docs/host.md`, and every hostile mode.
 #[test]
 fn each_ending_has_its_outcome() {
     let stage = Stage::new();
-    // A file of the user that the agent tries to find.
+    // Create a user's file that the agent tries to find.
     let secret = "proctor-secret-of-the-user";
     stage.write_file(secret, "key");
     let probes = ArmSpec {
@@ -289,8 +291,8 @@ fn each_ending_has_its_outcome() {
     assert!(chatters.agent_logs().iter().all(|text| text.len() == 4096));
 }
 
-/// The agent's sandbox is scanned like the task's: a program that contains the solution, directly or in an
-/// archive, is rejected and named.
+/// The agent's sandbox is scanned like the task's. A program that contains the solution, directly or in an
+/// archive, is rejected by name.
 #[test]
 fn host_program_with_the_solution_is_rejected() {
     for packed in [false, true] {
@@ -329,7 +331,7 @@ fn host_program_with_the_solution_is_rejected() {
     }
 }
 
-/// An endpoint fault stays a fault, no matter how the agent handles it.
+/// An endpoint fault remains a fault, no matter how the agent handles it.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
@@ -339,8 +341,9 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
 
-/// The program's content is part of the arm, its path is not. A run continues with the program that it was
-/// planned with, even if the file has changed since. If the stored copy is missing too, the run is rejected.
+/// The program's content is part of the arm, but its path is not. A run continues with the program that it
+/// was planned with, even if the file has changed since. If the stored copy is missing too, the run is
+/// rejected.
 #[test]
 fn resume_uses_the_planned_program() {
     let plan = |name: &str, agent: &str| {
@@ -363,7 +366,7 @@ fn resume_uses_the_planned_program() {
     let cache = stage.path("cache");
     let missing = ArmSpec { name: "a", ..arm_spec("solve", "no-key") };
     let out = {
-        // Its model cannot be called, so no trial of the run is finished.
+        // The arm's model cannot be called, so no trial of the run finishes.
         let out = stage.path("run");
         fs::copy(root().join(MISBEHAVING_AGENT), stage.path("agent.py")).unwrap();
         let text = base_config(&stage, "native", &["no-key"]);
@@ -378,7 +381,7 @@ fn resume_uses_the_planned_program() {
         assert_eq!(status.code(), Some(3));
         out
     };
-    // The endpoint works again, and the user has since changed the agent.
+    // Now the endpoint works again, and the user has changed the agent.
     let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.write_file("script.json", &healed);
     fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();

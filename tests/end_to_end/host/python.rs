@@ -1,5 +1,5 @@
-//! The scaffold `python:FILE.py:FUNCTION`: functions that solve the task, and functions that misbehave in
-//! every way.
+//! Tests the scaffold `python:FILE.py:FUNCTION` with functions that solve the task, and functions that
+//! misbehave in every way.
 
 use std::{
     fs,
@@ -51,8 +51,8 @@ fn arm_config(name: &str, function: &str, model: &str, lines: &str) -> String {
 }
 
 fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
-    // Tests run in parallel, and two environments with the same packages would share one interpreter in the
-    // cache.
+    // Use a new version for each test. Tests run in parallel, and two environments with the same packages
+    // would share one interpreter in the cache.
     static NEXT_VERSION: AtomicU32 = AtomicU32::new(0);
     create_venv(stage, &format!("1.{}", NEXT_VERSION.fetch_add(1, Ordering::Relaxed)));
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();

@@ -95,7 +95,7 @@ fn range_at(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     at..(at + choice % (most + 1)).min(length)
 }
 
-/// Replaces a piece of `input` with one of `other`.
+/// Replaces a part of `input` with a part of `other`.
 fn swap_pieces(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;

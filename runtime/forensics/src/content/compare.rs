@@ -39,7 +39,7 @@ pub(crate) fn compare(
         comparison.process_event(envelope)?;
     }
     comparison.process_responses_until(u64::MAX)?;
-    // Without a model response, there are no lines of the model's to compare with.
+    // Without a model response, there is no model text to compare the patch with.
     if comparison.answered {
         let how = comparison.describe("the patch has lines that the model never wrote");
         let Comparison { known, tally, .. } = &mut comparison;
@@ -54,7 +54,7 @@ struct Comparison<'a> {
     /// Responses of the egress proxy, latest first. The ledger may record a response after the
     /// output that shows it.
     answers: Vec<(u64, &'a UrlRequest)>,
-    /// Whether something came over the network that could not be inspected.
+    /// Whether a network response could not be inspected.
     unread: bool,
     requests: SeenRequestParts,
     /// Whether the main conversation contains a response.
@@ -87,7 +87,7 @@ impl<'a> Comparison<'a> {
                 self.answered = true;
                 self.add_model_response(answer);
             }
-            // The arguments of a call count as the agent's own words, even if a program made the call.
+            // The arguments of a call count as the model's own words, even if a program made the call.
             Event::ToolCalled { arguments, .. } => {
                 for_each_string(arguments, &mut |text| self.known.add_model_text(text));
             }
@@ -127,7 +127,7 @@ impl<'a> Comparison<'a> {
         for_each_response_text(answer, &mut |text| self.known.add_model_text(text));
     }
 
-    /// Adds every response that came through the proxy until the end of a step.
+    /// Adds every response that the proxy delivered until the end of a step.
     fn process_responses_until(&mut self, step: u64) -> Result<(), Fault> {
         while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;

@@ -7,7 +7,7 @@ pub(super) fn reassemble_pack(answer: &[u8]) -> Option<Vec<u8>> {
     while rest.len() >= 4 {
         let digits = std::str::from_utf8(&rest[..4]).ok()?;
         let length = usize::from_str_radix(digits, 16).ok()?;
-        // Lengths 0 to 3 have no data. They mark the end of a list or response.
+        // Lengths 0 to 3 carry no data. They mark the end of a list or response.
         let end = length.max(4).min(rest.len());
         if let Some((&PACK, piece)) = rest[4..end].split_first() {
             content.extend_from_slice(piece);

@@ -8,7 +8,7 @@ use proctor_wire::{EntryKind, WINDOW_LINES, fingerprint};
 
 use super::solution::Solution;
 
-/// What is known about a solution's lines at one point of a trial.
+/// The lines of a solution that are known at one point of a trial.
 pub(super) struct KnownLines<'a> {
     pub solution: &'a Solution,
     /// Per line: whether the task row or the tree contains it.
@@ -84,7 +84,7 @@ impl<'a> KnownLines<'a> {
             return true;
         }
         let left = &self.solution.lines[line].left;
-        // Start slightly earlier, because a match may begin in the part already searched.
+        // Start slightly earlier, because a match may begin in the part that was already searched.
         let from = self.searched[line].saturating_sub(left.len());
         self.wrote[line] = super::solution::contains_bytes(&self.said[from..], left);
         self.searched[line] = self.said.len();
@@ -170,7 +170,7 @@ impl<'a> KnownLines<'a> {
         for entry in Tree::load(blobs, snapshot).map_err(unreadable_record_fault)?.entries.values()
         {
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
-            // Content that was not stored was too large, or belongs to the environment and is
+            // Content is not stored if it is too large, or if it belongs to the environment and is
             // unchanged.
             if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
                 look(&blobs.get(hash).map_err(unreadable_record_fault)?);

@@ -1,4 +1,5 @@
-//! Content match: finds runs of lines from the hidden solution in content that reached the agent.
+//! Finds runs of lines from the hidden solution in content that reached the agent ("content
+//! match").
 
 mod compare;
 mod frames;

@@ -1,5 +1,5 @@
-//! Finds solution lines in the patch that the model never wrote. They were copied without being
-//! shown by any tool.
+//! Finds solution lines in the patch that the model never wrote. The agent copied them without any
+//! tool showing them.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,8 @@ pub(super) fn compare(
             if side == Side::New {
                 lines.iter().for_each(|line| added.extend(format!("{}\n", line.text()).bytes()));
             }
-            // The added lines on both sides of an unchanged line are not consecutive.
+            // Separate the added lines on both sides of an unchanged line, because they are not
+            // consecutive.
             added.extend(b"\x01\n");
         }
         let held = known.solution.find_runs(&added);

@@ -38,7 +38,7 @@ impl Settings {
         SETTINGS.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// Returns how many different runs must be found if the solution has `all` runs.
+    /// Returns how many different runs must be found for a match if the solution has `all` runs.
     pub(super) fn required_runs(&self, all: usize) -> usize {
         let share = (all as f64 * self.share).ceil() as usize;
         share.max(self.few_runs).min(self.enough_runs).min(all)

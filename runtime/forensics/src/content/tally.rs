@@ -8,8 +8,8 @@ use proctor_wire::WINDOW_LINES;
 use super::known::KnownLines;
 use crate::finding::{Finding, FindingKind};
 
-/// The source in which each run of the solution first appeared. A run that came over the network is
-/// not attributed to the environment even if a tool shows it later.
+/// The source in which each run of the solution first appeared. A run that arrived over the network
+/// is not attributed to the environment, even if a tool shows it later.
 #[derive(Default)]
 pub(super) struct Tally {
     first: BTreeMap<u32, FindingKind>,
@@ -34,7 +34,8 @@ impl Tally {
     ) -> Result<(), Fault> {
         let mut held = known.solution.find_runs(content);
         held.retain(|run| self.first.get(run).is_none_or(|first| *first == kind));
-        // Tool output may show the agent's own work.
+        // Tool output may show the agent's own work, so ignore runs that a program of the model
+        // could have produced.
         let news = match kind {
             FindingKind::AnswerInEnvironment => known.underivable_runs(held)?,
             _ => known.unknown_runs(held)?,

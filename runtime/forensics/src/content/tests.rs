@@ -173,7 +173,7 @@ fn content_match_ignores_the_models_own_work() {
     let pieces: Vec<&str> = CODE.lines().collect();
     let ways = [
         vec![model_answered(1, CODE)],
-        // The model wrote the lines in pieces that come together only in the file.
+        // The model wrote the lines in parts that are only joined in the file.
         vec![
             model_answered(1, &pieces[..2].join("\n")),
             model_answered(1, &pieces[4..].join("\n")),

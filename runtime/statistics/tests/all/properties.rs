@@ -112,7 +112,7 @@ fn float_noise_does_not_count_as_a_difference() {
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
     assert!(one != other && difference(one, other) == 0.0);
     assert_eq!(difference(1e-12, 0.0), 1e-12, "small is not noise");
-    // A draw that equals the estimate up to the order of its terms counts half to each side.
+    // A draw that equals the estimate except for rounding counts half to each side.
     let sorted = [vec![0.0; 20], vec![1.0; 60], vec![2.0; 20]].concat();
     let mut noisy = sorted.clone();
     noisy[20..50].fill(1.0 - 1e-15);

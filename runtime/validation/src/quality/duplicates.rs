@@ -47,8 +47,9 @@ pub(crate) fn find_duplicates(
     found
 }
 
-/// Returns hashes of the requested code, one per window of lines. Uses the gold patch, or the interface for a
-/// from-scratch task: the gold patches of those copy whole modules, so different tasks share most of their code.
+/// Returns hashes of the requested code, one per window of lines. Uses the gold patch, but the
+/// interface for a from-scratch task. Gold patches of from-scratch tasks copy whole modules, so
+/// different tasks share most of their code.
 fn line_window_hashes(task: &Task, settings: &DuplicateSettings) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {
         Some(_) => requested_interfaces(&task.statement, settings),

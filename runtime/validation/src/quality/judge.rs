@@ -119,7 +119,7 @@ fn successful_attacks(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
 fn quality_marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
     let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
     let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
-    // The policy that decides in a run.
+    // Use the policy that decides in a run.
     let counts = if task.benchmark.is_some() { "official" } else { "strict" };
     let attacked = quality.attacks.as_ref().is_some_and(|found| found.contains_key(counts));
     let all = [

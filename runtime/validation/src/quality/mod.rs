@@ -1,5 +1,5 @@
-//! Finds problems of a dataset's tasks from their definitions, the text of their tests and a certificate
-//! from `proctor tasks validate`. Runs nothing.
+//! Finds problems of a dataset's tasks, using their definitions, the text of their tests and a
+//! certificate from `proctor tasks validate`. It runs nothing.
 
 mod duplicates;
 mod gold;

@@ -53,8 +53,7 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
         }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // Either past the last capability of this kernel, or the required capability is
-            // missing.
+            // Either this kernel has no more capabilities, or this process lacks the required one.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error.into()),
         }

@@ -33,8 +33,8 @@ pub fn apply(without: &[Defence]) -> Result<Vec<String>, FailedStep> {
     if up(Defence::AgentIdentity)
         && let Err(error) = identity::switch_to_agent_user()
     {
-        // Either only one id is mapped, or the engine withholds SETUID. The rest of the hardening
-        // still works.
+        // Either the sandbox has only one id, or the engine withholds SETUID. The rest of the
+        // hardening still works.
         notes.push(format!("agent_identity: the sandbox has no second user ({error})"));
     }
     capabilities::drop_capabilities(up(Defence::KillCapability))

@@ -67,7 +67,8 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
     Ok(text.context(format_args!("read {file}"))?.trim().is_empty())
 }
 
-/// Lets a child write this process's map from the outer namespace. The inner result is the child's.
+/// Lets a child write this process's map from the outer namespace. The inner result is that of the
+/// child.
 fn write_map_from_child(
     write: impl FnOnce(&str) -> io::Result<()>,
 ) -> Result<io::Result<()>, Failure> {

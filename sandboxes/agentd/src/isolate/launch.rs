@@ -36,7 +36,7 @@ pub fn run() -> i32 {
     match launch() {
         Ok(code) => code,
         Err(error) => {
-            // The runtime is gone or violates the protocol of the layout.
+            // The runtime is gone or violated the layout protocol.
             let _ = writeln!(io::stderr(), "agentd sandbox: {error}");
             1
         }

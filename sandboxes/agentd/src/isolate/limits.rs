@@ -23,7 +23,8 @@ pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
 /// Sets the sandbox's resource limits. Returns an entry for its enforcement if a limit is lower
 /// than requested.
 pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
-    // A core dump may start a program on the host, through core_pattern.
+    // Disable core dumps, because a core dump may start a program on the host, through
+    // core_pattern.
     if !plan.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none).context("disable core dumps")?;
@@ -33,7 +34,7 @@ pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).context("limit open files")?;
     let Some(wanted) = plan.process_limit else { return Ok(None) };
-    // Only the machine's root may raise a limit, so a lower limit of the user is kept.
+    // Keep a lower limit of the user, because only the machine's root may raise it.
     let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };
     setrlimit(Resource::Nproc, most).context("limit processes")?;

@@ -46,8 +46,9 @@ const NAMESPACE_LIMITS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
 
-/// Limits for shared memory and message queues. They belong to no process: without limits they
-/// would outlive the process that filled them, with nothing left to kill.
+/// Limits for shared memory and message queues. These objects belong to no process. Without limits,
+/// they would outlive the process that filled them, and killing processes would not free their
+/// memory.
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
@@ -75,7 +76,7 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
-        // Read-only: the device can still be written to, but its mode cannot be changed.
+        // Mount the device read-only. Programs can still write to it, but cannot change its mode.
         let tree = clone_read_only(&Path::new("/dev").join(name), 0)
             .context(format_args!("mount /dev/{name}"))?;
         devices.push((tree, name));
@@ -99,7 +100,8 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     make_dev(&devices, plan).context("create /dev")?;
     write_namespace_settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
-        // The agent's own settings: writing its OOM score requires only to be the file's owner.
+        // Make the agent's own settings read-only: whoever owns the file of its OOM score can
+        // change the score.
         clone_read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .context("protect /proc/1")?;
@@ -164,8 +166,8 @@ fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
             (stage.to_owned(), as_path(upper).to_owned(), as_path(work).to_owned())
         }
     };
-    // The sandbox can read these options in its mount list. Descriptors reveal no host path, need
-    // no escaping, and fit in one page however deep the directories are.
+    // The sandbox can read these options in its mount list, so pass descriptors. They reveal no
+    // host path, need no escaping, and fit in one page, however deep the directories are.
     let lower = plan
         .lower
         .iter()
@@ -183,8 +185,8 @@ fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
         .context("mount the overlay")
         .map_err(|failure| failure.with_hint(OVERLAY_HINT))?;
     if matches!(plan.upper, UpperLayer::Memory { .. }) {
-        // No path of the sandbox leads to this directory. It contains what the sandbox wrote, and
-        // nothing of the host.
+        // This exposes no host files: no path of the sandbox leads to this directory, and it
+        // contains only what the sandbox wrote.
         crate::serve::remember_upper(upper);
     }
     Ok(root)
@@ -256,7 +258,7 @@ fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
 /// Attaches a tree at a path of the sandbox, which is created if missing.
 fn mount_at(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
     if fs::metadata(to).is_err() {
-        // A dangling link cannot be a mount point.
+        // Remove a dangling link, which cannot be a mount point.
         if fs::symlink_metadata(to).is_ok() {
             fs::remove_file(to)?;
         }
@@ -309,7 +311,7 @@ fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()>
         attach(tree, &at)?;
     }
     fs::create_dir("/dev/pts")?;
-    // The whole machine has only a few thousand terminals.
+    // Limit the terminals, because the whole machine has only a few thousand.
     let terminals = match plan.without.contains(&Defence::Rations) {
         true => c"newinstance,ptmxmode=0666,mode=0620",
         false => c"newinstance,ptmxmode=0666,mode=0620,max=64",

@@ -125,7 +125,7 @@ impl Root {
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&self.folder, path, FOLDER_FLAGS, Mode::empty(), resolve) {
-            // The kernel does not support the call, or an engine's filter denies it.
+            // The kernel does not support openat2, or an engine's filter denies it.
             Err(Errno::NOSYS | Errno::PERM) => self.open_without_openat2(path),
             other => other,
         }

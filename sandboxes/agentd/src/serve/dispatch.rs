@@ -143,7 +143,7 @@ impl Server {
         }
     }
 
-    /// Kills everything in the sandbox. The ends of the killed commands are not reported.
+    /// Kills everything in the sandbox. Does not report the exits of the killed commands.
     pub fn end_sandbox(&self) {
         self.outbox.discard_later_frames();
         self.reaper.close();

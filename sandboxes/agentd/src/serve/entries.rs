@@ -20,7 +20,7 @@ pub fn list(path: &RawPath) -> Result<Reply, Refusal> {
     for name in names {
         match describe_entry(&folder, &name, RawPath::new(name.clone())) {
             Ok(entry) => entries.push(entry),
-            // Removed since the directory was read.
+            // The entry was removed after the directory was read.
             Err(Errno::NOENT) => {}
             Err(error) => return Err(from_errno(error, path)),
         }
@@ -33,7 +33,7 @@ pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
     let name = bytes.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty()).unwrap_or(b"/");
     match describe_entry(CWD, bytes, RawPath::new(name)) {
         Ok(entry) => Ok(Reply::Stat { found: Some(entry) }),
-        // No file can have a name that is too long for the system.
+        // A name that is too long for the system cannot exist.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(Reply::Stat { found: None }),
         Err(error) => Err(from_errno(error, path)),
     }

@@ -1,9 +1,9 @@
 //! Makes room in a sandbox that is full of processes.
 //!
 //! The agent's threads count as processes of the sandbox. A program that leaves many processes
-//! behind must not prevent the agent from responding, because the trial would end with a sandbox
-//! fault that is not one. So if there is no room for a thread or a command, leftovers of finished
-//! commands are killed.
+//! behind must not prevent the agent from responding: the trial would end with a sandbox fault,
+//! although the sandbox is not faulty. So if there is no room for a thread or a command, the agent
+//! kills leftovers of finished commands.
 
 use std::{
     collections::HashSet,
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{kill_until_gone, leftover_processes};
 
-/// How long to freeze multiplying processes before killing those that are known.
+/// How long to freeze multiplying processes before killing those found so far.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Time for the reaper to reap dead processes, which occupy slots until then.
@@ -34,7 +34,7 @@ pub fn evict() -> bool {
     if IS_DISABLED.load(Ordering::Relaxed) {
         return false;
     }
-    // Stop the processes before killing them: until one dies, the sandbox stays full and nothing
+    // Freeze the processes before killing them. Until one dies, the sandbox stays full and nothing
     // can fork.
     let begun = Instant::now();
     let mut stopped = HashSet::new();

@@ -64,7 +64,8 @@ pub fn read(
         if read == 0 {
             break;
         }
-        // Either the file grew, or it is a file of /proc, whose size is 0.
+        // Check the limit again: the file may have grown, or it may be a file of /proc, whose size
+        // is 0.
         if at + read as u64 > end {
             return too_large();
         }
@@ -101,7 +102,7 @@ pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result
         Err(error) => return Err(from_errno(error, path)),
     };
     if let Some(stat) = &existing {
-        // A rename over a device or pipe would replace it for everyone.
+        // Reject devices and pipes, because a rename would replace them for everyone.
         expect_regular(stat, path)?;
     }
     if request.append {
@@ -156,7 +157,8 @@ fn replace(
             fchown(&file, Some(user), Some(group)).map_err(refused)?;
         }
         if let Some(stat) = existing {
-            // Keep the owner if the agent may. The content matters more than the owner.
+            // Keep the owner if the agent is permitted to. If it is not, the content is still
+            // replaced.
             let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
             let _ = fchown(&file, Some(user), Some(group));
         }
@@ -185,7 +187,7 @@ fn write_link(
     symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
     if let Some((user, group)) = owner {
         let (folder, name) = (&place.folder, &temporary[..]);
-        // The owner of a link decides only who may remove it.
+        // Ignore errors: the owner of a link decides only who may remove it.
         let _ = chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
     }
     let done = renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]);

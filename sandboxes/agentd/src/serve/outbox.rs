@@ -131,13 +131,15 @@ impl Outbox {
                     Ok(written) => rest = &rest[written..],
                     Err(Errno::INTR) => {}
                     Err(_) => {
-                        // The stream has ended, so nothing receives the agent's data anymore.
+                        // The stream has ended, so nothing receives the agent's data anymore. End
+                        // the sandbox.
                         processes::kill_everything();
                         std::process::exit(0);
                     }
                 }
             }
-            // A single burst must not occupy memory for the sandbox's lifetime.
+            // Shrink the buffer, so that a single burst does not occupy memory for the sandbox's
+            // lifetime.
             out.shrink_to(256 << 10);
         }
     }

@@ -3,9 +3,10 @@
 //! A process can leave its group, its session and its parent, so none of them shows which command
 //! it belongs to. The agent therefore marks every command with a hard resource limit that no
 //! program uses (`RLIMIT_RTTIME`, lowered by the command's number). The limit is inherited through
-//! fork and exec, cannot be raised without a capability, and can be read from `/proc`. Rejected
-//! alternatives: an environment variable, because a command's environment is exactly what the host
-//! requested; and a control group, because it is often not writable.
+//! fork and exec, cannot be raised without a capability, and can be read from `/proc`.
+//!
+//! Rejected alternatives: an environment variable, because a command's environment is exactly what
+//! the host requested; and a control group, because it is often not writable.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -192,7 +193,7 @@ fn command_processes(main: i32, mark: Mark) -> Vec<Process> {
     let issued = MARKS_ISSUED.load(Ordering::Relaxed);
     let known = own_limit().saturating_sub(issued)..=own_limit();
     let theirs = |p: &Process| {
-        // A process with a mark that was never assigned tries to hide.
+        // A process whose mark was never assigned is trying to hide.
         p.pid == main
             || p.group == main
             || p.session == main

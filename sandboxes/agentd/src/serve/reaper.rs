@@ -85,7 +85,7 @@ impl Reaper {
                 }
                 continue;
             };
-            // The status may be collected only under the lock; see `adopt`.
+            // Collect the status only under the lock; see `spawn_with_listener`.
             let mut waiting = self.lock();
             let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) else { continue };
             let listener = waiting.listeners.remove(&pid.as_raw_nonzero().get());

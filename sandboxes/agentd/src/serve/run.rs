@@ -119,7 +119,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
             outlet(channel::STDERR, stderr_reader),
             outlet(channel::RESULTS, results_reader),
         ],
-        // Without input the write end is closed immediately, so no /dev/null is needed.
+        // Without input, close the write end immediately, so that no /dev/null is needed.
         inlet: InputPipe { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
         buffer: vec![0; CHUNK_BYTES],
     };
@@ -152,7 +152,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
                 break;
             }
         }
-        // A host that has cancelled does not wait for output.
+        // After a cancel, the host does not wait for output.
         if status.is_some() && (running.is_drained() || stream.is_cancelled()) {
             break;
         }
@@ -234,8 +234,8 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
         .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
 }
 
-/// Ends a command that cannot run as a shell would. Rejects the request only if the sandbox cannot
-/// start any process.
+/// Reports a command that cannot be run with the exit code that a shell would use. Rejects the
+/// request only if the sandbox cannot start any process.
 fn report_start_failure(
     server: &Server,
     stream: &Stream,
@@ -342,7 +342,7 @@ impl RunningCommand<'_> {
     fn fetch_input(&mut self) {
         while self.inlet.pending.is_empty() {
             match self.stream.take_input(&self.server.outbox) {
-                // Drop input for a command that does not read. It is not an error of the host.
+                // Discard input for a command that does not read. The host may send it anyway.
                 Input::Bytes(_) if self.inlet.pipe.is_none() => {}
                 Input::Bytes(bytes) => self.inlet.pending = bytes,
                 Input::Nothing => return,

@@ -122,7 +122,8 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
-        // If the sandbox denies this, only its ancestry shows which command a process belongs to.
+        // If the sandbox denies this limit, only a process's ancestry shows which command it
+        // belongs to.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
         prefer_oom_kill();

@@ -26,7 +26,8 @@ pub fn serve_stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     let without = leaks.map_or(&[][..], |without| without);
     let harden = || match leaks {
         Some(without) => hardening::apply(without).map(drop),
-        // Nothing in the sandbox may trace the agent or open its descriptors through /proc.
+        // Without hardening, still prevent programs in the sandbox from tracing the agent or
+        // opening its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ("hide the agent's memory", error.into())),
     };
@@ -79,8 +80,8 @@ fn start_server(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // With another working directory, commands could not remove it and a sweep could not unmount
-    // it.
+    // In any other working directory, commands could not remove that directory and a sweep could
+    // not unmount it.
     let _ = rustix::process::chdir("/");
     processes::remember_limit();
     let outbox = Outbox::start(writer)?;

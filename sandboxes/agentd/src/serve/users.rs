@@ -92,7 +92,7 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     });
     let (login, user, own) = match (entry, number) {
         (Some((login, user, own)), _) => (Some(login), user, own),
-        // An id without an entry gets its own group, unlike in Docker, which uses root's.
+        // An id without an entry gets its own number as its group. Docker would use root's group.
         (None, Some(number)) => (None, number, number),
         (None, None) => return None,
     };

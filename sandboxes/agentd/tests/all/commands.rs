@@ -128,7 +128,7 @@ fn huge_output_waits_for_credit() {
 #[test]
 fn time_limit_kills_processes_that_left_the_group() {
     let mut agent = Agent::start();
-    // One process in the group, one in its own session, and one double-forked orphan without
+    // Start one process in the group, one in its own session, and one double-forked orphan without
     // environment variables.
     let line = "sleep 7001 & setsid sleep 7002 & \
                 (setsid env -i /bin/sh -c 'sleep 7003 & sleep 7004 & exit' &) ; sleep 7005";
@@ -209,7 +209,8 @@ fn commands_run_concurrently() {
 #[test]
 fn agent_descriptors_and_environment_are_unreadable() {
     let mut agent = Agent::start();
-    // Run as another user: root may read everything, unless the sandbox prevents it.
+    // Run the command as another user, because root may read everything unless the sandbox prevents
+    // it.
     let line = "ls /proc/$PPID/fd; cat /proc/$PPID/environ; cat /proc/$PPID/comm";
     let request = RunRequest { user: Some("65534:65534".into()), ..shell_request(line) };
     let answer = agent.ask(&Request::Run(request));

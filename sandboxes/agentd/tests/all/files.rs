@@ -194,7 +194,7 @@ fn remove_deletes_a_tree_without_following_links() {
     for n in 0..300 {
         fs::write(tree.join(format!("a/b/{n}")), "x").unwrap();
     }
-    // Deeper than the longest path that a program can name.
+    // Create a tree deeper than the longest path that a program can name.
     let deep = format!(
         "cd {} && python3 -c 'import os\nfor n in range(1500): os.mkdir(\"dd\"); os.chdir(\"dd\")'",
         tree.display()
@@ -284,7 +284,7 @@ fn write_keeps_the_owner_of_a_file() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let path = folder.path().join("file");
     fs::write(&path, "old").unwrap();
-    // Without the privilege, the owner is this user anyway.
+    // If this user lacks the privilege, the owner is this user anyway.
     let _ = std::os::unix::fs::chown(&path, Some(12345), Some(54321));
     let before = fs::metadata(&path).unwrap();
     assert_eq!(

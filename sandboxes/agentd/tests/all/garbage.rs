@@ -41,8 +41,8 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
     let cases: [(&[Frame], &[u8], &str); 12] = [
         (&[], &unknown, "unknown frame kind 99"),
         (&[], &long, "exceeds the limit"),
-        (&[Frame::new(FrameKind::Open, 2, *b"{}")], b"", "invalid body of a Open frame"),
-        (&[Frame::new(FrameKind::Open, 2, *b"\xff")], b"", "invalid body of a Open frame"),
+        (&[Frame::new(FrameKind::Open, 2, *b"{}")], b"", "invalid Open frame body"),
+        (&[Frame::new(FrameKind::Open, 2, *b"\xff")], b"", "invalid Open frame body"),
         (&[Frame { stream: 3, ..ping.clone() }], b"", "open even streams"),
         (&[Frame { stream: 0, ..ping.clone() }], b"", "open even streams"),
         (&[Frame::new(FrameKind::Reply, 2, *b"{}")], b"", "only an agent may send this"),
@@ -59,7 +59,7 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
         assert_eq!(code, Some(76), "{words}: {said}");
         assert!(said.contains(words), "{said:?} does not say {words:?}");
     }
-    // More data than the credit, for a command that does not read it.
+    // Send more data than the credit allows, to a command that does not read it.
     let stop = Frame::new(
         FrameKind::Open,
         2,
@@ -112,7 +112,7 @@ fn random_bytes_never_panic_or_hang_the_agent() {
         if round % 3 == 0 {
             bytes.extend((0..noise.next() % 4000).map(|_| noise.next() as u8));
         } else {
-            // Almost valid frames: valid headers with random bodies and stream numbers.
+            // Send almost valid frames, with valid headers but random bodies and stream numbers.
             for _ in 0..noise.next() % 20 {
                 let body: Vec<u8> = match noise.next() % 4 {
                     0 => br#"{"do":"ping"}"#.to_vec(),

@@ -69,7 +69,7 @@ fn snapshot_sends_only_changes() {
     symlink("d/a", at("link")).unwrap();
     agent.shell(&format!("mkfifo {}", at("pipe").display()));
     let (first, blobs) = take_snapshot(&mut agent, request(folder.path()));
-    // Sorted by bytes: '.' comes before '/'.
+    // The entries are sorted by bytes, so '.' comes before '/'.
     let all = [".git", "big", "d", "d.txt", "d/a", "d/e", "d/e/b", "link", "pipe"];
     assert_eq!(paths(&first), all);
     assert_eq!(first.entries, 9);
@@ -146,8 +146,8 @@ fn large_manifest_is_sent_in_pages() {
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
 }
 
-/// From a thousand entries on, a second thread looks ahead of the walk. Its results must equal the
-/// walk's.
+/// For a thousand entries or more, a second thread looks ahead of the walk. Its results must equal
+/// the walk's.
 #[test]
 fn snapshot_of_a_large_tree_detects_all_changes() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -160,7 +160,7 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
     let (first, blobs) = take_snapshot(&mut agent, request(folder.path()));
     assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
     for round in 0..20 {
-        // Changes within one clock tick, in directories at both ends and in the middle.
+        // Make changes within one clock tick, in directories at both ends and in the middle.
         let files = ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"];
         for name in files {
             fs::write(at(name), format!("{round:04}")).unwrap();
@@ -169,7 +169,7 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
         assert_eq!(paths(&reply), files);
         assert_eq!((reply.entries, blobs.len()), (first.entries, 1));
     }
-    // Directories swap places, become files and links, and disappear.
+    // Swap directories, and replace others with files and links or remove them.
     fs::rename(at("10"), at("swap")).unwrap();
     fs::rename(at("11"), at("10")).unwrap();
     fs::rename(at("swap"), at("11")).unwrap();

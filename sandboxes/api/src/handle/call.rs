@@ -158,7 +158,8 @@ impl Call {
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
                             input.rest = later;
                         }
-                        // Replied or broken: the inbox has the details.
+                        // The request has its reply or the channel is closed. The inbox has the
+                        // details.
                         Err(_) => *input = Input::none(),
                     }
                     continue;
@@ -168,8 +169,8 @@ impl Call {
         }
     }
 
-    /// Like [`ClientRequest::next_event`], but the caller keeps the input between calls and may extend it. The end
-    /// of the input is never sent.
+    /// Like [`Call::next_event`], but the caller keeps the input between calls and may extend it. The end of the
+    /// input is never sent.
     pub async fn next_event_sending(
         &mut self,
         unsent: &mut VecDeque<u8>,
@@ -186,7 +187,8 @@ impl Call {
                             let now: Vec<u8> = unsent.drain(..piece).collect();
                             self.send_chunk(&now);
                         }
-                        // Replied or broken: the inbox has the details.
+                        // The request has its reply or the channel is closed. The inbox has the
+                        // details.
                         Err(_) => unsent.clear(),
                     }
                     continue;
@@ -209,7 +211,7 @@ impl Call {
         }
     }
 
-    /// Like [`ClientRequest::next_event`] without input, in poll form.
+    /// Like [`Call::next_event`] without input, in poll form.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
         Poll::Ready(self.consume(event))

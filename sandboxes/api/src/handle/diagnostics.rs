@@ -18,7 +18,7 @@ pub trait FailureDiagnostics: Send + Sync {
     async fn has_filled_disk(&self) -> bool;
 }
 
-/// How a sandbox's content broke it.
+/// How a sandbox's content made it fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhaustion {
     /// The sandbox is alive but cannot fulfill the request: no space, no inodes, or a path that is
@@ -31,7 +31,7 @@ pub enum Exhaustion {
 }
 
 impl SandboxHandle {
-    /// Sets the witness to consult when the sandbox fails. Only the first call has an effect.
+    /// Sets the diagnostics to consult when the sandbox fails. Only the first call has an effect.
     pub fn set_diagnostics(&self, witness: Arc<dyn FailureDiagnostics>) {
         let _ = self.witness.set(witness);
     }

@@ -33,7 +33,7 @@ impl SandboxError {
         match self.refusal_kind() {
             None => Cause::Gone,
             Some(RefusalKind::NoSpace) => Cause::NoSpace,
-            // A temporary kernel error.
+            // This may be a temporary kernel error.
             Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
             Some(_) => Cause::Refused,
         }

@@ -40,12 +40,12 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// The host's end of one channel, shared by everything that acts in the sandbox. Requests run
 /// concurrently. Dropping the last handle closes the channel, which ends the sandbox.
 ///
-/// A back end connects one handle per sandbox. In this example the code itself plays the agent:
+/// A back end connects one handle per sandbox. In this example, the code itself acts as the agent:
 ///
 /// ```
 /// use proctor_sandbox_api::{
 ///     Command, SandboxHandle,
-///     wire::{Exited, Frame, HELLO_BYTES, Kind, Refusal, Reply, hello},
+///     wire::{CommandExit, Frame, FrameKind, HELLO_BYTES, Refusal, Reply, hello},
 /// };
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 ///
@@ -64,8 +64,8 @@ const CREDIT_LIMIT: usize = 1 << 40;
 ///         }
 ///     };
 ///     let reply: Result<Reply, Refusal> =
-///         Ok(Reply::Exited(Exited { code: Some(3), ..Exited::default() }));
-///     agent.write_all(&Frame::json(Kind::Reply, open.stream, &reply).unwrap().encode()).await
+///         Ok(Reply::Exited(CommandExit { code: Some(3), ..CommandExit::default() }));
+///     agent.write_all(&Frame::json(FrameKind::Reply, open.stream, &reply).unwrap().encode()).await
 /// });
 /// let (reader, writer) = split(host);
 /// let handle = SandboxHandle::connect(reader, writer).await?;
@@ -243,7 +243,7 @@ impl Link {
         self.send(&Frame::new(FrameKind::Credit, stream, bytes.to_be_bytes()));
     }
 
-    /// The first reason wins. Dropping the inboxes wakes all waiting callers.
+    /// Closes the channel and wakes all waiting callers. If called again, the first reason is kept.
     pub fn end(&self, why: &str) {
         let streams = {
             let mut state = self.state();
@@ -364,7 +364,7 @@ impl Link {
         };
         let incoming =
             IncomingConnection::new(accepted.port, Arc::clone(self), stream, flow, events);
-        // A dropped connection is cancelled: the caller inside sees a closed connection.
+        // Dropping the connection cancels it: the program in the sandbox sees a closed connection.
         if let Some(accepting) = accepting {
             let _ = accepting.try_send(incoming);
         }
@@ -419,7 +419,8 @@ async fn write_frames(
         };
         if let Err(error) = written.await {
             // The reader closes the link, so that data the agent sent before it died is still read.
-            // But a reader that receives nothing must not block everyone.
+            // But if the reader receives nothing, close the link here, so that callers do not wait
+            // forever.
             tokio::time::sleep(Duration::from_secs(1)).await;
             link.end(&format!("the stream cannot be written: {error}"));
             return;

@@ -72,7 +72,7 @@ async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// The agent is started from a file. No sandbox may replace it for the next one.
+/// The agent's program is a file. A sandbox must not be able to replace it for the next sandbox.
 async fn agent_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";

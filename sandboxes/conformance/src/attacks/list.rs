@@ -18,8 +18,8 @@ use crate::{
 /// One attack.
 pub struct Attack {
     pub name: &'static str,
-    /// Without these defences the attack succeeds on a native sandbox of the machine's root. Empty
-    /// if showing that would harm the machine.
+    /// If these defences are disabled, the attack succeeds in a native sandbox of the machine's
+    /// root. Empty if demonstrating this would harm the machine.
     pub undone_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,

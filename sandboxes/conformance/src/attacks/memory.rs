@@ -46,7 +46,7 @@ async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// In some sandboxes written files use memory. The agent must survive even if all of it is used.
+/// In some sandboxes, written files use memory. The agent must survive even if they fill all of it.
 async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let fill =

@@ -1,9 +1,10 @@
 //! The attacks that every back end must stop.
 //!
 //! An attack is a program that tries to reach the agent, the kernel, the machine's memory or
-//! another sandbox. It fails if none of its attempts works, another sandbox that runs meanwhile
-//! still responds, and nothing of the attacked sandbox remains afterwards. Like a conformance
-//! check, it may be skipped for only one reason: the sandbox's own
+//! another sandbox. It has failed if none of its attempts works, another sandbox still responds
+//! during the attack, and nothing of the attacked sandbox remains afterwards.
+//!
+//! Like a conformance check, an attack may be skipped for only one reason: the sandbox's own
 //! [`Enforcement`](proctor_sandbox_api::Enforcement) lists its limit as not enforced.
 //!
 //! Where it is cheap to show, an attack lists the defences without which it succeeds. A test

@@ -74,7 +74,7 @@ pub async fn run_expecting_success(
     match run_in_own_sandbox(backend, prepared, attack).await {
         Err(CheckError::Wrong(why)) => Ok(why),
         Err(CheckError::Skipped(why)) => Err(format!("{} was skipped: {why}", attack.name)),
-        Ok(()) => Err(format!("{} is withstood without {:?}", attack.name, attack.undone_by)),
+        Ok(()) => Err(format!("{} fails even without {:?}", attack.name, attack.undone_by)),
     }
 }
 

@@ -74,7 +74,7 @@ async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
 
 async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
-    // A rejected write also counts as contained: a file size limit may apply first.
+    // A rejected write counts as contained too, because a file size limit may apply first.
     fixture
         .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
@@ -116,9 +116,9 @@ async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// One file in a hundred has content. On disks that are told about every freed block, removing
-/// content takes milliseconds per file, and that is not tested here. Within a normal sandbox's
-/// limits, the agent and the runtime must cope.
+/// One file in a hundred has content. On disks that discard every freed block, removing content
+/// takes milliseconds per file, which this attack does not test. Within a normal sandbox's limits,
+/// the agent and the runtime must cope.
 async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outcome {
     let said = expect_success(
         &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["100000", "x"])).await?,
@@ -129,7 +129,8 @@ async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outco
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
     let mut tight = large_snapshot_request("/testbed");
     tight.entry_limit = 1_000;
-    // Rejecting the snapshot would cost the trial its work.
+    // The snapshot must be truncated and not rejected, because a rejection would cost the trial its
+    // work.
     let (cut, _) = fixture.handle.snapshot(tight).await?;
     ensure!(cut.entries <= 1_000, "the entry limit was exceeded: {}", cut.entries);
     ensure!(
@@ -155,7 +156,7 @@ async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
     let said = expect_success(&fixture.handle.run(attack_command(text, &[])).await?)?;
     ensure!(said == "done\n", "{said:?}");
     let reply = snapshot(fixture, "/testbed").await?;
-    // Paths that are too long for any program are left out.
+    // The snapshot omits paths that are too long for any program.
     ensure!((200..3_000).contains(&reply.changed.len()), "{} entries", reply.changed.len());
     fixture.handle.remove(&path("/testbed/deep")).await?;
     let left = fixture.handle.stat(&path("/testbed/deep")).await?;

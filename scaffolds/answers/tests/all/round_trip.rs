@@ -34,7 +34,7 @@ fn check_round_trip(sides: &Changes) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws from few distinct lines, so that files contain repeated sections.
+/// Generates content from few distinct lines, so that files contain repeated sections.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line =
         prop::sample::select(vec!["", "a", "b", "    return x", "\x0c", "```", "\ta ", "é", "a\r"]);
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// This repository, or the clone named by `PROCTOR_CLONE`.
+/// Returns the path of this repository, or of the clone that `PROCTOR_CLONE` names.
 fn repository_path() -> PathBuf {
     std::env::var_os("PROCTOR_CLONE")
         .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
@@ -126,7 +126,7 @@ fn natural_round_trips_real_commits() {
         unsaid.len()
     );
     assert!(files > 0);
-    // Only changes that the grammar excludes may fail.
+    // The format may only reject changes that the grammar excludes.
     let known = ["bytes that are not UTF-8", "a link", "its markers"];
     assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
 }

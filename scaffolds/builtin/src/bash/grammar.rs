@@ -51,7 +51,7 @@ fn action(body: &[&str]) -> Result<Action, String> {
 fn parse_opening_fence(line: &str) -> Option<(usize, &str)> {
     let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
     let info = line.get(ticks..)?.trim();
-    // More backticks after the first run mean an inline code span, not a fence.
+    // More backticks after the first run indicate an inline code span, not a fence.
     (ticks >= 3 && !info.contains('`')).then_some((ticks, info))
 }
 
@@ -72,7 +72,7 @@ mod tests {
     fn grammar_requires_exactly_one_block() {
         assert_eq!(parse("Look.\n```bash\nls\ncat x\n```\nDone."), run("ls\ncat x"));
         assert_eq!(parse("```bash  \nls\n```  "), run("ls"));
-        // Blocks of other languages are text.
+        // Blocks of other languages count as text.
         assert_eq!(parse("```python\nprint()\n```\n```bash\nls\n```"), run("ls"));
         assert_eq!(parse("```text\n```bash\n```\n```bash\nls\n```"), run("ls"));
         assert!(parse("ls").unwrap_err().contains("no bash block"));

@@ -99,7 +99,8 @@ impl Recording {
                 }));
             }
             Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
-                // Only the last call is compared: models assign the ids, and some repeat them.
+                // Compare only with the last call, because models assign the ids and some repeat
+                // them.
                 if let Some(RecordedAction::Called(called)) = self.acts.last_mut()
                     && called.call_id == call_id
                 {

@@ -154,7 +154,8 @@ async fn clean(
                 Some(mode) => tree.read(&path)?.map(|bytes| (mode, bytes)),
                 None => None,
             };
-            // A rejected path comes from the patch itself, so nothing can have been written there.
+            // Ignore rejected paths: they come from the patch itself, so nothing can have been
+            // written there.
             let done = match before {
                 Some((mode, bytes)) => {
                     handle.write_beneath(&root, &full(&path), &bytes, Some(mode & 0o777)).await

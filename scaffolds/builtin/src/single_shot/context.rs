@@ -54,7 +54,8 @@ pub(super) struct FileSelector<'a> {
 }
 
 impl FileSelector<'_> {
-    /// Adds the files that are always shown. The caller counts the prompt's tokens with them next.
+    /// Adds the files that are always shown. The caller then counts the tokens of the prompt with
+    /// these files.
     pub(super) fn select_required(&self) -> Result<Context, Stop> {
         let mut context = Context::default();
         for (path, _) in self.tree.files() {

@@ -203,7 +203,7 @@ impl Scaffold for SingleShot {
         };
         record_evidence(session, &evidence).await?;
         let tokens = evidence.prompt_tokens;
-        // Only the model's own tokenizer counts exactly like its endpoint.
+        // Only the model's own tokenizer counts like its endpoint. Any other count is an estimate.
         let is_own = session.brief().tokenizer.as_ref().is_some_and(|file| !file.sha256.is_empty());
         let (counted, estimated) = if is_own { (tokens, 0) } else { (0, tokens) };
         if let Some(window) = session.brief().context_window

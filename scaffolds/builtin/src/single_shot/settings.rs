@@ -92,7 +92,8 @@ pub(super) fn resolve(
     for (key, words) in ALLOWED_VALUES {
         settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
-    // A probe shows no files. A setting without effect must not make two arms different.
+    // Reject settings of files for a probe, which shows no files. A setting without effect must not
+    // make two arms different.
     if settings["format"] == "probe" {
         for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
             if given.get(key).is_some_and(|value| value != plain) {

@@ -193,14 +193,15 @@ impl Edit {
             };
             head.extend(next);
         }
-        // The last line of a file may lack a line break; inserted text must not continue that line.
+        // Add a line break if the preceding line lacks one, so that the inserted text does not
+        // continue it.
         if !head.is_empty() && !head.ends_with(b"\n") {
             head.push(b'\n');
         }
         let at = head.len();
         let mut after = head;
         after.extend(text.bytes());
-        // Insert whole lines, even if the text lacks a final line break.
+        // Always insert whole lines, even if the text lacks a final line break.
         if !text.ends_with('\n') {
             after.push(b'\n');
         }
@@ -263,7 +264,7 @@ impl Edit {
         self.read(context, path).await
     }
 
-    /// Writes the file first and then stores the undo entry: a failed edit cannot be undone.
+    /// Writes the file before it stores the undo entry, so that a failed edit leaves no entry.
     async fn write(
         &mut self,
         context: &ToolContext,

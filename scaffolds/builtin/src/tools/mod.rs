@@ -1,5 +1,5 @@
-//! `tools`: function calling. The loop is in `drive`; each tool has a file, with its spec beside
-//! it.
+//! The scaffold `tools`, which uses function calling. The loop is in `drive`. Each tool has its own
+//! file, with its spec in a file next to it.
 
 mod arguments;
 mod drive;

@@ -88,7 +88,7 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
     schema: &Value,
     arguments: Value,
 ) -> Result<T, ToolError> {
-    // The error refers to the arguments as the server sent them.
+    // Report the error for the arguments as the server sent them.
     let typed = arguments::coerce_types(schema, &arguments);
     let typed = typed.and_then(|typed| serde_json::from_value(typed).ok());
     if let Some(read) = typed {

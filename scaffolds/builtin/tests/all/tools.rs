@@ -284,7 +284,7 @@ async fn full_context_window_ends_the_trial_before_the_request() {
         tool_call_answer(&[("submit", "{}")]),
     ])
     .await;
-    // 110 tokens after the first response, and 10 for the single result.
+    // The conversation has 110 tokens after the first response, and 10 for the single result.
     session.brief.context_window = Some(120);
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::exited("context window full: 120 tokens of 120"));

@@ -156,7 +156,8 @@ impl Client {
             return Ok(Err(Error::new(INVALID_PARAMS, what)));
         }
         let brief = session.brief().clone();
-        // Agents that send no arguments put the whole command line into `command`.
+        // Agents that send no arguments put the whole command line into `command`, so run it in a
+        // shell.
         let mut command = match asked.args.is_empty() {
             true => Command::shell(&asked.command),
             false => {
@@ -246,7 +247,7 @@ impl Client {
         terminal.exit = Some(match ended.how {
             Ok(exit) => exit,
             Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
-            // 127 is the status that shells use for a command that could not be started.
+            // Report status 127, as shells do for a command that could not be started.
             Err(_) => CommandExit { code: Some(127), ..CommandExit::default() },
         });
         self.close(agent, session, &ended.id).await

@@ -168,7 +168,7 @@ impl AcpConversation {
                 }
                 Ok(None)
             }
-            // A notification from a later version or an extension. It needs no response.
+            // Ignore notifications of later versions and extensions. They need no response.
             Ok(Message::Notice { .. }) => Ok(None),
             Ok(Message::Answer { id, result }) => {
                 watch.note_activity();
@@ -217,8 +217,8 @@ impl AcpConversation {
             (Stage::NewSession, Err(error))
                 if error["code"] == json!(AUTH_REQUIRED) && !self.logins.is_empty() =>
             {
-                // The API key is in the agent's environment, whatever the login method is called.
-                // The first method may open a browser.
+                // Choose a login method that uses a key. The API key is in the agent's environment,
+                // whatever the method is called. The first method may open a browser.
                 let by_key = |login: &&String| login.contains("key") || login.contains("api");
                 let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
                 self.logins.clear();
@@ -296,7 +296,7 @@ impl AcpConversation {
                         Ok(Message::Answer { .. }) => return,
                         Ok(Message::Notice { .. }) | Err(_) => {}
                     },
-                    // However the agent exits, the result no longer changes.
+                    // The result does not depend on how the agent exits.
                     Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
                 }
             }

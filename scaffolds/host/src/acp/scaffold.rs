@@ -18,7 +18,7 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Added to the agent's own exit time, for killing running processes and reading the last output.
+/// Extra time after the agent's own exit time, to kill running processes and read the last output.
 const CLEANUP_TIME: Duration = Duration::from_secs(2);
 
 /// A user's program that is started the same way as by an editor.

@@ -91,7 +91,7 @@ impl Terminals {
     pub(super) async fn next(&mut self) -> TerminalExit {
         match self.ended.recv().await {
             Some(ended) => ended,
-            // Cannot happen: the sender is a field of this struct.
+            // This cannot happen, because the sender is a field of this struct.
             None => std::future::pending().await,
         }
     }
@@ -152,7 +152,7 @@ impl Output {
 
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        // Drop the rest of a character that was split by the truncation.
+        // Drop the rest of a character that the truncation split.
         let torn = |byte: &&u8| self.cut && **byte & 0xc0 == 0x80;
         let start = bytes.iter().take(3).take_while(torn).count();
         String::from_utf8_lossy(&bytes[start..]).into_owned()

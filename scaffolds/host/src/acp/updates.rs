@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::Limits;
 
-/// Updates that arrive in pieces, with the name of the combined note.
+/// Updates that arrive in chunks, with the name of the combined note.
 const CHUNKED_UPDATES: [(&str, &str); 2] =
     [("agent_message_chunk", "message"), ("agent_thought_chunk", "thought")];
-/// Updates that are complete. Command and mode lists are not recorded.
+/// Updates that are recorded as they arrive. Lists of commands and modes are not recorded.
 const COMPLETE_UPDATES: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
-/// Fields that are kept of an update that is too long.
+/// The fields that are recorded of an update that is too long.
 const SUMMARY_FIELDS: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
 
 pub(super) struct Updates {
@@ -62,7 +62,7 @@ impl Updates {
     /// Returns the note of the text collected so far.
     pub(super) fn flush(&mut self) -> Option<Map<String, Value>> {
         let (name, text) = self.open.take()?;
-        // Some agents send an empty piece before a tool call.
+        // Ignore an empty chunk, which some agents send before a tool call.
         if text.is_empty() { None } else { self.note(json!({ name: text })) }
     }
 

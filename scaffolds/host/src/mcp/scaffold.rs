@@ -29,7 +29,7 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Added to the agent's own exit time, for reading its last output.
+/// Extra time after the agent's own exit time, to read its last output.
 const CLEANUP_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of queued calls. Further calls wait in their connections.
 const MAX_QUEUED_CALLS: usize = 16;
@@ -193,13 +193,14 @@ impl Protocol for McpProtocol<'_> {
         let call = ToolCall { id, name, arguments: arguments.to_string() };
         let called = tokio::select! {
             called = self.tools.call(session, &call) => called?,
-            // A program that has exited waits for no response: cancel the calls it started.
+            // A program that has exited no longer waits for responses, so cancel the calls that it
+            // started.
             done = self.running.as_mut() => return self.exit(done, session).map(Some),
         };
         watch.note_activity();
-        // It is not an error if the client stopped waiting.
+        // Ignore a client that stopped waiting.
         let _ = shown.send(called.shown);
-        // End the trial now: otherwise the program would keep calling the model.
+        // End the trial now. Otherwise, the program would keep calling the model.
         Ok(called.submitted.then_some(Finish::Submitted))
     }
 

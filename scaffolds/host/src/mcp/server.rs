@@ -28,7 +28,7 @@ impl Drop for ServerHandle {
 /// Serves a listener until the sandbox is gone. A message may have at most `most` bytes.
 pub(super) fn serve(mut listener: Listener, tools: ToolServer, most: usize) -> ServerHandle {
     ServerHandle(tokio::spawn(async move {
-        // The set belongs to this task, so the connections end with it.
+        // This task owns the set, so the connections end with it.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -47,7 +47,7 @@ async fn serve_connection(stream: SandboxStream, tools: ToolServer, most: usize)
         let tools = tools.clone();
         async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
     });
-    // A client that disconnects is not an error of the server.
+    // Ignore errors: a client may disconnect at any time.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 

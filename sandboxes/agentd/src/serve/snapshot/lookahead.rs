@@ -1,7 +1,7 @@
 //! Looks ahead of the walk at entries of directories that the walk has not reached yet.
 //!
-//! After the first snapshot a walk consists mainly of about five thousand `stat` calls. On two
-//! cores it waits half as long if another thread starts from the other end.
+//! After the first snapshot, a walk consists mainly of about five thousand `stat` calls. On two
+//! cores, a second thread that starts from the other end halves the waiting time.
 
 use std::{
     collections::{HashMap, HashSet},

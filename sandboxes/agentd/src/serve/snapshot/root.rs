@@ -16,11 +16,12 @@ const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlag
 /// Device and inode of a directory.
 pub type FileId = (u64, u64);
 
-/// Opens the root. `first` is its identity at the first snapshot, which follows links, because an
-/// environment's work directory may be a link. Afterwards commands may change the directory. If it
-/// is gone or replaced, the tree counts as empty (`None`). A refusal would let a single command
-/// prevent the scoring of a trial. Following any new link would count other directories of the
-/// sandbox as work.
+/// Opens the root. `first` is its identity at the first snapshot. That snapshot follows links,
+/// because an environment's work directory may be a link.
+///
+/// Afterwards, commands may change the directory. If it is gone or replaced, the tree counts as
+/// empty (`None`). A rejection would let a single command prevent the scoring of a trial. Following
+/// any new link would count other directories of the sandbox as work.
 ///
 /// One kind of new link is followed: a link to a directory that contains most of `known`, the
 /// root's entries at the last snapshot. `mv` between file systems copies a directory, and a link at

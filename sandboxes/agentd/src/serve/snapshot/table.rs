@@ -103,7 +103,7 @@ pub struct StatFingerprint {
 }
 
 impl StatFingerprint {
-    /// Creates a witness. `stat` must be called before the content is read.
+    /// Creates a fingerprint. `stat` must be called before the content is read.
     pub fn new(stat: &Stat) -> Self {
         let kind = entries::kind(stat);
         let changed = (stat.st_ctime, stat.st_ctime_nsec);

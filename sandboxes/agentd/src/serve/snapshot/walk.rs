@@ -55,7 +55,7 @@ pub struct Walk<'a> {
     pub seen: Table,
     /// Number of entries seen.
     pub entries: u64,
-    /// Directories that were not walked completely.
+    /// Directories that were
     pub unwalked: Vec<Vec<u8>>,
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
@@ -144,8 +144,8 @@ impl Walk<'_> {
                     Ok(None) => {}
                     Err(stop) => {
                         if !self.record_unwalked(&path, stop)? {
-                            // Report only the topmost unfinished directory, on behalf of everything
-                            // below it.
+                            // Report only the topmost unfinished directory. It stands for
+                            // everything below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
                             if let Some(level) = open {
                                 path.truncate(level.length);
@@ -293,7 +293,7 @@ impl Walk<'_> {
                 Some(EntryState::new(witness, old.hash, old.link.clone()))
             }
             _ => match self.read(folder, name, witness) {
-                // List it without content.
+                // List the file without content.
                 Err(StopReason::Here) => Some(EntryState::new(witness, None, None)),
                 other => other?,
             },
@@ -327,7 +327,7 @@ impl Walk<'_> {
         match witness.kind {
             EntryKind::Dir | EntryKind::Other => Ok(Some(EntryState::new(witness, None, None))),
             EntryKind::Link => {
-                // It was replaced since; the next snapshot will capture it.
+                // The link was replaced in the meantime. The next snapshot will capture it.
                 let Ok(target) = readlinkat(folder, name, Vec::new()) else { return Ok(None) };
                 let target = target.into_bytes();
                 let hash = blake3::hash(&target);

@@ -206,7 +206,7 @@ impl Agent {
         self.input = None;
     }
 
-    /// Waits for the exit status, for at most `PATIENCE`.
+    /// Waits for the exit status, for at most [`TEST_TIMEOUT`].
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::serve::entries;
 
-/// The attribute of an overlay directory that hides the one below it.
+/// The extended attribute of an overlay directory that hides the directory below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// Maximum bytes of all paths and link targets, which the agent keeps in memory and sends as JSON.
@@ -143,8 +143,8 @@ impl WrittenList {
         while let Some(path) = folders.pop() {
             let folder = match open(top, &path, FOLDER_FLAGS) {
                 Ok(folder) => folder,
-                // Either removed since it was listed, or a repository of the work directory that
-                // was never written to.
+                // The directory was removed after it was listed, or it is a repository of the work
+                // directory that was never written to.
                 Err(Errno::NOENT | Errno::NOTDIR) => continue,
                 Err(error) => return Err(cannot_examine_message(&path, error)),
             };
@@ -177,7 +177,7 @@ impl WrittenList {
                     Err(Errno::NOENT) => continue,
                     Err(error) => return Err(cannot_examine_message(&full, error)),
                 };
-                // Another file system is mounted there.
+                // Skip it: another file system is mounted there.
                 if stat.st_dev != device {
                     continue;
                 }
@@ -242,7 +242,7 @@ impl WrittenList {
             return Ok(());
         }
         let (parent, name) = split(at);
-        // Hidden by another mount.
+        // Skip a mount that another mount hides.
         let Ok(folder) = open(root, parent, PARENT_FLAGS) else { return Ok(()) };
         let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         match entries::kind(&stat) {

@@ -16,7 +16,7 @@ static UPPER: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Stores the upper directory of this sandbox's overlay.
 pub fn remember_upper(upper: OwnedFd) {
-    // A sandbox has only one root.
+    // The value is set only once, because a sandbox has only one root.
     let _ = UPPER.set(upper);
 }
 
