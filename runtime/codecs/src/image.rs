@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The location of an image's bytes.
+/// Where an image's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Image {
     /// In the request, encoded as base64.

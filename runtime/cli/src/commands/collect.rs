@@ -133,7 +133,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Pull requests are collected without random choices.
+            // Collecting pull requests makes no random choices.
             seed: String::new(),
             dry_run: false,
             attacks: AttackSelection::Sample(0),
@@ -212,7 +212,7 @@ async fn collect_clones(
             true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
             false => {
                 let hint = "pass the folder of a git clone".to_owned();
-                Err(CollectError::Nothing { what: "it is not a folder".to_owned(), hint })
+                Err(CollectError::Nothing { what: "not a folder".to_owned(), hint })
             }
         };
         let reason = match collected {
@@ -232,7 +232,7 @@ async fn collect_clones(
     }
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
-        let what = format!("none of {} could be collected: {first}", plural(failed.len(), "clone"));
+        let what = format!("failed to collect from any of {}: {first}", plural(failed.len(), "clone"));
         let hint = "pass folders of git clones with their full history".to_owned();
         return Err(CollectError::Nothing { what, hint });
     }

@@ -17,7 +17,7 @@ use crate::{args::ImportFormat, error::UserError};
 pub struct FoundFiles {
     /// In path order.
     pub files: Vec<PathBuf>,
-    /// Number of other files.
+    /// Number of files that were ignored.
     pub passed_over: usize,
 }
 
