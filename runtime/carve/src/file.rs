@@ -128,7 +128,8 @@ fn find_aliases(
         StatementAction::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
-    // An alias of an alias may come first in the text, in another branch. Repeat until nothing is added.
+    // An alias of an alias may appear earlier in the text, in another branch, so repeat until
+    // nothing is added.
     loop {
         let before = aliases.len();
         for (names, value) in &all {

@@ -1,4 +1,4 @@
-//! Addresses that are never dialled, whatever name resolves to them.
+//! Addresses that the proxy never connects to, whatever name resolves to them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -16,9 +16,9 @@ pub enum ForbiddenReason {
     OwnMachine,
 }
 
-/// The cloud metadata addresses. Most clouds use `169.254.169.254`. By their ranges, the others
-/// would be public (`168.63.129.16`, Azure), shared (`100.100.100.200`, Alibaba) or protocol
-/// addresses (`192.0.0.192`, Oracle).
+/// The cloud metadata addresses. Most clouds use `169.254.169.254`. The others need to be listed,
+/// because their ranges look public (`168.63.129.16`, Azure), shared (`100.100.100.200`, Alibaba)
+/// or like protocol addresses (`192.0.0.192`, Oracle).
 const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(168, 63, 129, 16),
@@ -26,8 +26,8 @@ const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Returns why this address must not be dialled. For IPv6 forms that contain an IPv4 address
-/// (mapped, compatible, NAT64, 6to4), the contained address is also checked.
+/// Returns why the proxy must not connect to this address. If an IPv6 address contains an IPv4
+/// address (mapped, compatible, NAT64, 6to4), that address is checked too.
 pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     match address {
         IpAddr::V4(address) => forbidden_reason_v4(address),
@@ -35,7 +35,7 @@ pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     }
 }
 
-/// Whether the address belongs to one of this machine's interfaces: only then does a connection to
+/// Whether the address belongs to one of this machine's interfaces. Only then does a connection to
 /// it use the same address as its source. No packet is sent.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {

@@ -1,4 +1,4 @@
-//! Runs scheduler commands, which may hang while the controller is down.
+//! Runs scheduler commands. They may hang while the controller is down.
 
 use std::{
     io::{self, Read},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::EngineError;
 
-/// Interval between two checks whether a command has exited.
+/// Interval between checks for the end of a command.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The output of a command.
@@ -34,7 +34,7 @@ impl CommandError {
                 .hint(
                     "submit from a login node of the cluster, or install Slurm's client programs",
                 ),
-            Self::NoAnswer => EngineError::new(format!("{program}: the controller doesn't answer"))
+            Self::NoAnswer => EngineError::new(format!("{program}: the controller doesn't respond"))
                 .hint("try again; jobs that are queued or run are not affected"),
             Self::Io(error) => EngineError::new(format!("{program}: {error}")),
         }
