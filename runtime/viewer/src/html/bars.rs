@@ -25,11 +25,12 @@ pub(crate) struct BarRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct BarCell {
     pub(crate) text: String,
-    /// Width in percent of the cell. 0 for no bar.
+    /// Width of the bar in percent of the cell. 0 means no bar.
     pub(crate) width: f64,
 }
 
-/// Builds rows with a value for each arm. Bars are relative to `most`, or to the largest value.
+/// Builds rows with a value for each arm. The largest bar stands for `most`, or for the largest
+/// value if `most` is `None`.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,

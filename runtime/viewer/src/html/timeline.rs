@@ -1,4 +1,5 @@
-//! The time and budget chart of a trial: where its time went, and how close the trial came to each limit.
+//! The time and budget chart of a trial. It shows where the time went, and how close the trial came
+//! to each limit.
 
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ const FULL_Y: f64 = 74.0;
 const EMPTY_Y: f64 = 194.0;
 /// Minimum distance between the names of two lines.
 const LABEL_GAP: f64 = 15.0;
-/// Maximum number of steps drawn separately. With more steps, neighbours are merged.
+/// Maximum number of steps to draw separately. With more steps, neighbors are merged.
 const MAX_DRAWN_STEPS: usize = 400;
 
 /// A limit of a trial's budget.
@@ -25,7 +26,7 @@ pub struct ChartLimit {
     pub most: f64,
 }
 
-/// The quantity that a limit counts. Kinds that cannot be computed from steps are not drawn.
+/// The quantity that a limit counts. Limits that cannot be computed from steps are not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartLimitKind {
     Steps,
@@ -171,7 +172,7 @@ fn line(rows: &[StepRow], cap: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64)
     }
 }
 
-/// Moves the names at the ends of the lines apart so that they do not overlap.
+/// Moves the names at the ends of the lines apart, so that they do not overlap.
 fn spread_labels(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;
