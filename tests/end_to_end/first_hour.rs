@@ -418,7 +418,10 @@ fn failed_validation_keeps_its_log() {
     fs::remove_dir_all(kept).unwrap();
     let good = write_rows(&stage, "good.jsonl", &[demo_row()]);
     let error = checked_output(&stage, &["tasks", "validate", "--tasks", &good], 0);
-    assert!(error.contains("valid: gold resolves") && !error.contains("run directory kept: "), "{error}");
+    assert!(
+        error.contains("valid: gold resolves") && !error.contains("run directory kept: "),
+        "{error}"
+    );
 }
 
 /// Two quick steps, then a slow response.

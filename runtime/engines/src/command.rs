@@ -34,8 +34,10 @@ impl CommandError {
                 .hint(
                     "submit from a login node of the cluster, or install Slurm's client programs",
                 ),
-            Self::NoAnswer => EngineError::new(format!("{program}: the controller doesn't respond"))
-                .hint("try again; jobs that are queued or run are not affected"),
+            Self::NoAnswer => {
+                EngineError::new(format!("{program}: the controller doesn't respond"))
+                    .hint("try again; queued and running jobs are not affected")
+            }
             Self::Io(error) => EngineError::new(format!("{program}: {error}")),
         }
     }

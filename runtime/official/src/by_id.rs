@@ -36,7 +36,8 @@ impl OfficialPolicy {
         Ok(self.grade_outcome(task, reader.read(log)))
     }
 
-    /// Returns the verdict for a run without tests: the patch is empty or was not applied.
+    /// Returns the verdict for a run that has no tests, because the patch is empty or was not
+    /// applied.
     pub fn verdict_without_tests(&self, task: &Task, why: &str) -> OfficialVerdict {
         match self.subject {
             Subject::Id => self.grade_outcome(task, ParseOutcome::NotGraded(why.to_owned())),

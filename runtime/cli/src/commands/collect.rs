@@ -232,7 +232,8 @@ async fn collect_clones(
     }
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
-        let what = format!("failed to collect from any of {}: {first}", plural(failed.len(), "clone"));
+        let what =
+            format!("failed to collect from any of {}: {first}", plural(failed.len(), "clone"));
         let hint = "pass folders of git clones with their full history".to_owned();
         return Err(CollectError::Nothing { what, hint });
     }

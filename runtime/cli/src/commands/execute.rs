@@ -212,7 +212,7 @@ pub async fn execute_plan(
                 return Ok(PlanOutcome::Drained);
             }
             if !done {
-                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to exit now; the next run removes them");
+                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them open until the next run");
                 handle.stop();
                 tokio::select! {
                     _ = running.wait() => {}

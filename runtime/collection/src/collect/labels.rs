@@ -10,8 +10,8 @@ use super::{candidate::round_share, found_tops::FoundTops};
 
 const LABELS_TOML: &str = include_str!("../../tests/tops.toml");
 
-/// Labelled tops by origin and test file. `Class.*` stands for all methods of a class except those that start with a
-/// single underscore.
+/// Labelled tops by origin and test file. `Class.*` means all methods of a class, except those that
+/// start with a single underscore.
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 /// The accuracy of the tops over all functions that the labelled test files reach. All rates are in [0, 1].
@@ -117,7 +117,8 @@ mod tests {
         ];
         let mut tally = Tally::default();
         tally.count(&labels, chosen.into_iter());
-        // 2 of the 3 chosen functions are labelled, and 2 of the 3 labelled ones are chosen; 4 of 6 are right.
+        // Two of the three chosen functions are labelled, and two of the three labelled functions
+        // are chosen. Four of the six decisions are right.
         let score = tally.score();
         assert_eq!((score.files, score.precision, score.recall), (1, 0.6667, 0.6667));
         assert_eq!((score.f1, score.accuracy), (0.6667, 0.6667));

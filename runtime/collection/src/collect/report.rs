@@ -14,7 +14,8 @@ use super::{
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The contents of `report.json`. It contains no times, so the same seed produces the same bytes.
+/// The contents of `report.json`. It contains no times, so that the same seed produces the same
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,

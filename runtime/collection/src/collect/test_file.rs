@@ -1,5 +1,5 @@
-//! Reads the evidence of what a test file tests: the names that it imports and uses, and the names in its
-//! assertions.
+//! Reads which objects a test file probably tests, from the names that it imports and uses and the
+//! names in its assertions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +115,7 @@ struct Flow {
 
 impl Flow {
     fn names(mut self) -> BTreeSet<String> {
-        // A value may pass through several variables.
+        // A value may go through several variables before it is checked.
         loop {
             let before = self.asserted.len();
             for (targets, values) in &self.assigned {

@@ -2,13 +2,13 @@
 
 use serde_json::{Deserializer, Value};
 
-/// Returns the first object that satisfies `fits` and starts at the beginning of a line. Runners
-/// print it on standard output, where package managers and tests print as well.
+/// Returns the first object that starts at the beginning of a line and satisfies `fits`. Runners
+/// print the object on standard output, and so do package managers and tests.
 pub(super) fn find_object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;
     for start in starts {
-        // A line inside an object that was already parsed does not start another one.
+        // Skip lines inside an object that was already parsed.
         if start < from || !text[start..].trim_start_matches([' ', '\t']).starts_with('{') {
             continue;
         }
