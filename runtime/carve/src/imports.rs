@@ -15,7 +15,6 @@ use super::{
 /// Removed paths by dotted module name.
 pub(super) type RemovedPaths = BTreeMap<String, BTreeSet<String>>;
 
-/// A module of the package.
 #[derive(Debug, Clone)]
 pub(super) struct Module {
     /// Dotted name.

@@ -47,7 +47,6 @@ struct SecretPattern {
     letters: usize,
 }
 
-/// One kind of secret.
 #[derive(Debug)]
 struct SecretKind {
     name: String,

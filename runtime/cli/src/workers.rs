@@ -81,7 +81,6 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     Ok(jobs)
 }
 
-/// Returns the limits of all sandboxes of a run.
 fn run_sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
     let all = record

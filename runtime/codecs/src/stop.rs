@@ -18,7 +18,6 @@ struct Words {
     broken_parts: Vec<String>,
 }
 
-/// The class of a stop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopClass {
     End,

@@ -3,7 +3,7 @@
 //! NAME==VERSION --dry-run --out OUT`.
 //!
 //! Prints precision, recall and F1 for the collections and for three simpler rules. They cover all
-//! functions that the labelled files reach.
+//! functions that the labeled files reach.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a developer tool")]
 
@@ -109,10 +109,10 @@ fn main() {
         }
     }
     println!(
-        "\n{files} test files; + means chosen but not labelled, - means labelled but not chosen"
+        "\n{files} test files; + means chosen but not labeled, - means labelled but not chosen"
     );
     for label in unreached {
-        println!("labelled but not reached: {label}");
+        println!("labeled but not reached: {label}");
     }
     score.print("the score");
     all.print("all reached functions");

@@ -12,7 +12,6 @@ use crate::EngineError;
 /// Interval between checks for the end of a command.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) status: ExitStatus,

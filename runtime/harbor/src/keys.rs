@@ -40,7 +40,6 @@ fn nearest<'a>(key: &str, known: &'a [String]) -> Option<&'a str> {
     near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
 }
 
-/// Returns the value of a dotted key.
 pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     let mut parts = key.split('.');
     let mut value = table.get(parts.next()?)?;

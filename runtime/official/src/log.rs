@@ -25,7 +25,6 @@ impl From<ParserCrash> for ParseOutcome {
     }
 }
 
-/// Reads the logs of one task.
 pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,

@@ -38,7 +38,6 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Applies binary patch data to `source`.
 pub(crate) fn apply(data: &BinaryData, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
         BinaryData::Literal(bytes) => Ok(bytes.clone()),

@@ -151,7 +151,6 @@ impl FilePatch {
 }
 
 impl Hunk {
-    /// Returns the lines of the old side.
     pub(crate) fn old_lines(&self) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().filter(|line| line.side != Side::New).map(|line| &line.bytes[..])
     }

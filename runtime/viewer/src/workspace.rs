@@ -14,7 +14,6 @@ use crate::html::{Entry, Folder, OpenedFile};
 const MAX_LISTED: usize = 1_000;
 const MAX_SHOWN_BYTES: usize = 256 << 10;
 
-/// One entry of a directory.
 #[derive(Default)]
 struct DirectoryEntry {
     is_folder: bool,

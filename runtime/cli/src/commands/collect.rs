@@ -285,7 +285,6 @@ fn is_day(text: &str) -> bool {
     text.bytes().map(shape).eq(*b"0000-00-00")
 }
 
-/// Derives a directory name from an origin.
 fn directory_name(origin: &str) -> String {
     let last = origin.trim_end_matches('/').rsplit('/').next().unwrap_or(origin);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };

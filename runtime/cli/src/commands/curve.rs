@@ -173,7 +173,7 @@ impl CurveBudget {
                 arm.name
             );
             return Err(UserError::new(what).hint(
-                "--allow-truncated shows the curve anyway, labelled as truncated; for an exact \
+                "--allow-truncated shows the curve anyway, marked as truncated; for an exact \
                  curve, run each limit, or hide the budget (`budget.disclosure = \"hidden\"`)",
             ));
         }

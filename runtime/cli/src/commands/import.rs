@@ -36,7 +36,6 @@ const PARENT_LEVELS: usize = 3;
 /// attempt up to the highest, so a huge number would create a huge plan.
 const MAX_ATTEMPTS: u32 = 1_000;
 
-/// One trial in a file.
 struct InputTrial {
     /// Names that may be the task's, the most likely first.
     tasks: Vec<String>,
@@ -124,7 +123,6 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads one file.
 fn read(
     file: &Path,
     format: Option<ImportFormat>,

@@ -23,7 +23,6 @@ use crate::{
 
 const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
 
-/// The default scaffold.
 const DEFAULT_SCAFFOLD: &str = "tools";
 
 pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
@@ -295,7 +294,6 @@ impl TemplateModel {
     }
 }
 
-/// Quotes a text as a TOML string.
 fn quote_toml(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

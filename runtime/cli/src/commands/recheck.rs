@@ -25,7 +25,6 @@ struct ChangedTrial {
     task: String,
     arm: String,
     attempt: u32,
-    /// The recorded result.
     recorded: String,
     /// The result under this version's rules.
     now: String,

@@ -125,7 +125,6 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     Ok(PrepareOutcome::Ready(Box::new(ReadyRun { run, plan, jobs, backends, cache, flakes })))
 }
 
-/// Prints the plan of a dry run.
 fn print_dry_run(args: &RunArgs, loaded: &LoadedPlan) -> Result<(), CommandError> {
     let (config, ids) = (loaded.config(), loaded.ids());
     if let (true, Some(out)) = (args.extend, &args.out) {

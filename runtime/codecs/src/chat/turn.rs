@@ -23,7 +23,6 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds text to the content.
     pub(super) fn add_text(&mut self, text: &str) {
         self.add_content(&Value::String(text.to_owned()));
     }

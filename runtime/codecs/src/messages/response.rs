@@ -104,7 +104,6 @@ pub(super) fn reject_aborted(holder: &Value) -> Result<(), String> {
     StopClass::reject_aborted("stop_reason", holder["stop_reason"].as_str())
 }
 
-/// Returns `stop_reason` and `stop_sequence`.
 pub(super) fn write_stop_reason(stop: &StopReason) -> (&str, Option<&str>) {
     match stop {
         StopReason::End => ("end_turn", None),

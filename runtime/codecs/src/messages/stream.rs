@@ -176,7 +176,6 @@ impl MessagesReader {
     }
 }
 
-/// The content of the open block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenBlock {
     Text,

@@ -115,7 +115,6 @@ fn read_input_item(
     }
 }
 
-/// Reads text or parts.
 fn read_content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
     match content {
         Value::Null => Ok(Vec::new()),

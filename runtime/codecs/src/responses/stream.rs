@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::response;
 use crate::{ReadError, Reader, lenient_json, neutral::Delta, sse};
 
-/// The state of an item.
 #[derive(Debug, Default, Clone, Copy)]
 struct ItemState {
     /// The call's position among all calls.

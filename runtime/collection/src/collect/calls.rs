@@ -37,7 +37,6 @@ pub(super) struct Calls {
     pub(super) types: BTreeMap<usize, ObservedTypes>,
 }
 
-/// Observed types by parameter.
 pub(super) type ObservedTypes = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {

@@ -73,7 +73,6 @@ pub struct Reject {
     pub reason: String,
 }
 
-/// A verified task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct VerifiedTask {
     pub(super) task: Task,
@@ -556,7 +555,6 @@ fn join_reasons(refused: &[(String, String)]) -> String {
     each.join("; ")
 }
 
-/// Rounds a share for reports.
 pub(super) fn round_share(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

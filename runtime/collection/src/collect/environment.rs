@@ -44,7 +44,6 @@ pub(crate) struct Environment {
     pub(crate) test_command: Vec<String>,
 }
 
-/// The packages installed in an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InstalledPackages {
     pub(crate) pins: Vec<String>,

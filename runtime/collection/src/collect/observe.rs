@@ -135,7 +135,6 @@ pub(super) enum Record {
     End,
 }
 
-/// A test's outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct TestOutcome {
     pub(super) outcome: String,
@@ -143,10 +142,8 @@ pub(super) struct TestOutcome {
     pub(super) why: String,
 }
 
-/// The result of one run of the suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunResult {
-    /// Outcomes by test id.
     pub(super) tests: BTreeMap<String, TestOutcome>,
     /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
@@ -212,7 +209,6 @@ impl<'a> TestRunner<'a> {
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
-    /// Lists the packages installed in the environment.
     pub(super) async fn list_packages(&self) -> Result<InstalledPackages, Fault> {
         let what = "listing installed packages";
         // Use -I, because PYTHONPATH contains the source tree, and metadata there would hide

@@ -142,7 +142,6 @@ impl RenewalResult {
     }
 }
 
-/// Returns the test file of a task.
 fn test_file_of(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_from_test_id(id)).to_owned()
 }

@@ -151,7 +151,6 @@ impl Report {
         }
     }
 
-    /// Adds the results of level 2.
     pub(super) fn add_level_two(&mut self, tasks: Vec<TaskMetrics>, rejects: Vec<Reject>) {
         let ended = |stages: &[&str]| {
             let stage = |reject: &Reject| reject.stage.trim_start_matches("level_2: ").to_owned();
@@ -251,7 +250,6 @@ impl Report {
         unclean.collect()
     }
 
-    /// Renders the section about solvability.
     fn solvability_section(&self) -> String {
         if self.tasks.is_empty() && self.level_2.tasks.is_empty() {
             return String::new();
@@ -286,7 +284,6 @@ impl Report {
         out
     }
 
-    /// Renders the section that lists the lite tasks.
     fn lite_section(&self) -> String {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let mut names: Vec<&str> =

@@ -11,7 +11,6 @@ use ruff_python_parser::parse_module;
 
 use crate::carve::dotted_name;
 
-/// The names in one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestFile {
     /// Module and name of each imported object that the file uses, including attributes of imported modules.

@@ -14,7 +14,6 @@ pub(super) struct Bounds<'a> {
     pub(super) never: &'a [String],
 }
 
-/// The objects to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExtractedObjects {
     /// Objects shown in the statement: the tops, and objects that tests or remaining code call.

@@ -157,7 +157,6 @@ impl Candidate {
         out
     }
 
-    /// Returns the number of files in the patch.
     pub(super) fn file_count(&self) -> usize {
         Patch::parse(self.patch.as_bytes()).paths().len()
     }

@@ -139,7 +139,6 @@ fn suffix(path: &str) -> Option<String> {
     Path::new(path).extension().and_then(OsStr::to_str).map(str::to_owned)
 }
 
-/// The Python packages in a bundle.
 struct BundlePackages {
     bundle: PathBuf,
     /// Directories that packages are imported from, including vendored packages.

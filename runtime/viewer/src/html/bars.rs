@@ -99,7 +99,6 @@ pub(crate) fn exceptions_table(report: &Report, study: &NumberedArms<'_>) -> Opt
     )
 }
 
-/// Formats a count. Empty for 0.
 fn format_count(count: f64) -> String {
     if count > 0.0 { format!("{count:.0}") } else { String::new() }
 }

@@ -101,7 +101,6 @@ pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<Tas
     })
 }
 
-/// Returns the CSS class of a cell.
 fn cell_class(trials: &[&TaskReport]) -> &'static str {
     if trials.iter().any(|trial| trial.resolved.is_none()) {
         return "unknown";

@@ -53,7 +53,6 @@ impl ChartLimitKind {
         }
     }
 
-    /// Returns the amount that a step adds.
     fn amount_added_by(self, row: &StepRow) -> f64 {
         match self {
             Self::Steps => 1.0,
@@ -78,7 +77,6 @@ impl ChartLimitKind {
     }
 }
 
-/// The chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Timeline {
     width: f64,
@@ -95,7 +93,6 @@ pub(crate) struct Timeline {
     lines: Vec<Line>,
 }
 
-/// A part of the strip.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Part {
     /// `model`, `wait`, `tool` or `other`.

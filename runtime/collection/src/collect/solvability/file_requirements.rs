@@ -67,7 +67,6 @@ impl FileRequirements {
         out
     }
 
-    /// Returns the requirements of the test with this id.
     pub(super) fn for_test(&self, id: &str) -> TestRequirements {
         let Some(start) = self.find_unit(id) else { return TestRequirements::default() };
         let own_class = test_path(id).rsplit_once("::").map_or("", |(class, _)| class).to_owned();

@@ -170,7 +170,6 @@ impl Requirement {
     }
 }
 
-/// Formats a text as Markdown code.
 fn markdown_code(text: &str) -> String {
     match text.contains('`') {
         true => format!("`` {text} ``"),

@@ -216,7 +216,6 @@ impl CandidateContext<'_> {
     }
 }
 
-/// The inputs of a report.
 struct ReportInputs<'a> {
     text: &'a str,
     tree: &'a VisibleText,

@@ -30,17 +30,14 @@ pub(super) fn json_lines(text: &str) -> impl Iterator<Item = Value> {
         .filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// Returns the text at a key.
 pub(super) fn str_field<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
 }
 
-/// Returns the count at a key.
 pub(super) fn count_field(value: &Value, key: &str) -> Option<usize> {
     usize::try_from(value.get(key)?.as_u64()?).ok()
 }
 
-/// Returns the list at a key.
 pub(super) fn array_field<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

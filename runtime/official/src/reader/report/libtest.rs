@@ -276,7 +276,6 @@ fn event_status(event: &str) -> Option<TestStatus> {
     }
 }
 
-/// One test in a line of nextest.
 struct NextestLine {
     id: String,
     status: TestStatus,
