@@ -17,7 +17,7 @@ pub(super) type RemovedPaths = BTreeMap<String, BTreeSet<String>>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Module {
-    /// Dotted name.
+    /// Dotted name of the module.
     pub(super) name: String,
     /// Whether the file is an `__init__.py`.
     pub(super) is_package: bool,

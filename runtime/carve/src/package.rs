@@ -32,7 +32,7 @@ pub struct CarveOptions<'a> {
 /// The result of a carve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carving {
-    /// Sorted by file and path.
+    /// The removed objects, sorted by file and path.
     pub objects: Vec<Object>,
     /// The text before and after the carve, by path relative to the tree.
     pub files: BTreeMap<String, (String, String)>,

@@ -137,7 +137,7 @@ pub enum Command {
     },
     /// Open the web viewer for runs. The first line of standard output is its URL.
     View {
-        /// Run directories.
+        /// The run directories to show.
         #[arg(required = true)]
         runs: Vec<PathBuf>,
         /// Port on 127.0.0.1 to listen on. Default: a free port.
@@ -170,7 +170,7 @@ pub enum Command {
     Curve(CurveArgs),
     /// Remove environments, images and other caches. Runs are never removed.
     Clean {
-        /// List what would be removed without removing it.
+        /// List what would be removed, but remove nothing.
         #[arg(long)]
         dry_run: bool,
         /// Remove only items older than this: `90m`, `12h`, `30d`, `2w`.
@@ -179,13 +179,13 @@ pub enum Command {
     },
     /// Print the JSON Schema of a file format, for use in an editor.
     Schema {
-        /// The kind of file to describe.
+        /// The kind of file that the schema describes.
         #[arg(value_enum, value_name = "KIND")]
         of: SchemaKind,
     },
     /// Print a shell completion script: `source <(proctor completions bash)`.
     Completions {
-        /// The shell.
+        /// The shell to generate the script for.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },

@@ -1,4 +1,4 @@
-//! Errors for the person at the terminal.
+//! Errors that are shown to the user.
 
 use std::{fmt, process::ExitCode};
 

@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Borrowed if the key contains no escapes.
+/// A key, borrowed from the text unless it contains escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 

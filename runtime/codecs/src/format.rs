@@ -1,4 +1,4 @@
-//! One interface for all formats.
+//! A common interface for all formats.
 
 use proctor_types::{Api, Usage, one_line};
 use serde_json::{Map, Value};
@@ -229,7 +229,7 @@ mod tests {
         // The total may be absent.
         let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation": creation.clone()}});
-        // The form that proxies in front of Anthropic use.
+        // The format of proxies in front of Anthropic.
         let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
         let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,

@@ -15,7 +15,7 @@ pub struct Request {
     pub choice: Option<ToolChoice>,
     /// Whether one response may contain several calls. `None` selects the provider's default.
     pub parallel: Option<bool>,
-    /// In tokens.
+    /// Maximum length of the response, in tokens.
     pub max_output: Option<u64>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Request {
 pub enum Role {
     /// Instructions, including OpenAI's `developer`.
     System,
-    /// The user and the results of tools.
+    /// Messages of the user, and results of tools.
     User,
     Assistant,
 }
@@ -88,7 +88,7 @@ impl Part {
     }
 }
 
-/// The model's reasoning, as far as it is visible.
+/// The visible part of the model's reasoning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
     pub text: String,
@@ -175,7 +175,7 @@ pub enum StopReason {
     End,
     Calls,
     Length,
-    /// The context window is full.
+    /// The conversation fills the context window.
     Window,
     /// The response reached one of the request's stop sequences.
     Sequence(Option<String>),

@@ -19,7 +19,7 @@ pub struct Event {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// No event ends before this position.
+    /// The search continues here, because no event ends before this position.
     searched: usize,
 }
 

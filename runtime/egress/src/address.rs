@@ -77,7 +77,7 @@ fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
     };
     match parts {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(ForbiddenReason::Loopback),
-        // The mapped, compatible and translated forms.
+        // IPv4 addresses in mapped, compatible and translated form.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
             carried(high, low).or(Some(ForbiddenReason::Special))
         }
@@ -89,7 +89,7 @@ fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
         [0xfd00, 0xec2, ..] => Some(ForbiddenReason::Metadata),
         [0xfc00..=0xfdff, ..] => Some(ForbiddenReason::Private),
         [0xfe80..=0xfebf, ..] => Some(ForbiddenReason::LinkLocal),
-        // Only 2000::/3 is allocated.
+        // Only 2000::/3 is allocated for public addresses.
         [0x2000..=0x3fff, ..] => {
             (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(ForbiddenReason::Special)
         }

@@ -10,7 +10,7 @@ pub(crate) const PASSWORD: &str = "changeit";
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED_CERTIFICATE: u32 = 2;
-/// Part of the checksum, as the format defines it.
+/// A constant that the format includes in the checksum.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
 
 pub(crate) fn encode_keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use proctor_types::{Fault, UrlRequest};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Records requests.
+/// Records the requests of a trial.
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// Returns the current step. Called once per request, when it arrives.
@@ -39,9 +39,9 @@ pub trait Ledger: Send + Sync {
 /// Number of response bytes that a ledger receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Limit per response.
+    /// Limit in bytes per response.
     pub each: usize,
-    /// Limit for all responses held at the same time.
+    /// Limit in bytes for all responses that are buffered at the same time.
     pub together: usize,
 }
 

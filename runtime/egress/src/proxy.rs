@@ -252,7 +252,7 @@ impl EgressProxy {
         responses::denied_response(reason, &asked)
     }
 
-    /// Records a request that ends here.
+    /// Records a request that the proxy does not forward.
     pub(crate) async fn record_request(&self, entry: UrlRequest) {
         let step = self.ledger.current_step().await;
         if let Err(fault) = self.ledger.record(step, entry).await {

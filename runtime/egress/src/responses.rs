@@ -63,7 +63,7 @@ fn text_body(text: String) -> AnyBody {
 pub(crate) struct CountedBody {
     inner: Incoming,
     counted: Arc<ByteCounts>,
-    /// Set only for response bodies.
+    /// The request's ledger entry. `None` for request bodies.
     entry: Option<Entry>,
 }
 

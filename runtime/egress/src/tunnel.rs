@@ -97,7 +97,7 @@ impl EgressProxy {
         }
     }
 
-    /// Terminates TLS and judges each request.
+    /// Terminates TLS and checks each request against the policy.
     async fn inspect_requests<S>(self: &Arc<Self>, origin: &Origin, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -135,7 +135,7 @@ mod tests {
     /// Recorded seconds after the second node lost power, before Slurm noticed.
     const UNNOTICED_NODE_LOSS: [Recorded; 2] =
         [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
-    /// Recorded minutes later.
+    /// Recorded minutes later, after Slurm had noticed.
     const NOTICED_NODE_LOSS: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
 
     impl Recorded {

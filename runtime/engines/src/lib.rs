@@ -98,7 +98,7 @@ pub fn find_engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
 /// The scheduler's report about jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobReport {
-    /// All jobs that the scheduler still knows.
+    /// The submission's jobs that the scheduler still knows.
     Known(Vec<Job>),
     /// The scheduler did not respond, so the state of the jobs is unknown. Contains the reason.
     Unknown(String),

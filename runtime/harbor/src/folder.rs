@@ -356,12 +356,12 @@ fn in_scope(relative: &Path, is_folder: bool) -> bool {
     named && (parts.len() > at + 1 || is_folder)
 }
 
-/// Resolves the links in a path as far as it exists.
+/// Resolves the links in the part of a path that exists.
 fn real_path(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
-    // A dangling link is resolved to its missing target.
+    // Resolve a dangling link to its missing target.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();
     };

@@ -49,7 +49,7 @@ pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Whether a value differs from the default of a missing key.
+/// Whether a value differs from the default that applies if the key is missing.
 pub(crate) fn differs_from_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

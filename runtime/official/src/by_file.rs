@@ -18,7 +18,7 @@ pub struct FileRun {
     /// The file's path, or its name if only that is known.
     pub file: String,
     pub log: Vec<u8>,
-    /// The exit status; a missing one counts as a failure.
+    /// The exit status. A missing one counts as a failure.
     pub exit: Option<i32>,
 }
 

@@ -107,7 +107,7 @@ impl OfficialPolicy {
         let mut group = TestGroup::default();
         for id in ids {
             let standing = match lenient {
-                // Here, ids are never treated as truncated.
+                // In these rows, expected ids are never treated as truncated.
                 Some(standings) => standings.of(map.get(id)),
                 None => standings.of(self.matching_name(id, map).and_then(|key| map.get(key))),
             };

@@ -29,7 +29,7 @@ pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,
     pub row: RowFacts<'a>,
-    /// Set if the policy reads only the log after this command.
+    /// If set, only the log after this command is read.
     pub test_command: Option<String>,
 }
 

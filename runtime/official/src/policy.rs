@@ -153,7 +153,7 @@ pub struct LogRules {
     /// A pattern that proves that tests ran, even if no test was parsed.
     #[serde(default)]
     pub suite_ran: Option<String>,
-    /// The text that precedes the exit status.
+    /// The text before the exit status in the log.
     #[serde(default)]
     pub exit_marker: Option<String>,
 }

@@ -16,7 +16,7 @@ const PAUSES: [u64; 3] = [0, 1, 4];
 #[derive(Debug, Clone)]
 pub struct Http(Client);
 
-/// The parts of a response that callers need.
+/// A downloaded response, reduced to what callers need.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) json: bool,

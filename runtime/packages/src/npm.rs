@@ -121,9 +121,9 @@ pub struct NpmRelease {
     pub version: String,
     /// The archive's checksum: `sha512-` followed by base64.
     pub integrity: String,
-    /// Required packages, with their ranges.
+    /// Required packages, with their version ranges.
     pub dependencies: BTreeMap<String, String>,
-    /// Packages that are used if they can be installed, with their ranges.
+    /// Packages that are used only if they can be installed, with their version ranges.
     pub optional_dependencies: BTreeMap<String, String>,
 }
 

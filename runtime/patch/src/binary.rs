@@ -17,7 +17,7 @@ pub(crate) const MAX_PATCH_BYTES: usize = 512 << 20;
 
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
 }

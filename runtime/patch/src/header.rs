@@ -4,7 +4,7 @@ use proctor_wire::RawPath;
 
 use crate::quote::unquote;
 
-/// Removes the first component (`a/` or `b/`), like `-p1`.
+/// Removes the first path component (`a/` or `b/`), like `-p1`.
 fn strip_first_component(name: &[u8]) -> Option<RawPath> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
     // Keep `/etc/passwd` absolute, so that it is rejected later. It must not become `etc/passwd`.

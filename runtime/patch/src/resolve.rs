@@ -66,7 +66,7 @@ impl Patch {
 
 struct PatchedTree<'a> {
     current: &'a dyn Fn(&RawPath) -> Option<CurrentFile>,
-    /// The content of the paths touched so far.
+    /// The content of each path that the patch has touched so far.
     after: BTreeMap<RawPath, Option<CurrentFile>>,
     leaves: BTreeSet<RawPath>,
     /// Total bytes of all contents so far.

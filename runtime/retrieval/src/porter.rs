@@ -13,7 +13,7 @@ pub(crate) fn stem(word: &str) -> String {
 
 struct Word {
     letters: Vec<char>,
-    /// Length of the stem before the ending that was last matched.
+    /// Length of the stem before the ending that matched last.
     j: usize,
 }
 

@@ -75,7 +75,7 @@ then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
 chown -R -h "$name:$group" "$work" && chmod -R u+rwX "$work""#;
 
-/// Existing directories stay as they are in the image.
+/// Creates missing directories. Existing ones stay as they are in the image.
 const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
 if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;

@@ -49,7 +49,7 @@ pub struct Preparation<'a> {
 /// Copies that were hidden in a sandbox, and copies that the test tools get nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenCopies {
-    /// Sentences for the record.
+    /// What was removed, as sentences for the record.
     pub removed: Vec<String>,
     pub lent: Vec<ProvidedModule>,
     pub kept: Vec<KeptCopy>,
@@ -70,7 +70,7 @@ pub struct ProvidedModule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptCopy {
     pub place: String,
-    /// Why it is needed.
+    /// Why it must stay in the sandbox.
     pub why: String,
 }
 

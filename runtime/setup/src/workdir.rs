@@ -40,7 +40,7 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
 pub struct KeptContent {
     /// The files that the task declares as hidden.
     pub hidden_files: bool,
-    /// Repositories, because the procedure's commands query them.
+    /// Repositories. The procedure's commands query them.
     pub history: bool,
 }
 

@@ -22,7 +22,7 @@ const MAX_INDEXES: usize = 64;
 /// A run in the viewer.
 #[derive(Debug)]
 pub struct ViewedRun {
-    /// Counted from 1.
+    /// The run's number in addresses, counted from 1.
     pub number: usize,
     pub path: PathBuf,
     pub name: String,

@@ -36,7 +36,7 @@ pub struct CollectArgs {
     /// create tasks.
     #[arg(long)]
     pub dry_run: bool,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
     pub sandbox: SandboxArg,
     /// Number of test files to process in parallel.
@@ -103,7 +103,7 @@ pub struct CollectPullsArgs {
     /// Try at most N candidates of each clone, newest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
     pub limit: Option<u32>,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
     pub sandbox: SandboxArg,
     /// Number of candidates to process in parallel.

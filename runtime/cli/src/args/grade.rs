@@ -34,7 +34,7 @@ pub struct GradeArgs {
     /// original keeps its verdicts. Default: `runs/grade-<time>`, or the graded run itself.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "run")]
     pub sandbox: SandboxArg,
     /// Maximum number of parallel gradings. Default: as many as CPU and memory allow.

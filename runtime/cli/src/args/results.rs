@@ -22,7 +22,7 @@ pub struct LabelArgs {
     /// A comment to store with the label.
     #[arg(long, value_name = "TEXT", requires = "label", conflicts_with = "remove")]
     pub comment: Option<String>,
-    /// Remove the label.
+    /// Remove the label that --label names.
     #[arg(long, requires = "label")]
     pub remove: bool,
 }
@@ -31,7 +31,7 @@ pub struct LabelArgs {
 pub struct ShowArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// A task's id, or a unique part of it.
+    /// The task: its id, or a unique part of it.
     pub task: Option<String>,
     /// An arm's name, a part of it, or the first digits of its id.
     pub arm: Option<String>,
@@ -52,7 +52,7 @@ pub struct ShowArgs {
 /// A part of a trial that `show --print` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TrialPart {
-    /// The events of the counted try, one JSON object per line.
+    /// The events of the try that counts, one JSON object per line.
     Events,
     /// One file of the work directory, as bytes.
     File,
@@ -126,7 +126,7 @@ pub enum CurveFormat {
     Json,
     /// One row per point, for a spreadsheet.
     Csv,
-    /// One self-contained page.
+    /// One self-contained HTML page.
     Html,
 }
 
@@ -183,6 +183,6 @@ pub enum ReportFormat {
     Json,
     /// One row per trial, for a spreadsheet.
     Csv,
-    /// One self-contained page.
+    /// One self-contained HTML page.
     Html,
 }

@@ -64,7 +64,7 @@ pub struct ForkArgs {
     /// configuration. `hint=TEXT` adds a hint to the conversation.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// A new or empty run directory.
+    /// Write the new run to this new or empty directory.
     #[arg(long)]
     pub out: PathBuf,
 }

@@ -40,10 +40,10 @@ pub enum TasksAction {
         /// How many times to run gold and noop on each task.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
-        /// Sandbox back end.
+        /// Sandbox back end to use.
         #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
         sandbox: SandboxArg,
-        /// Number of parallel trials.
+        /// Number of trials to run in parallel.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         jobs: u32,
         /// Write the run to this folder and keep it. By default, the run is kept only if something
@@ -65,7 +65,7 @@ pub enum TasksAction {
     Impossible {
         #[command(flatten)]
         dataset: DatasetArgs,
-        /// Sandbox back end.
+        /// Sandbox back end to use.
         #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
         sandbox: SandboxArg,
         /// Write the variants to this file, one JSON object per line.

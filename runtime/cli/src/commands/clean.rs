@@ -48,7 +48,7 @@ const CACHES: &[(&str, &str, NameCheck)] = &[
     }),
 ];
 
-/// Smaller entries are too numerous to list individually.
+/// Entries smaller than this are only summed up, because there are too many to list.
 const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
@@ -83,7 +83,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Totals of what was removed, or would be.
+/// Totals of what was removed, or what a dry run would remove.
 struct Cleaner {
     dry_run: bool,
     older_than: Option<Duration>,
@@ -122,7 +122,7 @@ impl Cleaner {
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
-        // Hub datasets, by name and commit.
+        // Datasets from the Hub have a folder per name and commit.
         for (name, _) in list_entries(&cache.join("hub"))? {
             folders.push((format!("hub/{name}"), "dataset", |name| is_hex(name, 40)));
         }

@@ -150,7 +150,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     Ok(print_outcome(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// Builds the searches, one per clone.
+/// Returns one search for each clone.
 fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {

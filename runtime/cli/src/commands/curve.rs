@@ -224,7 +224,7 @@ struct CurveTrial {
     result: TrialResult,
     /// `None` if the trial has no verdict or its record is incomplete.
     prefixes: Option<Prefixes>,
-    /// Verdicts by tree.
+    /// Verdicts by the tree's hash. `None` if the tree has no verdict, as after a failed grading.
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
 

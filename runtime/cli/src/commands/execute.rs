@@ -85,7 +85,7 @@ fn ignores_hangup() -> bool {
     *IGNORED
 }
 
-/// How a plan ended.
+/// How the execution of a plan ended.
 pub enum PlanOutcome {
     Interrupted,
     /// The process finished its current work, as requested. Trials are left.

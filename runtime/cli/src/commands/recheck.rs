@@ -162,7 +162,7 @@ fn unscored_reason(
         });
     let Some((status, request, body)) = last else { return Ok(None) };
     let bytes = |hash: Option<String>| hash.and_then(|hash| blobs.get(&hash).ok());
-    // The classification needs the endpoint's response.
+    // Without the endpoint's response, the error cannot be classified.
     let Some(body) = bytes(body) else { return Ok(None) };
     let length = bytes(request).map_or(u64::MAX, |request| request.len() as u64);
     let body = String::from_utf8_lossy(&body);

@@ -12,7 +12,7 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// Writes the part of one trial to standard output.
+/// Writes one part of a trial to standard output.
 pub fn show_part(
     run: &RunDir,
     found: PlannedTrial<'_>,

@@ -31,7 +31,7 @@ use crate::{
     workers::user_error,
 };
 
-/// Interval between two checks.
+/// Interval between two checks of the run directory.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of checks between two progress lines if standard error is not a terminal.
 const CHECKS_PER_LINE: u32 = 30;
@@ -155,7 +155,7 @@ fn queue_lines(run: &Path) -> Vec<String> {
     lines
 }
 
-/// The last known state of a journal.
+/// The state of a journal at the last check.
 #[derive(Debug, Clone, Copy)]
 struct JournalState {
     length: u64,

@@ -147,7 +147,7 @@ pub fn read_reasoning(message: &Value) -> Vec<Part> {
     signed
 }
 
-/// Reads text, null or parts.
+/// Reads content: text, `null`, or a list of parts.
 fn read_content(
     content: &Value,
     place: &str,

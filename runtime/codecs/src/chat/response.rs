@@ -403,7 +403,7 @@ mod tests {
         let deepseek = json!({"usage": {
             "prompt_tokens": 3, "completion_tokens": 2, "prompt_cache_hit_tokens": 9}});
         assert_eq!(usage(&deepseek).expect("a usage").cached, 3, "never more than the input");
-        // Portkey in front of Bedrock.
+        // Usage as reported by Portkey in front of Bedrock.
         let apart = json!({"usage": {"prompt_tokens": 368, "completion_tokens": 19, "total_tokens": 10_923,
             "cache_read_input_tokens": 10_536, "cache_creation_input_tokens": 0}});
         let apart = usage(&apart).expect("a usage");

@@ -20,7 +20,7 @@ pub struct ChatReader {
     /// Whether text or a refusal has arrived.
     wrote: bool,
     thought: bool,
-    /// A finish reason that arrived before any content.
+    /// The finish reason, if it arrived before any content.
     early: Option<String>,
     /// Whether a finish reason has arrived.
     stopped: bool,

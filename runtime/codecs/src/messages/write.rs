@@ -136,7 +136,7 @@ fn write_parts(
     }
     for part in &turn.parts {
         match part {
-            // Blank text is rejected.
+            // The endpoint rejects blank text.
             Part::Text(text) if text.trim().is_empty() => {}
             Part::Text(text) => blocks.push(json!({"type": "text", "text": text})),
             Part::Reasoning(thought) => match &thought.signature {

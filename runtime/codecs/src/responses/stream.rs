@@ -10,7 +10,7 @@ use crate::{ReadError, Reader, lenient_json, neutral::Delta, sse};
 
 #[derive(Debug, Default, Clone, Copy)]
 struct ItemState {
-    /// The call's position among all calls.
+    /// If the item is a call, its position among all calls.
     call: Option<usize>,
     /// Whether fragments have arrived. If so, the complete item at the end contains nothing new.
     pieces: bool,
@@ -21,7 +21,7 @@ pub struct ResponsesReader {
     done: bool,
     calls: usize,
     items: HashMap<u64, ItemState>,
-    /// Positions by item id.
+    /// The position of each item in the output, by item id.
     places: HashMap<String, u64>,
     /// Items in the endpoint's format, by position in the output.
     turn: BTreeMap<u64, Value>,

@@ -9,7 +9,7 @@ use super::observe::Record;
 /// A Python code object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct CodeObject {
-    /// Relative to the work directory.
+    /// Path relative to the work directory.
     pub(super) file: String,
     pub(super) line: usize,
     pub(super) name: String,

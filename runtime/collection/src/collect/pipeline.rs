@@ -42,7 +42,7 @@ use super::{
 pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
-    /// The directory below which stages cache their results.
+    /// The directory in which stages cache their results.
     pub cache: PathBuf,
     /// Maximum number of concurrent candidates.
     pub jobs: usize,

@@ -16,7 +16,7 @@ use super::{
     stable_message::stable_message,
 };
 
-/// A test or a file that is not used, and why.
+/// A test or a test file that is not used, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusedItem {
     pub id: String,

@@ -123,7 +123,7 @@ pub struct PullReport {
     /// The highest number of a merged pull request.
     #[serde(default)]
     pub last_pull: u64,
-    /// Absent if fast validation was not requested.
+    /// `None` if fast validation was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast_validation: Option<FastValidation>,
 }

@@ -16,7 +16,7 @@ const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 /// A criterion that excludes a task from the lite set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exclusion {
-    /// Machine-readable name; one of nine.
+    /// Machine-readable name. There are nine criteria.
     pub(super) criterion: &'static str,
     /// The reason as a sentence.
     pub(super) what: String,

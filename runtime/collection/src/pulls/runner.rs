@@ -40,7 +40,7 @@ pub(super) struct CandidateRunner<'a> {
     pub(super) repo: String,
 }
 
-/// A candidate's result, as cached. Faults are not cached.
+/// A candidate's result in the form that is cached. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CandidateResult {

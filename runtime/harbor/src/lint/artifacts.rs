@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// The folder that Harbor publishes for every task.
 const PUBLISHED: &str = "/logs/artifacts";
 
-/// Folders that Harbor reserves.
+/// Folders that Harbor reserves for logs.
 const LOGS: [&str; 2] = ["/logs/agent", "/logs/verifier"];
 
 pub(super) struct Artifact<'t> {

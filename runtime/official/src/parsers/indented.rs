@@ -68,7 +68,7 @@ pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
 static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])"));
 
-/// Removes what the harness's `ansi_escape` removes.
+/// Removes the escape sequences that the harness's `ansi_escape` removes.
 pub(super) fn strip_ansi_escapes(log: &str) -> String {
     ESCAPES.replace_all(log, "").into_owned()
 }

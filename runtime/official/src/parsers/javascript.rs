@@ -199,7 +199,7 @@ pub(super) fn parse_chart_js(log: &str) -> StatusMap {
 }
 
 static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\d+)\)"));
-/// A failure's title ends within this many characters.
+/// Maximum length of a failure's title in characters.
 const MAX_P5_TITLE_CHARS: usize = 1000;
 
 /// `parse_log_p5js`: mocha's list of failures, ignoring JSON and XML that tests printed.

@@ -90,7 +90,7 @@ pub struct ScanStats {
     pub files: u64,
     /// Bytes of these files before any expansion.
     pub bytes: u64,
-    /// Milliseconds.
+    /// Duration of the scan in milliseconds.
     pub ms: u64,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Tool {
     pub name: String,
     /// Words in a command that indicate that it runs the tool.
     pub words: Vec<String>,
-    /// Its directories, wherever it is installed.
+    /// Names of its directories, wherever it is installed.
     pub folders: Vec<String>,
 }
 

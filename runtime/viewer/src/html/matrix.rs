@@ -12,7 +12,7 @@ pub struct MatrixCell {
     pub href: String,
     pub attempt: u32,
     pub word: &'static str,
-    /// `yes`, `no` or `open`.
+    /// CSS class: `yes`, `no` or `open`.
     pub class: &'static str,
     /// How the trial ended, and why its task is not resolved. Each is one of a fixed set of words.
     pub ending: String,

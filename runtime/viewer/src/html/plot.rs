@@ -23,11 +23,11 @@ pub(crate) struct StripRow {
     pub(crate) name: String,
     /// The arm's number. A pair of arms has 0.
     pub(crate) number: usize,
-    /// Whether the difference is distinguishable.
+    /// Whether the difference is statistically distinguishable from 0.
     pub(crate) strong: bool,
-    /// Start and width.
+    /// Start and width of the bar.
     pub(crate) bar: Option<(f64, f64)>,
-    /// Both ends.
+    /// Both ends of the interval.
     pub(crate) range: Option<(f64, f64)>,
     /// Whether the range continues beyond the scale.
     pub(crate) open: bool,

@@ -32,7 +32,7 @@ pub struct SearchResults {
     /// A trial's address. Empty if all trials were searched.
     pub trial: String,
     pub hits: Vec<Hit>,
-    /// Whether there are more matches.
+    /// Whether there are more matches than are shown.
     pub cut: bool,
     /// Number of journals that were searched, and number of all journals.
     pub read: usize,

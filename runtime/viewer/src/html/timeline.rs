@@ -87,7 +87,7 @@ pub(crate) struct Timeline {
     thick: f64,
     full: f64,
     empty: f64,
-    /// Position and label.
+    /// Position and label of each tick.
     ticks: Vec<(f64, String)>,
     parts: Vec<Part>,
     lines: Vec<Line>,
@@ -95,7 +95,7 @@ pub(crate) struct Timeline {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Part {
-    /// `model`, `wait`, `tool` or `other`.
+    /// CSS class: `model`, `wait`, `tool` or `other`.
     class: &'static str,
     x: f64,
     width: f64,

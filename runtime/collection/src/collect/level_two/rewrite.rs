@@ -15,7 +15,7 @@ use ruff_text_size::Ranged;
 use super::gold::imported_module;
 use crate::carve::dotted_name;
 
-/// The requested package.
+/// Name of the package that the agent must write.
 pub(super) const PACKAGE: &str = "agent_code";
 
 /// A top-level name of a module.

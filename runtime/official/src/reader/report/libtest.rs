@@ -70,7 +70,7 @@ struct Suite {
 #[derive(Default)]
 struct Reader {
     report: Report,
-    /// The binary whose tests follow, if cargo printed its name.
+    /// The binary of the next tests, if cargo printed its name.
     binary: Option<String>,
     suite: Option<Suite>,
     /// A test whose status is on a later line. If output is not captured, the test's output is
