@@ -314,8 +314,8 @@ content = '{"tested_object_ids": []}'
     let (said, tops, report, record) = collect("first");
     let asked = fake.requests().len();
     assert!(asked >= 3, "eleven functions, five at a time: {asked}");
-    assert!(said.contains(&format!("{name}: {asked} questions answered, ")), "{said}");
-    let bill = said.lines().find(|line| line.contains("questions answered")).unwrap();
+    assert!(said.contains(&format!("{name}: {asked} requests answered, ")), "{said}");
+    let bill = said.lines().find(|line| line.contains("requests answered")).unwrap();
     assert!(!bill.contains("$0.0000"), "{bill}");
     assert_eq!(record.matches("\"model_answered\"").count(), asked, "{record}");
     let rows: Vec<Value> = tops.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

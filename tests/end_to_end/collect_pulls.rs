@@ -263,7 +263,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
     let of_model = format!("{name} decided: nobody asked");
     assert!(rejects.contains(&of_model) && rejects.contains("\"intent\""), "{rejects}");
     assert_eq!(fake.requests().len(), 3);
-    assert!(said.contains(&format!("{name}: 3 questions answered, ")), "{said}");
+    assert!(said.contains(&format!("{name}: 3 requests answered, ")), "{said}");
     let (_, said) = collect("second");
     assert!(fake.requests().len() == 3 && said.contains("no requests"), "{said}");
 }

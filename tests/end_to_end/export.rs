@@ -280,7 +280,7 @@ fn export_reports_what_is_left_out() {
     .unwrap();
     fs::remove_dir_all(stage.path("atif")).unwrap();
     let (_, said) = export_run(&stage, "atif");
-    assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
+    assert!(said.contains("not written: demo__roman-1 / ") && said.contains("corrupt"), "{said}");
 }
 
 /// Ids that would share a file name after characters are replaced, and one that is not a valid file name.

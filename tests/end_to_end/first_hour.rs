@@ -402,7 +402,7 @@ fn failed_validation_keeps_its_log() {
     let line = error.lines().find(|line| line.contains("gold does not resolve it")).unwrap();
     let log = Path::new(line.rsplit_once("log: ").unwrap().1);
     assert!(fs::read_to_string(log).unwrap().contains("test_roman"), "{}", log.display());
-    let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
+    let kept = error.lines().find_map(|line| line.strip_prefix("run directory kept: ")).unwrap();
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
     // In this task, the requested feature already exists.
@@ -415,11 +415,14 @@ fn failed_validation_keeps_its_log() {
     let line = error.lines().find(|line| line.contains("noop resolves it")).unwrap();
     let named = format!("fail-to-pass passed: {}", test.as_str().unwrap());
     assert!(line.contains(&named), "{line}");
-    let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
+    let kept = error.lines().find_map(|line| line.strip_prefix("run directory kept: ")).unwrap();
     fs::remove_dir_all(kept).unwrap();
     let good = write_rows(&stage, "good.jsonl", &[demo_row()]);
     let error = checked_output(&stage, &["tasks", "validate", "--tasks", &good], 0);
-    assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");
+    assert!(
+        error.contains("valid: gold resolves") && !error.contains("run directory kept: "),
+        "{error}"
+    );
 }
 
 /// Two quick steps, then a slow response.

@@ -9,14 +9,14 @@ use super::{
     file::MODULE_SCOPE,
 };
 
-/// The return value that stands for an empty function.
+/// The return value of a function that does nothing. Its body becomes `pass`.
 pub const NONE_VALUE: &str = "None";
 
-/// Placeholder for a function's first argument in the return value.
+/// Placeholder in a return value. It is replaced by the name of the function's first argument.
 pub const FIRST_ARGUMENT: &str = "{first}";
 
-/// Returns the text with the functions at and below the wanted dotted paths reduced to `return` with the value
-/// `returns`. Returns `None` if the text cannot be parsed.
+/// Replaces the bodies of the functions at and below the wanted dotted paths with `return` and the
+/// value `returns`. Returns the new text, or `None` if the text cannot be parsed.
 pub fn replace_bodies(
     text: &str,
     returns: &str,
@@ -48,7 +48,7 @@ fn replacement_body(def: &StmtFunctionDef, returns: &str) -> String {
     format!("return {}", returns.replace(FIRST_ARGUMENT, &first_argument(def)))
 }
 
-/// Returns the name of the first argument that a caller passes, which excludes `self` and `cls`.
+/// Returns the name of the first argument that a caller passes. This excludes `self` and `cls`.
 fn first_argument(def: &StmtFunctionDef) -> String {
     let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
     let mut names = parameters.map(|it| it.parameter.name.to_string());

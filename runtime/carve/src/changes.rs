@@ -2,8 +2,8 @@
 
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
-/// Returns the patch for some files, given as path, text before and text after. The text is `None` if the file does
-/// not exist.
+/// Returns the patch for some files, each given as path, text before and text after. A text is
+/// `None` if the file does not exist at that point.
 pub fn build_patch<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
@@ -11,9 +11,9 @@ pub fn build_patch<'a>(
     let mut out = Vec::new();
     for (path, before, after) in changes {
         let patch = FilePatch::between(&RawPath::from(path), side(before), side(after));
-        // Omit blob ids and modes, so that the patch applies regardless of file modes.
+        // Omit blob ids and modes, so that the patch applies whatever the files' modes are.
         FilePatch { index: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
     }
-    // Nothing is lost: both the lines and the names are UTF-8.
+    // This loses nothing, because lines and names are UTF-8.
     String::from_utf8_lossy(&out).into_owned()
 }

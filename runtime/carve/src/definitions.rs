@@ -28,8 +28,8 @@ pub struct Definition {
     /// The line of the `def` or `class` itself.
     pub line: usize,
     pub last: usize,
-    /// Names that a function's body uses without calling them. It needs them whenever it runs, although a
-    /// trace shows no call.
+    /// Names that a function's body uses without calling them. The function needs them whenever it
+    /// runs, although a trace shows no call.
     pub values: BTreeSet<String>,
     pub traits: Traits,
 }
@@ -57,8 +57,8 @@ impl Definition {
     }
 }
 
-/// Returns the definitions of a file in order. Definitions inside functions are excluded, because they are part of
-/// the function.
+/// Returns the definitions of a file, in order. Definitions inside a function are part of that
+/// function, so they are not listed.
 pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;

@@ -88,7 +88,7 @@ pub(super) fn walk(
             StatementAction::Remove => removed.push(index),
         }
     }
-    // Only a module may be empty.
+    // Every block except a module needs at least one statement.
     let empty =
         removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
@@ -146,7 +146,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     }
     let mut from = start_of_comments(text, block, index);
     let mut to = line_end(text, end);
-    // Comments after the body belong to the statement if they are indented more than it.
+    // Comments below the body belong to the statement if they are indented more than the statement.
     let column = indent(text, stmt);
     let mut ahead = to;
     while ahead < text.len() {
@@ -166,7 +166,8 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
             to = line_end(text, to);
         }
     } else {
-        // The last statement of a block: keep the blank lines after it and remove those before it.
+        // This is the last statement of a block: keep the blank lines after it, and remove those
+        // before it.
         while from > 0 && text[line_start(text, from - 1)..from].trim().is_empty() {
             from = line_start(text, from - 1);
         }
@@ -179,7 +180,7 @@ fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     let stmt = &block[index];
     let column = indent(text, stmt);
     let mut from = line_start(text, stmt.start().to_usize());
-    // Stop at the previous statement, which may end with a string that looks like a comment.
+    // Stop at the previous statement, because it may end with a string that looks like a comment.
     let floor = match index.checked_sub(1).and_then(|before| block.get(before)) {
         Some(before) => line_end(text, before.end().to_usize()),
         None => 0,

@@ -99,7 +99,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     };
     let edits = walk(text, body, MODULE_SCOPE, &mut judge);
     if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
-        // A path inside another wanted path is removed with it.
+        // Skip a path inside another wanted path, because removing the outer one removes both.
         let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
             let near = nearest(path, &known);
@@ -128,7 +128,8 @@ fn find_aliases(
         StatementAction::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
-    // An alias of an alias may come first in the text, in another branch. Repeat until nothing is added.
+    // An alias of an alias may appear earlier in the text, in another branch, so repeat until
+    // nothing is added.
     loop {
         let before = aliases.len();
         for (names, value) in &all {

@@ -15,10 +15,9 @@ use super::{
 /// Removed paths by dotted module name.
 pub(super) type RemovedPaths = BTreeMap<String, BTreeSet<String>>;
 
-/// A module of the package.
 #[derive(Debug, Clone)]
 pub(super) struct Module {
-    /// Dotted name.
+    /// Dotted name of the module.
     pub(super) name: String,
     /// Whether the file is an `__init__.py`.
     pub(super) is_package: bool,
@@ -59,8 +58,9 @@ pub(super) struct Findings {
     pub(super) modules: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Reads a module's import statements. Keeps three kinds unchanged: those inside functions, which run later, those
-/// in a `try` with handlers, which may fail, and those under `TYPE_CHECKING`, which never run.
+/// Reads a module's import statements. Three kinds of imports are kept unchanged: those inside
+/// functions run later, those in a `try` with handlers may fail, and those under `TYPE_CHECKING`
+/// never run.
 pub(super) fn find_lost_imports(
     text: &str,
     body: &[Stmt],
@@ -68,7 +68,7 @@ pub(super) fn find_lost_imports(
     gone: &RemovedPaths,
 ) -> Findings {
     let mut findings = Findings::default();
-    // Ranges of code whose imports are kept.
+    // Ranges of code in which imports are kept.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
     let edits = walk(text, body, MODULE_SCOPE, &mut |stmt, place: EnclosingScope<'_>| {
         let at = stmt.start().to_usize();

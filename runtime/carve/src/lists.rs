@@ -10,14 +10,15 @@ pub(super) struct Item {
     pub(super) goes: bool,
 }
 
-/// Returns the cuts that remove items and leave a valid list with the comments of the other items. At least one
-/// item must remain; the caller handles lists that become empty.
+/// Returns the cuts that remove items. The rest is a valid list with the comments of the other
+/// items. At least one item must remain, because the caller handles lists that become empty.
 pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
         match comma_after(text, item.end) {
             Some(comma) => out.push(cut_with_comma(text, item.start, comma + 1)),
-            // The last item has no comma after it: remove everything after the last remaining item.
+            // The last item has no comma after it, so remove everything after the last remaining
+            // item.
             None => {
                 let from = items[..index].iter().rev().find(|item| !item.goes);
                 out.push(Edit::cut(from.map_or(item.start, |item| item.end), item.end));
@@ -30,11 +31,11 @@ pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
 fn cut_with_comma(text: &str, start: usize, end: usize) -> Edit {
     let (first, last) = (line_start(text, start), line_end(text, end));
     let rest = text[end..last].trim();
-    // The item is alone on its line: remove the whole line, including a comment.
+    // The item is alone on its line, so remove the whole line, including a comment.
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
         return Edit::cut(first, last);
     }
-    // The item is the last on its line: leave no trailing white space.
+    // The item is the last one on its line, so leave no trailing white space.
     if rest.is_empty() {
         let head = text[..start].trim_end_matches([' ', '\t']).len();
         return Edit::cut(head, last - text[end..last].trim_start_matches([' ', '\t', '\r']).len());

@@ -19,20 +19,20 @@ use super::{
 /// Options of a carve.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CarveOptions<'a> {
-    /// Remove imports of removed code from all modules of the package, not only from package files
-    /// (`__init__.py`). Other uses at import time are still errors.
+    /// Remove imports of removed code from all modules of the package, and not only from package
+    /// files (`__init__.py`). Other uses at import time are still errors.
     pub importers: bool,
     /// Other files that must not change. Code that they import cannot be removed.
     pub watched: &'a [String],
-    /// The modules of the package. Other Python files in it, such as tests, are not changed. `None` stands for all
-    /// Python files.
+    /// The modules of the package. Other Python files in it, such as tests, are not changed. `None`
+    /// means that all Python files are modules.
     pub modules: Option<&'a BTreeSet<String>>,
 }
 
 /// The result of a carve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carving {
-    /// Sorted by file and path.
+    /// The removed objects, sorted by file and path.
     pub objects: Vec<Object>,
     /// The text before and after the carve, by path relative to the tree.
     pub files: BTreeMap<String, (String, String)>,
@@ -195,8 +195,9 @@ fn check_imports(file: &str, text: &ModuleText, all_gone: &RemovedPaths) -> Resu
     }
 }
 
-/// Returns the number of a line in the original text. Lines were only removed, so the search starts at the current
-/// number and returns the first line that ends with the same text.
+/// Returns the number of a line in the original text. Carving only removes lines, so the original
+/// number is at least the current one. The search starts there and returns the first line that ends
+/// with the same text.
 fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
     let number = line_number(now, offset);
     let found = before.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(rest));

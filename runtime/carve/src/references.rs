@@ -10,11 +10,11 @@ use ruff_text_size::Ranged;
 
 use super::scope;
 
-/// Finds uses of removed names at import time: outside function bodies, and in decorators, defaults, base
-/// classes and (unless postponed) annotations.
+/// Finds uses of removed names at import time: outside function bodies, and in decorators,
+/// defaults, base classes and annotations. Postponed annotations are ignored.
 ///
-/// Does not distinguish comprehension variables from module names. This may reject a valid carve but never
-/// accepts an invalid one.
+/// Does not distinguish comprehension variables from module names. As a result, it may reject a
+/// valid carve, but it never accepts an invalid one.
 pub(super) struct References<'a> {
     /// Dotted paths removed from this module.
     gone: &'a BTreeSet<String>,

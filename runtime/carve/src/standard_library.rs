@@ -28,7 +28,7 @@ fn carved_files_parse_and_reversed_mask_restores_them() {
     });
     let count = |what: Option<bool>| results.iter().filter(|result| **result == what).count();
     let (carved, refused) = (count(Some(true)), count(Some(false)));
-    // The test is only meaningful if most files can be carved.
+    // If most files could not be carved, the test would prove nothing.
     assert!(carved > 2 * refused && carved > 100, "{carved} carved, {refused} refused");
     println!("{} files: {carved} carved, {refused} refused", files.len());
 }
@@ -104,7 +104,8 @@ fn carve_some(path: &Path) -> Option<bool> {
     None
 }
 
-/// Returns path and lines of each definition. The lines of a class are left out, because members may be removed.
+/// Returns the path and lines of each definition. The lines of a class are left out, because some
+/// of its members may be removed.
 fn definition_lines<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {

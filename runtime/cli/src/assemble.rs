@@ -24,7 +24,7 @@ use crate::{
     progress,
 };
 
-/// Connects to one back end without changing anything.
+/// Connects to one back end. Changes nothing on this machine.
 pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
     connect_with(kind, cache, &CacheFile::default()).await
 }
@@ -56,7 +56,7 @@ pub fn catalog() -> Result<Catalog, UserError> {
 
 /// Hint for choosing another back end, for commands with `--sandbox`.
 pub const SANDBOX_OPTION: &str = "use --sandbox docker";
-/// The same hint for commands with `--set`.
+/// The same hint, for commands with `--set`.
 pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
 
 /// Returns what planning needs to know about this machine and this program.

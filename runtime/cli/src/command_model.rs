@@ -1,5 +1,5 @@
-//! A model that a command calls outside of a run: metered, and recorded next to the command's
-//! output.
+//! A model that a command calls outside of a run. Its usage is metered, and its requests and
+//! responses are recorded next to the command's output.
 
 use std::{
     fs::{self, File},
@@ -41,7 +41,7 @@ impl CommandModel {
         let (file, blobs) = (Arc::new(Mutex::new(file)), Blobs::new(out.join("model")));
         let sink = ExchangeLog { name: "model.jsonl", file, blobs, model: None };
         let line = gateway.open(model, &budget, Arc::new(sink))?;
-        // The endpoint and the payer do not affect responses.
+        // // Leave out the endpoint and who pays, because they don't affect responses.
         let plain = ModelSpec {
             base_url: String::new(),
             key_env: None,
@@ -61,7 +61,7 @@ impl CommandModel {
             0 => "no requests: every response was stored by an earlier run".to_owned(),
             steps => format!(
                 "{} answered, {} in, {} out, {}",
-                plural(steps, "question"),
+                plural(steps, "request"),
                 plural(spent.input_tokens, "token"),
                 plural(spent.output_tokens, "token"),
                 spent.format_cost()

@@ -10,8 +10,8 @@ use proctor_types::{TrialId, plural};
 
 use crate::error::{CommandError, UserError};
 
-/// Rejects runs whose trials would count twice: a run that is named twice, or a copy next to its
-/// original.
+/// Returns an error if trials would count twice, because a run is listed twice or next to a copy of
+/// itself.
 pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {

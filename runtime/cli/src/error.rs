@@ -1,4 +1,4 @@
-//! Errors for the person at the terminal.
+//! Errors that are shown to the user.
 
 use std::{fmt, process::ExitCode};
 
@@ -18,7 +18,7 @@ pub const INCOMPLETE: u8 = 3;
 /// The exit status that shells use for an interrupted program.
 pub const INTERRUPTED: u8 = 130;
 
-/// An error that ends a command, with its exit status.
+/// An error that ends a command. Its kind determines the exit status.
 #[derive(Debug)]
 pub enum CommandError {
     /// A usage error. It names the key or file and has a hint. Exit status 2.
@@ -28,8 +28,8 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// Converts an error about a run directory that the user named. Errors that the user can fix by
-    /// naming another directory are usage errors; their messages have the hint.
+    /// Converts an error about a run directory that the user named. If the user can fix it by
+    /// naming another directory, it becomes a usage error with a hint.
     pub fn from_record_error(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }

@@ -1,4 +1,5 @@
-//! `proctor`: the command line. It only parses arguments, assembles the parts and prints.
+//! The `proctor` command. This crate only parses arguments, assembles the other crates and prints
+//! results.
 
 // This module comes first because the following modules use its macro.
 #[macro_use]
@@ -35,7 +36,7 @@ use crate::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long threads may take to finish their work at exit, mostly removing directories.
+/// How long threads may take to finish their work at exit. Most of it is removing directories.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -56,8 +57,8 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(dispatch(cli));
-    // Signals are no longer handled, so a thread that waits for a file system must not block the
-    // process forever.
+    // Signal handlers are gone by now, so a thread that is stuck on a file system must not block
+    // the exit forever.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     // Shutting down the runtime drops the sandboxes that are still open.
     proctor_native::wait_for_dropped_sandboxes(SHUTDOWN_TIMEOUT);

@@ -1,5 +1,5 @@
-//! Masks secrets in files that are shared: exports, reports, pages. The record of a run is not
-//! changed.
+//! Masks secrets in files that users share: exports, reports and pages. The run's record does not
+//! change.
 
 use std::{
     borrow::Cow,
@@ -19,15 +19,15 @@ use crate::{args::MaskArgs, error::UserError};
 static SECRETS_TABLE: ShippedTable<SecretsTable> =
     ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
 
-/// Matches what may precede a secret: the start, a non-word character, or an escape that ends in a letter
-/// or digit.
+/// Matches the text before a secret: the start of the text, a non-word character, or an escape
+/// sequence that ends in a letter or digit.
 const DELIMITER_PATTERN: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
 /// The label of a listed word.
 const LISTED_WORD: &str = "listed word";
 /// Minimum length of a listed word. Shorter words would match inside others.
 const MIN_WORD_LENGTH: usize = 4;
-/// Size limit of a compiled expression in bytes: a word list may be long.
+/// Size limit of a compiled expression in bytes. It is large because a word list may be long.
 const REGEX_SIZE_LIMIT: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -47,7 +47,6 @@ struct SecretPattern {
     letters: usize,
 }
 
-/// One kind of secret.
 #[derive(Debug)]
 struct SecretKind {
     name: String,
@@ -60,7 +59,7 @@ struct SecretKind {
 #[derive(Debug)]
 pub struct Mask {
     kinds: Vec<SecretKind>,
-    /// The expressions of all kinds, used to skip texts without secrets.
+    /// One expression per kind of secret. Texts that match none of them are skipped.
     any: RegexSet,
     /// Counts by file and kind.
     masked: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
@@ -175,8 +174,8 @@ impl SecretKind {
         count(u8::is_ascii_digit) >= self.digits && count(u8::is_ascii_alphabetic) >= self.letters
     }
 
-    /// Returns the replacement of a secret. It keeps line breaks, the diff markers after them, and
-    /// page elements, so that the document stays valid.
+    /// Returns the replacement for a secret. Keeps line breaks, the diff markers after them, and
+    /// HTML elements, so that the document stays valid.
     fn replacement(&self, secret: &[u8]) -> Vec<u8> {
         let mut out = format!("[masked: {}]", self.name).into_bytes();
         let mut rest = secret.iter().copied().peekable();
@@ -208,7 +207,8 @@ impl SecretKind {
     }
 }
 
-/// Returns an expression that matches the words of a file, as written and as JSON and HTML escape them.
+/// Returns an expression that matches the words in a file. Each word is matched as written, and as
+/// JSON and HTML escape it.
 fn words_pattern(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
@@ -233,7 +233,8 @@ fn words_pattern(file: &Path) -> Result<String, UserError> {
             UserError::new(format!("{shown}: no words")).hint("write one word to mask per line")
         );
     }
-    // The first matching alternative wins, so a longer word precedes its own prefix.
+    // The regex engine uses the first alternative that matches, so put a word before its own
+    // prefix.
     let mut spelled: Vec<_> = spelled.into_iter().collect();
     spelled.sort_by_key(|word| std::cmp::Reverse(word.len()));
     let words: Vec<_> = spelled.iter().map(|word| bytes_pattern(word)).collect();
@@ -287,7 +288,7 @@ fn spellings(word: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A made-up key in two parts, so that no file of this repository contains one.
+    /// A made-up key. It is split in two, so that this file contains no text that looks like a key.
     fn key() -> String {
         ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
     }

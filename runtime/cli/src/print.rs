@@ -4,9 +4,10 @@ use std::io::{self, ErrorKind, Write};
 
 use proctor_types::escape_unprintable;
 
-/// Writes a result. If the reader closes the pipe early (`| head -1`), the output ends but the
-/// command continues and keeps its exit status. `println!` would panic, and SIGPIPE's default would
-/// kill a run that still has to be recorded.
+/// Writes a result to standard output. If the reader closes the pipe early (`| head -1`), the
+/// output stops, but the command continues and keeps its exit status. In the same situation,
+/// `println!` would panic, and the default action of SIGPIPE would kill a run that is not recorded
+/// yet.
 ///
 /// # Errors
 /// The text cannot be written for another reason, such as a full disk.
@@ -14,7 +15,8 @@ pub fn print_result(text: &str) -> io::Result<()> {
     write_output(&mut io::stdout().lock(), text)
 }
 
-/// Like [`print_result`], for people: names and text from files and responses cannot control the terminal.
+/// Like [`print_result`], for text that people read. Control characters in names, files and
+/// responses are escaped, so they cannot control the terminal.
 ///
 /// # Errors
 /// The same as for [`print_result`].
@@ -22,9 +24,9 @@ pub fn print_visible(text: &str) -> io::Result<()> {
     print_result(&escape_unprintable(text))
 }
 
-/// Prints a line on standard error. It may quote a name from a file or an endpoint's message, so
-/// terminal control characters are escaped. Escaping at each call site was tried first, and some
-/// were missed.
+/// Prints a line on standard error. The line may quote a file name or an endpoint's message, so
+/// terminal control characters are escaped. Escaping happens here, because some call sites forgot
+/// it.
 macro_rules! tell {
     ($($line:tt)*) => {
         ::std::eprintln!("{}", ::proctor_types::escape_unprintable(&::std::format!($($line)*)))

@@ -1,4 +1,4 @@
-//! Ends the process if the runtime is stuck.
+//! Ends the process if the async runtime is stuck.
 
 use std::{
     io, process,
@@ -16,19 +16,20 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How long sandboxes may take to close after the second interrupt. The next run removes those that are left.
+/// How long sandboxes may take to close after the second interrupt. The next run removes those that
+/// are still open.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the process may take to end after that.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
-/// Handles the same interrupts as the run, on its own thread: if every worker of the runtime is
-/// stuck in a system call, the run receives none of them.
+/// Handles the same interrupts as the run, but on its own thread. If every worker thread of the
+/// async runtime is stuck in a system call, the run itself receives no signals.
 pub struct Watchdog {
     dismissed: Arc<AtomicBool>,
 }
 
 impl Watchdog {
-    /// Starts the thread. `status` is the exit status if it ends the process.
+    /// Starts the thread. `status` is the exit status to use if the watchdog ends the process.
     pub fn start(status: u8) -> Self {
         let dismissed = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&dismissed);
@@ -43,14 +44,14 @@ impl Watchdog {
         Self { dismissed }
     }
 
-    /// Stops the watchdog: the run ended by itself, and the rest is short.
+    /// Stops the watchdog, because the run ended by itself and the remaining work is short.
     pub fn dismiss(self) {
         self.dismissed.store(true, Ordering::Release);
     }
 }
 
-/// Returns once the process should have ended: after the second Ctrl-C or the first SIGTERM, plus
-/// the time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
+/// Returns when the process should have ended by now: after the second Ctrl-C or the first SIGTERM,
+/// plus the time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
 fn wait_until_overdue() -> io::Result<()> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut keys = signal(SignalKind::interrupt())?;

@@ -35,7 +35,8 @@ pub fn reject_engine_run(run: &Path) -> Result<(), CommandError> {
 /// Returns an error if workers of another Proctor version are working on the run.
 pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
-    // All live workers have the same version, because each of them passed this check.
+    // Checking one worker is enough: every live worker passed this check, so all have the same
+    // version.
     let any = proctor_cluster::find_live_member(run, None).map_err(unwritable_error)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
@@ -54,18 +55,18 @@ pub fn process_deadline(left: Duration) -> Result<Deadline, CommandError> {
     Ok(Deadline { at, overhead })
 }
 
-/// Memory of the worker process itself, without its sandboxes.
+/// Memory in MiB of the worker process itself, without its sandboxes.
 const WORKER_MB: u64 = 256;
 
-/// Returns how many trials a worker runs in parallel: as many of the largest sandboxes as fit into
-/// its job's CPUs and memory, and at most the run's `jobs`.
+/// Returns how many trials a worker runs in parallel. This is the number of largest sandboxes that
+/// fit into its job's CPUs and memory, but at most the run's `jobs`.
 ///
 /// # Errors
-/// The job's memory is too small for one sandbox. The kernel would kill processes that the
-/// sandbox's own limit allows, and that would count against the model.
+/// The job's memory is too small for one sandbox. The kernel would then kill processes that the
+/// sandbox's own limit allows, which would count against the model.
 pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     let here = Machine::detect();
-    // Not every site binds a job to its CPUs.
+    // Use this variable too, because not every site binds a job to its CPUs.
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
     let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
@@ -80,7 +81,6 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     Ok(jobs)
 }
 
-/// Returns the limits of all sandboxes of a run.
 fn run_sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
     let all = record
@@ -91,7 +91,7 @@ fn run_sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
 }
 
 fn check_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError> {
-    // Containers belong to the Docker daemon's control groups.
+    // Containers don't count, because they belong to the control groups of the Docker daemon.
     let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
     let needed = most.saturating_add(WORKER_MB);
@@ -112,7 +112,7 @@ pub fn submit_command(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
 }
 
-/// Returns the command that continues a run: through its engine if an engine ran trials of it.
+/// Returns the command that continues a run. It uses the engine if one ran trials of the run.
 pub fn continuation(run: &Path) -> String {
     let submissions = Submissions::read(run).map(|found| found.all).unwrap_or_default();
     match submissions.last() {

@@ -1,6 +1,6 @@
 //! The fields of a JSON object as raw text. Each field is parsed only when it is read.
 //!
-//! A stream repeats the same id, model and time with every piece. Parsing all of these would be
+//! Each chunk of a stream repeats the same id, model and time. Parsing them every time would be
 //! wasted work.
 
 use std::{borrow::Cow, fmt};
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Borrowed if the key contains no escapes.
+/// A key, borrowed from the text unless it contains escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,4 @@
-//! One interface for all formats.
+//! A common interface for all formats.
 
 use proctor_types::{Api, Usage, one_line};
 use serde_json::{Map, Value};
@@ -9,12 +9,12 @@ use super::{
     responses, sse,
 };
 
-/// Why an event could not be read.
+/// The reason why an event could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
     /// The endpoint reported its own failure.
     Reported(String),
-    /// The event is invalid, because the server broke the stream.
+    /// The event is invalid, because the server corrupted the stream.
     Torn(String),
 }
 
@@ -26,11 +26,11 @@ impl From<String> for ReadError {
 
 /// Reads a stream in one format.
 pub trait Reader: Send {
-    /// Returns the deltas of an event. An error means that the endpoint reported its own failure,
-    /// or that the event cannot be read.
+    /// Returns the deltas of an event. An error means that the endpoint reported a failure, or that
+    /// the event cannot be read.
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
 
-    /// Whether the format's last event has arrived. Nothing relevant follows.
+    /// Whether the format's last event has arrived. Later events are irrelevant.
     fn has_ended(&self) -> bool;
 
     /// Takes the assistant's turn in the endpoint's format.
@@ -41,12 +41,12 @@ pub trait Reader: Send {
 pub trait Writer: Send + Sync {
     fn write(&mut self, delta: &Delta, out: &mut String);
 
-    /// Writes the events that end a response. `usage` is the endpoint's usage, or else Proctor's
-    /// own count.
+    /// Writes the events that end a response. `usage` is the endpoint's usage or, if it reports
+    /// none, Proctor's own count.
     fn end(&mut self, usage: &Usage, out: &mut String);
 }
 
-/// Reads a request. An error is reported to the client as a client error.
+/// Reads a request. Errors are reported to the client as client errors.
 pub fn read_request(
     api: Api,
     body: &Map<String, Value>,
@@ -61,8 +61,8 @@ pub fn read_request(
     .map_err(|why| one_line(&why))
 }
 
-/// Writes the body of a request. An error names content that the format cannot express and that
-/// must not be dropped.
+/// Writes the body of a request. An error names content that must not be dropped but that the
+/// format cannot express.
 pub fn write_request(
     api: Api,
     request: &Request,
@@ -77,7 +77,7 @@ pub fn write_request(
     .map_err(|why| one_line(&why))
 }
 
-/// Reads a non-streamed response. `step` is used for the ids of calls that have none.
+/// Reads a non-streamed response. Calls without an id get one that is derived from `step`.
 pub fn read_response(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     match api {
         Api::Chat => chat::read_response(body, step),
@@ -132,8 +132,8 @@ pub fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
     }
 }
 
-/// Returns the usage in a body. A body without a response may have usage, too, because it is billed
-/// anyway.
+/// Returns the usage in a body. Reads it even if the body has no response, because such a request
+/// is billed anyway.
 pub fn usage(api: Api, body: &Value) -> Option<Usage> {
     match api {
         Api::Chat => chat::usage(body),
@@ -167,8 +167,8 @@ mod tests {
         sse,
     };
 
-    /// Returns fresh input, cache reads, cache writes, visible output and reasoning, and then the
-    /// totals.
+    /// Returns fresh input, cache reads, cache writes, visible output and reasoning, followed by
+    /// the totals.
     fn counts(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
         let usage = usage(api, &body).expect("a usage");
         let TokenClasses {
@@ -229,7 +229,7 @@ mod tests {
         // The total may be absent.
         let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation": creation.clone()}});
-        // The form that proxies in front of Anthropic use.
+        // The format of proxies in front of Anthropic.
         let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
         let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,

@@ -17,8 +17,8 @@ fn seeds(name: &str) -> String {
     format!("{}/tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A request is either read or rejected with a one-line error. If it was read, each format either
-/// writes it or rejects it with a one-line error, and can read its own output.
+/// Fuzzes requests. A request is either read or rejected with a one-line error. If it can be read,
+/// each format either rejects it with a one-line error or writes it, and can read its own output.
 fn fuzz_requests(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
@@ -43,8 +43,8 @@ fn fuzz_requests(api: Api, name: &str) {
     });
 }
 
-/// A response is either read or rejected. If it was read, every format can write it and read its
-/// own output.
+/// Fuzzes responses. A response is either read or rejected. If it can be read, every format can
+/// write it and read its own output.
 fn fuzz_responses(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return false };
@@ -62,7 +62,7 @@ fn fuzz_responses(api: Api, name: &str) {
     });
 }
 
-/// A stream is read piece by piece and passed on in every format as it arrives.
+/// Fuzzes streams. A stream is read incrementally and written in every format as it arrives.
 fn fuzz_streams(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let mut reader = reader(api);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The location of an image's bytes.
+/// Where an image's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Image {
     /// In the request, encoded as base64.
@@ -20,7 +20,7 @@ impl Image {
         };
         let (head, data) = rest.split_once(',')?;
         let media_type = head.strip_suffix(";base64")?;
-        // Drop the parameters of the media type; nothing uses them.
+        // Drop the parameters of the media type, because nothing uses them.
         let media_type = media_type.split(';').next().unwrap_or_default();
         media_type
             .starts_with("image/")

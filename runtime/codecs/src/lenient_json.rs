@@ -1,12 +1,12 @@
 //! Parses JSON as endpoints send it.
 //!
-//! Python's `json.dumps` writes `NaN` and `Infinity`, streams split surrogate pairs, and some
-//! servers put raw control characters into strings. A strict parser rejects all of these, so a paid
-//! response would be lost. The text is repaired only after the strict parser has rejected it, so
-//! that ordinary responses have no overhead.
+//! Endpoints send JSON that a strict parser rejects: Python's `json.dumps` writes `NaN` and
+//! `Infinity`, streams split surrogate pairs, and some servers put raw control characters into
+//! strings. Rejecting it would lose a paid response, so the text is repaired. This happens only
+//! after the strict parser has rejected it, so that ordinary responses have no overhead.
 //!
-//! Half of a surrogate pair cannot be a `char`. It is represented by a private-use character until
-//! its other half arrives ([`SurrogateJoiner`]), or replaced with U+FFFD ([`replace_lone_surrogates`]).
+//! Half of a surrogate pair cannot be a `char`. A private-use character represents it until the
+//! other half arrives ([`SurrogateJoiner`]), or U+FFFD replaces it ([`replace_lone_surrogates`]).
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use super::neutral::Delta;
 const SURROGATE_BASE: u32 = 0x10_F000;
 const SURROGATE_COUNT: u32 = 0x800;
 
-/// Parses JSON. Any error is the strict parser's.
+/// Parses JSON. Errors are those of the strict parser.
 pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
@@ -28,7 +28,7 @@ pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     }
 }
 
-/// Returns text that a strict parser accepts if a lenient one would have accepted `text`.
+/// Returns repaired text. It is valid JSON if a lenient parser would accept `text`.
 pub fn repair(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
@@ -84,7 +84,7 @@ pub fn repair(text: &str) -> String {
     out
 }
 
-/// Number words that Python or JavaScript writes but JSON does not have. The longest word comes first.
+/// Number literals of Python and JavaScript that JSON does not have, longest first.
 const WORDS: [(&str, &str); 4] =
     [("-Infinity", "null"), ("Infinity", "null"), ("NaN", "null"), ("undefined", "null")];
 
@@ -148,14 +148,14 @@ pub fn replace_lone_in_value(value: &mut Value) {
     }
 }
 
-/// Joins pairs that a stream split. The first half is kept until the next piece of the same text
-/// arrives.
+/// Joins surrogate pairs that a stream split. The first half is held back until the next fragment
+/// of the same text arrives.
 #[derive(Debug, Default)]
 pub struct SurrogateJoiner {
     waiting: Option<(Kind, char)>,
 }
 
-/// The kind of text that a piece belongs to.
+/// The kind of text that a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -165,7 +165,7 @@ enum Kind {
 }
 
 impl SurrogateJoiner {
-    /// Returns the pieces with complete characters. `last` means that no pieces follow.
+    /// Returns the fragments with complete characters. `last` means that no fragments follow.
     pub fn join(&mut self, deltas: Vec<Delta>, last: bool) -> Vec<Delta> {
         if self.waiting.is_none() && !deltas.iter().any(has_surrogate) {
             return deltas;

@@ -5,9 +5,9 @@
 //! client's bytes ◀ write ─ Delta*  ◀─ read ─  the upstream's bytes
 //! ```
 //!
-//! A complete response is the list of all its deltas, so each format has one reader and one writer,
-//! and a stream is never buffered before it is passed on. If both sides use the same format,
-//! nothing is rewritten: the reader only watches for the usage and the end.
+//! A complete response is the list of its deltas, so each format needs only one reader and one
+//! writer, and a stream is never buffered. If both sides use the same format, nothing is rewritten:
+//! the reader only looks for the usage and the end.
 
 pub mod chat;
 mod fields;
@@ -35,16 +35,16 @@ fn now() -> u64 {
     since.map(|since| since.as_secs()).unwrap_or_default()
 }
 
-/// Returns an endpoint's token count. Impossibly large numbers are ignored, so that sums do not
-/// overflow and a wrong count does not exhaust a trial's budget.
+/// Returns an endpoint's token count. Ignores impossibly large numbers, so that sums don't overflow
+/// and a wrong count doesn't exhaust a trial's budget.
 fn read_token_count(value: &serde_json::Value) -> Option<u64> {
     const MAX: u64 = 1 << 40;
     value.as_u64().filter(|count| *count <= MAX)
 }
 
-/// Returns an id for a translated response. The endpoint's own id is not used, because some
-/// endpoints send none, or always the same one. A client that identifies responses by id would
-/// mistake a new response for the previous one.
+/// Returns an id for a translated response. Some endpoints send no id, or always the same one, so
+/// their ids are not used: a client that identifies responses by id would mistake a new response
+/// for the previous one.
 fn fresh_response_id(prefix: &str) -> String {
     format!("{prefix}{:016x}", fastrand::u64(..))
 }
@@ -54,7 +54,7 @@ fn fresh_call_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// Returns the error for a file, a sound, or an image in a place that cannot have one.
+/// Returns the error for a file, a sound, or an image where no image is allowed.
 fn unsupported_media(kind: &str) -> String {
     format!(
         "content of type {kind:?} cannot be translated between APIs: send text, or an image in a user message"

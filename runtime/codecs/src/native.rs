@@ -1,20 +1,22 @@
 //! The assistant's turn in the endpoint's own format.
 //!
-//! A later request must return the turn as the endpoint sent it: in order, and with members that no
-//! other format has (signatures, encrypted reasoning, `extra_content`). The neutral form cannot
-//! represent these, so each reader also collects the turn as values of its format.
+//! A later request must return the turn exactly as the endpoint sent it: in the same order, and
+//! with members that no other format has (signatures, encrypted reasoning, `extra_content`). The
+//! neutral format cannot represent these, so each reader also collects the turn in the endpoint's
+//! format.
 
 use serde_json::{Map, Value, json};
 
-/// Members that identify a value. The pieces of a stream repeat them, so they are not concatenated.
+/// Members that identify a value. Every fragment of a stream repeats them, so they are not
+/// concatenated.
 const IDENTITY_MEMBERS: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
 
-/// Merges a piece of a streamed value into the previous pieces.
+/// Merges a fragment of a streamed value into the previous fragments.
 pub fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
     piece.iter().for_each(|(name, more)| merge_member(into, name, more));
 }
 
-/// Merges a piece of one member.
+/// Merges a fragment of one member.
 pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
     if more.is_null() {
         return;
@@ -25,7 +27,7 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
                 if !text.is_empty() {
                     before.clone_from(text);
                 }
-            // Some endpoints repeat the whole signature with each piece. Others split it.
+            // Some endpoints repeat the whole signature with each fragment. Others split it.
             } else if name != "signature" || before != text {
                 before.push_str(text);
             }
@@ -43,9 +45,9 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
     }
 }
 
-/// Adds an item of a streamed list. An item continues the one with the same `index` and type.
-/// Without an index, it continues the last item if both are text of the same type and the last one
-/// is not yet signed.
+/// Adds an item of a streamed list. An item with an index continues the item with the same index
+/// and type. An item without an index continues the last item if both are text of the same type and
+/// the last one is not signed yet.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let Value::Object(piece) = item else { return list.push(item.clone()) };
     let kind = &item["type"];
@@ -74,7 +76,7 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
     }
 }
 
-/// Removes null members. Some endpoints reject the `null` that they sent themselves.
+/// Removes null members, because some endpoints reject the `null` that they themselves sent.
 pub fn remove_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null() && *value != json!([]));
 }

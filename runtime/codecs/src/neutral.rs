@@ -1,5 +1,5 @@
-//! Requests and responses in a vendor-neutral form. It covers only content that at least two
-//! formats can express. Everything else is a loss, which the codec reports.
+//! Requests and responses in a vendor-neutral format. It covers only content that at least two wire
+//! formats can express. The codecs report everything else as a loss.
 
 use proctor_types::{Api, NativeTurn, ToolCall, Usage};
 use serde_json::{Map, Value};
@@ -13,9 +13,9 @@ pub struct Request {
     pub turns: Vec<Turn>,
     pub tools: Vec<Tool>,
     pub choice: Option<ToolChoice>,
-    /// Whether one response may contain several calls. `None` means the provider's default.
+    /// Whether one response may contain several calls. `None` selects the provider's default.
     pub parallel: Option<bool>,
-    /// In tokens.
+    /// Maximum length of the response, in tokens.
     pub max_output: Option<u64>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Request {
 pub enum Role {
     /// Instructions, including OpenAI's `developer`.
     System,
-    /// The user and the results of tools.
+    /// Messages of the user, and results of tools.
     User,
     Assistant,
 }
@@ -38,8 +38,8 @@ pub enum Role {
 pub struct Turn {
     pub role: Role,
     pub parts: Vec<Part>,
-    /// The assistant's turn in the endpoint's format. It replaces the parts if the request uses the
-    /// same format.
+    /// The assistant's turn in the endpoint's format. If the next request uses the same format,
+    /// this is sent instead of the parts.
     pub native: Option<NativeTurn>,
 }
 
@@ -67,7 +67,7 @@ pub enum Part {
         content: String,
         failed: bool,
     },
-    /// An image in a user turn. An image from a tool result comes after the result.
+    /// An image in a user turn. Images from a tool result follow the result.
     Image(Image),
     /// A file or sound, by its name in the format. No codec can write it.
     Media(String),
@@ -88,7 +88,7 @@ impl Part {
     }
 }
 
-/// The model's reasoning, as far as it is visible.
+/// The visible part of the model's reasoning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
     pub text: String,
@@ -122,7 +122,7 @@ pub enum ResponseFormat {
     Schema { name: String, schema: Value, strict: Option<bool> },
 }
 
-/// A piece of a response, in order of arrival.
+/// A fragment of a response, in order of arrival.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Started {
@@ -143,7 +143,7 @@ pub enum Delta {
         index: usize,
         text: String,
     },
-    /// A vendor field or a piece of one.
+    /// A vendor field, or a fragment of one.
     Extra {
         field: String,
         value: Value,
@@ -175,7 +175,7 @@ pub enum StopReason {
     End,
     Calls,
     Length,
-    /// The context window is full.
+    /// The conversation fills the context window.
     Window,
     /// The response reached one of the request's stop sequences.
     Sequence(Option<String>),
@@ -194,7 +194,7 @@ pub enum Item {
     Call(ToolCall),
 }
 
-/// A response that is collected piece by piece.
+/// A response that is collected from its deltas.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CollectedResponse {
     pub model: String,
@@ -273,7 +273,8 @@ impl CollectedResponse {
         })
     }
 
-    /// Returns the reason why the response ended. Several endpoints report `stop` for a tool call.
+    /// Returns the reason why the response ended. Corrects it for tool calls, because several
+    /// endpoints report `stop` for them.
     pub fn stop_reason(&self) -> StopReason {
         let stop = self.stop.clone().unwrap_or_default();
         if stop == StopReason::End && self.calls().next().is_some() {
@@ -283,8 +284,8 @@ impl CollectedResponse {
         }
     }
 
-    /// Returns the reason why this is not a valid response although it ended: it contains no model
-    /// output, or an announced call is missing.
+    /// Returns why this is not a valid response although it ended: it contains no model output, or
+    /// it announces a call that is missing.
     pub fn defect(&self) -> Option<String> {
         let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
         if self.stop == Some(StopReason::Calls) && !called {

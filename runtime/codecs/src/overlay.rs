@@ -1,6 +1,6 @@
 //! Applies the arm's parameters to a request in any format. They are factors of the arm, so they
-//! override the scaffold's parameters. The scaffold's values are kept for parameters that the arm
-//! does not set.
+//! override the scaffold's parameters. If the arm does not set a parameter, the scaffold's value
+//! stays.
 
 use proctor_types::{Api, ModelSpec};
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ pub fn apply_parameters(
             body.entry(limit_field).or_insert(asked);
         }
     }
-    // The lower of the two limits applies, so that a side request with a small limit stays small.
+    // Use the lower of the two limits, so that a side request with a small limit stays small.
     let asked = object_at(body, place).and_then(|map| map.get(limit)).and_then(Value::as_u64);
     let most = match (model.max_output_tokens, asked) {
         (Some(most), Some(asked)) => Some(most.min(asked)),

@@ -1,8 +1,8 @@
 //! Changes single fields of a JSON object and leaves all other bytes unchanged.
 //!
-//! Parsing and serializing a body would keep its meaning, but not its white space, escapes and
-//! number formats. Prefix caching, and the guarantee to pass data on unchanged, require identical
-//! bytes.
+//! Parsing and serializing a body again would keep its meaning, but not its white space, escapes
+//! and number formats. Prefix caching requires identical bytes, and so does the promise to pass
+//! data on unchanged.
 
 use serde_json::{Map, Value};
 
@@ -19,8 +19,8 @@ pub fn splice_fields(
 ) -> Option<Vec<u8>> {
     let removes = old.keys().any(|key| !new.contains_key(key));
     let spans = spans(bytes)?;
-    // Parsers treat duplicate keys differently: a policy might check one value, and the provider
-    // use the other.
+    // Parsers treat duplicate keys differently: a policy might check one value while the provider
+    // uses the other.
     if removes || spans.len() != old.len() {
         return Some(rewrite(bytes, old, new, &spans));
     }
@@ -51,7 +51,7 @@ pub fn splice_fields(
     Some(out)
 }
 
-/// Rewrites the object from its old values, because removing fields moves the commas.
+/// Rewrites the whole object, because removing fields moves the commas.
 fn rewrite(
     bytes: &[u8],
     old: &Map<String, Value>,

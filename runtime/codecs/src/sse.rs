@@ -19,7 +19,7 @@ pub struct Event {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// No event ends before this position.
+    /// The search continues here, because no event ends before this position.
     searched: usize,
 }
 
@@ -31,8 +31,8 @@ impl Decoder {
     /// Returns the next complete event.
     pub fn next_event(&mut self) -> Option<Event> {
         let Some(end) = end_of_event(&self.buffer, self.searched) else {
-            // A blank line may be split anywhere in its four bytes. Don't restart in the middle of
-            // a CR LF.
+            // The search may stop anywhere within the four bytes of a blank line, so go back a few
+            // bytes. Don't restart in the middle of a CR LF.
             let from = self.buffer.len().saturating_sub(3);
             let middle = self.buffer.get(from) == Some(&b'\n')
                 && from > 0
@@ -44,7 +44,8 @@ impl Decoder {
         Some(parse_event(self.buffer.split_to(end).freeze()))
     }
 
-    /// Returns the remainder at the end of the stream. Some servers omit the last blank line.
+    /// Returns the rest of the data at the end of the stream, because some servers omit the last
+    /// blank line.
     pub fn rest(&mut self) -> Option<Event> {
         self.searched = 0;
         let rest = self.buffer.split().freeze();
@@ -60,7 +61,7 @@ fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
             at += 1;
             continue;
         };
-        // A CR at the end may be the first half of a CR LF. The next chunk decides.
+        // A CR at the end may be the first half of a CR LF. Wait for the next chunk.
         let next = next?;
         match line_end(bytes, next) {
             Some(end) => return end,
@@ -106,7 +107,7 @@ pub fn parse_event(raw: Bytes) -> Event {
 }
 
 impl Event {
-    /// Whether the endpoint sent content. Comments and pings only keep the connection open.
+    /// Whether the endpoint sent content. Comments and pings only keep the connection alive.
     pub fn has_content(&self) -> bool {
         !self.data.trim().is_empty() && self.name != "ping" && !is_ping(&self.data)
     }
@@ -114,7 +115,7 @@ impl Event {
 
 fn is_ping(data: &str) -> bool {
     const TYPES: [&str; 4] = ["ping", "keepalive", "keep_alive", "heartbeat"];
-    // A ping is short. This avoids parsing pieces of a response twice.
+    // A ping is short. Check the length first, to avoid parsing response data twice.
     data.len() < 80
         && serde_json::from_str::<serde_json::Value>(data)
             .is_ok_and(|data| data["type"].as_str().is_some_and(|kind| TYPES.contains(&kind)))
@@ -125,7 +126,7 @@ pub fn write(out: &mut String, name: Option<&str>, data: &serde_json::Value) {
     if let Some(name) = name {
         out.extend(["event: ", name, "\n"]);
     }
-    // Don't use `Display`, which passes each character through a formatter. Serializing a value
+    // Don't use `Display`, which passes each character through a formatter. Serializing a `Value`
     // cannot fail.
     let data = serde_json::to_string(data).unwrap_or_default();
     out.extend(["data: ", &data, "\n\n"]);

@@ -1,4 +1,4 @@
-//! Maps the stop reasons of all endpoints to classes: `configs/stop-words.toml`.
+//! Classifies the stop reasons of all endpoints, as listed in `configs/stop-words.toml`.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
@@ -18,7 +18,6 @@ struct Words {
     broken_parts: Vec<String>,
 }
 
-/// The class of a stop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopClass {
     End,

@@ -1,4 +1,4 @@
-//! Code that all formats share for tools and the form of a response.
+//! Code that all formats share, for tools and for response formats.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::{
     neutral::{ResponseFormat, Tool, ToolChoice},
 };
 
-/// Returns the functions in `tools`, each with its index. The provider's own tools, which have
-/// another type, are dropped: only the vendor's models know their arguments.
+/// Returns the functions in `tools`, each with its index. The provider's own tools have another
+/// type and are dropped, because only the vendor's models know their arguments.
 pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(usize, &'a Value)> {
     let mut functions = Vec::new();
     for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
@@ -38,7 +38,7 @@ impl Tool {
 }
 
 impl ToolChoice {
-    /// Parses OpenAI's word.
+    /// Parses a `tool_choice` value of OpenAI's API.
     pub fn from_openai(word: &str) -> Option<Self> {
         match word {
             "auto" => Some(Self::Auto),
@@ -50,7 +50,8 @@ impl ToolChoice {
 }
 
 impl ResponseFormat {
-    /// Reads a form from OpenAI's type word and the value with the name and schema.
+    /// Reads a response format of OpenAI's API. `kind` is its type, and `given` contains its name
+    /// and schema.
     pub fn read(kind: &str, given: &Value) -> Option<Self> {
         match kind {
             "json_object" => Some(Self::Json),

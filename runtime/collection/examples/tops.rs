@@ -1,7 +1,9 @@
-//! Compares the tops of collections with manual labels (`tests/tops.toml`):
-//! `cargo run -p proctor-collection --example tops -- OUT...`. Create each OUT with
-//! `proctor collect NAME==VERSION --dry-run --out OUT`. Prints precision, recall and F1 over all
-//! functions that the labelled files reach, for the collections and for three simpler rules.
+//! Compares the tops of collections with manual labels (`tests/tops.toml`): `cargo run -p
+//! proctor-collection --example tops -- OUT...`. Each OUT is created with `proctor collect
+//! NAME==VERSION --dry-run --out OUT`.
+//!
+//! Prints precision, recall and F1 for the collections and for three simpler rules. They cover all
+//! functions that the labeled files reach.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a developer tool")]
 
@@ -107,10 +109,10 @@ fn main() {
         }
     }
     println!(
-        "\n{files} test files; + means chosen but not labelled, - means labelled but not chosen"
+        "\n{files} test files; + means chosen but not labeled, - means labelled but not chosen"
     );
     for label in unreached {
-        println!("labelled but not reached: {label}");
+        println!("labeled but not reached: {label}");
     }
     score.print("the score");
     all.print("all reached functions");

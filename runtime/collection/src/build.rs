@@ -10,15 +10,16 @@ use proctor_types::{Task, path_component, plural, sha256_hex};
 
 use crate::{FrozenTask, RecipeError, draft_task, freeze};
 
-/// Part of the cache key. Increase it if carving, the statement or freezing changes the result of a recipe.
+/// Part of the cache key. Increase it when a change to carving, the statement or freezing changes
+/// the result of a recipe.
 const BUILDER_VERSION: u32 = 1;
 
 /// Returns a recipe's task from the cache directory. If it is not cached, builds it and caches it as JSON in
 /// the native task format.
 ///
-/// The cache key covers the recipe, the builder's version, the statement template, the preparation of
-/// sandboxes and the programs installed on this host: ids that were frozen on a host base are valid only
-/// for that host. `tell` receives progress messages.
+/// The cache key covers the recipe, the builder's version, the statement template, the preparation
+/// of sandboxes, and the programs installed on this host. The host matters because ids that were
+/// frozen on a host base are valid only for that host. `tell` receives progress messages.
 ///
 /// # Errors
 /// [`RecipeError`]. A failed build is not cached.
@@ -53,7 +54,7 @@ pub async fn build_cached(
     }
     fs::create_dir_all(cache).map_err(broken)?;
     let text = serde_json::to_string(&task).map_err(|error| broken(error.into()))?;
-    // Write and rename, so that concurrent builds of one recipe never leave a partial file.
+    // Write and rename, so that concurrent builds of the same recipe never leave a partial file.
     let fresh = cache.join(format!(".{}-{}.new", &key[..16], std::process::id()));
     fs::write(&fresh, text + "\n").map_err(broken)?;
     fs::rename(&fresh, &file).map_err(broken)?;

@@ -22,9 +22,9 @@ pub struct Draft {
     /// Candidate test files, relative to the work directory.
     pub test_files: Vec<String>,
     pub leave_out: Vec<String>,
-    /// The ids to run; `None` runs all tests in the files.
+    /// The ids to run. `None` runs all tests in the files.
     pub ids: Option<Vec<String>>,
-    /// The only test file whose tests may be fail-to-pass; `None` allows any file.
+    /// The only test file whose tests may be fail-to-pass. `None` allows any file.
     pub feature: Option<String>,
 }
 
@@ -97,8 +97,8 @@ pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, Rec
     Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })
 }
 
-/// Returns the set-up commands. The first one checks the Python version: pip reports a wrong version only
-/// late in the installation, and for an arbitrary dependency.
+/// Returns the set-up commands. The first one checks the Python version, because pip reports a
+/// wrong version late and for an arbitrary dependency.
 fn setup_commands(recipe: &Recipe) -> Vec<String> {
     let mut out = Vec::new();
     let lowest: Option<Vec<&str>> = recipe
@@ -122,7 +122,8 @@ fn setup_commands(recipe: &Recipe) -> Vec<String> {
     out
 }
 
-/// Returns the environment variables. The package is imported from the work directory, never installed.
+/// Returns the environment variables. The package is always imported from the work directory and
+/// never installed.
 fn env_vars(recipe: &Recipe) -> BTreeMap<String, String> {
     let path: Vec<String> = recipe
         .python_path

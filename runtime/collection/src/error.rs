@@ -15,7 +15,7 @@ pub enum RecipeError {
     NoTests { patterns: String },
     #[error("cannot render the statement: {why}")]
     Statement { why: String },
-    /// The tests do not exercise the feature.
+    /// The tests don't test the feature.
     #[error("no test fails without {carved} and passes with it; {seen}")]
     NothingFails { carved: String, seen: String },
     #[error("the {run} test run is incomplete: {why}")]

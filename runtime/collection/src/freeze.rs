@@ -15,7 +15,8 @@ use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_from_test_
 
 use crate::{Draft, RecipeError};
 
-/// Test runs without gold, and as many with it. A test whose results differ is flaky.
+/// Number of test runs without gold, and number of runs with it. A test with different results is
+/// flaky.
 pub(crate) const RUNS: usize = 2;
 
 /// A test that is neither fail-to-pass nor pass-to-pass, and why.
@@ -35,9 +36,9 @@ pub struct FrozenTask {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Runs the draft's tests twice with the mask applied and twice with gold on top, each time in a fresh
-/// sandbox, and keeps tests with consistent results. A fail-to-pass test passes only with gold, in both
-/// runs. A pass-to-pass test passes in all four runs.
+/// Runs the draft's tests twice with the mask applied and twice with gold on top, each time in a
+/// fresh sandbox. Keeps tests with consistent results. A fail-to-pass test passes in both runs with
+/// gold and in no other run. A pass-to-pass test passes in all four runs.
 ///
 /// Hides the files that contain a fail-to-pass test. Their pass-to-pass tests still count, because grading
 /// restores the files.
@@ -53,8 +54,8 @@ pub async fn freeze(
     let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
-    // Scan for leaks as grading does, so that freezing uses the same kind of sandbox. A test that needs
-    // hidden files then fails in both.
+    // Scan for leaks in the same way as grading, so that freezing uses the same kind of sandbox. A
+    // test that needs hidden files then fails in both.
     let findings = find_leaks(backend, &environment, &draft.task, &SandboxSpec::default()).await?;
     freeze_in((backend, &environment, &findings), draft, tell).await
 }
@@ -93,8 +94,8 @@ pub(crate) async fn freeze_in(
         restored.push(statuses_of(with, "gold")?);
     }
     let mut sorted = classify_tests(&masked, &restored, &leave_out);
-    // Drop failing tests in other files: the statement does not cover them. Their files are still hidden, because
-    // they show how the feature is used.
+    // Drop failing tests in other files, because the statement does not cover them. Their files are
+    // still hidden, because they show how the feature is used.
     let broken = sorted.exclude_other_features(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
@@ -120,8 +121,8 @@ pub(crate) async fn freeze_in(
     Ok(FrozenTask { task, flaky: sorted.flaky, left_out: sorted.left_out })
 }
 
-/// Runs the tests once with the mask applied, in a fresh sandbox of an environment that was not scanned for
-/// leaks. Used as a preview before ids are frozen.
+/// Runs the tests once with the mask applied, in a fresh sandbox. The environment has not been
+/// scanned for leaks. Used as a preview before ids are frozen.
 pub(crate) async fn run_masked_tests(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -219,7 +220,7 @@ pub(crate) fn classify_tests(
             out.left_out.push(skip("the recipe excludes it"));
             continue;
         }
-        // An id with control characters cannot be passed to pytest on the command line.
+        // pytest's command line cannot contain an id with control characters.
         if !id.contains("::") || id.chars().any(char::is_control) {
             out.left_out.push(skip("pytest cannot select it by its id"));
             continue;
@@ -234,8 +235,9 @@ pub(crate) fn classify_tests(
     out
 }
 
-/// Whether a test passes in all runs of one side; `None` if the runs disagree. Failures, errors and missing
-/// ids all count as not passing, because a masked import may turn one into another.
+/// Whether a test passes in all runs of one side. Returns `None` if the runs disagree. Failures,
+/// errors and missing ids all count as not passing, because a masked import may turn one into
+/// another.
 fn consistent_result(id: &str, runs: &[Statuses]) -> Option<bool> {
     let mut passes = runs.iter().map(|run| run.get(id) == Some(&TestStatus::Passed));
     let first = passes.next()?;

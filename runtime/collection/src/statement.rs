@@ -33,7 +33,6 @@ struct File<'a> {
     objects: Vec<TemplateObject<'a>>,
 }
 
-/// An object as shown in a template.
 #[derive(Serialize)]
 pub(crate) struct TemplateObject<'a> {
     path: &'a str,

@@ -21,7 +21,8 @@ pub(crate) fn find_test_files(
                 any = true;
             }
         }
-        // Ignoring a stale pattern would silently make the task easier.
+        // An outdated pattern must be an error, because ignoring it would silently make the task
+        // easier.
         if !any {
             return Err(RecipeError::NoTests { patterns: pattern.clone() });
         }

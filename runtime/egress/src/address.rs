@@ -1,4 +1,4 @@
-//! Addresses that are never dialled, whatever name resolves to them.
+//! Addresses that the proxy never connects to, whatever name resolves to them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -16,9 +16,9 @@ pub enum ForbiddenReason {
     OwnMachine,
 }
 
-/// The cloud metadata addresses. Most clouds use `169.254.169.254`. By their ranges, the others
-/// would be public (`168.63.129.16`, Azure), shared (`100.100.100.200`, Alibaba) or protocol
-/// addresses (`192.0.0.192`, Oracle).
+/// The cloud metadata addresses. Most clouds use `169.254.169.254`. The others need to be listed,
+/// because their ranges look public (`168.63.129.16`, Azure), shared (`100.100.100.200`, Alibaba)
+/// or like protocol addresses (`192.0.0.192`, Oracle).
 const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(168, 63, 129, 16),
@@ -26,8 +26,8 @@ const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Returns why this address must not be dialled. For IPv6 forms that contain an IPv4 address
-/// (mapped, compatible, NAT64, 6to4), the contained address is also checked.
+/// Returns why the proxy must not connect to this address. If an IPv6 address contains an IPv4
+/// address (mapped, compatible, NAT64, 6to4), that address is checked too.
 pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     match address {
         IpAddr::V4(address) => forbidden_reason_v4(address),
@@ -35,7 +35,7 @@ pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     }
 }
 
-/// Whether the address belongs to one of this machine's interfaces: only then does a connection to
+/// Whether the address belongs to one of this machine's interfaces. Only then does a connection to
 /// it use the same address as its source. No packet is sent.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {
@@ -77,7 +77,7 @@ fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
     };
     match parts {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(ForbiddenReason::Loopback),
-        // The mapped, compatible and translated forms.
+        // IPv4 addresses in mapped, compatible and translated form.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
             carried(high, low).or(Some(ForbiddenReason::Special))
         }
@@ -89,7 +89,7 @@ fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
         [0xfd00, 0xec2, ..] => Some(ForbiddenReason::Metadata),
         [0xfc00..=0xfdff, ..] => Some(ForbiddenReason::Private),
         [0xfe80..=0xfebf, ..] => Some(ForbiddenReason::LinkLocal),
-        // Only 2000::/3 is allocated.
+        // Only 2000::/3 is allocated for public addresses.
         [0x2000..=0x3fff, ..] => {
             (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(ForbiddenReason::Special)
         }

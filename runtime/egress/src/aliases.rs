@@ -1,4 +1,5 @@
-//! Collects everything that a task blocks: its `blocked_urls`, and other URLs of the same content.
+//! Collects everything that a task blocks: its `blocked_urls`, and other URLs with the same
+//! content.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::{
     target::Origin,
 };
 
-/// The rules that one task adds.
+/// The rules that a task adds to the policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TaskRules {
     blocked: Vec<Pattern>,
@@ -18,7 +19,7 @@ pub(crate) struct TaskRules {
     benchmarks: Vec<Pattern>,
     /// Names of the packages under test, normalized according to PEP 503.
     packages: BTreeSet<String>,
-    /// Patterns for the names of package files. `None`: there is no task.
+    /// Patterns for the names of package files. `None` if there is no task.
     files: Option<&'static PackageFiles>,
 }
 
@@ -64,7 +65,7 @@ impl TaskRules {
         Ok(rules)
     }
 
-    /// Whether a URL may be blocked on any host. If so, every host is inspected.
+    /// Whether a rule may block a URL on any host. If so, every host is inspected.
     pub(crate) fn applies_to_every_host(&self) -> bool {
         !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
     }
@@ -77,7 +78,7 @@ impl TaskRules {
     /// Returns why the URL is blocked, and the pattern that blocks it.
     pub(crate) fn judge(&self, target: &Target) -> Option<(DenyReason, String)> {
         self.judge_at(&target.origin, &target.paths).or_else(|| {
-            // The URL may contain another one, as in archives, caching mirrors and redirectors.
+            // The URL may contain another URL, as with archives, caching mirrors and redirectors.
             target.carried.iter().find_map(|(origin, path)| {
                 let (_, rule) = self.judge_at(origin, std::slice::from_ref(path))?;
                 Some((DenyReason::TaskAlias, rule))
@@ -131,7 +132,7 @@ impl TaskRules {
     }
 }
 
-/// Repositories and packages that the task is about, gathered from its fields.
+/// The repositories and packages that a task is about, collected from its fields.
 #[derive(Default)]
 struct TaskSubjects {
     repositories: BTreeSet<(String, String)>,
@@ -139,7 +140,7 @@ struct TaskSubjects {
 }
 
 impl TaskSubjects {
-    /// Adds a repository and the package of the same name. If the package's name differs, this
+    /// Adds a repository, and a package of the same name. If the package has another name, this
     /// blocks one name too many.
     fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
@@ -194,8 +195,8 @@ fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::parse_task(text)).collect()
 }
 
-/// Adds a wildcard scheme to a URL without a scheme, because some data sets list blocked URLs in that
-/// form. Removes the query and fragment.
+/// Adds a wildcard scheme to a URL without a scheme, because some data sets list blocked URLs
+/// without one. Removes the query and the fragment.
 fn add_wildcard_scheme(written: &str) -> String {
     let written = written.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);

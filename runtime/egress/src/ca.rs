@@ -1,4 +1,4 @@
-//! The run's certificate authority. It exists only in memory and only during the run.
+//! The run's certificate authority. It exists only in memory, and only as long as the run.
 
 use std::{
     collections::HashMap,
@@ -16,14 +16,14 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// Number of hosts whose configuration is cached. At this number the cache is cleared. A safety
-/// bound, not tuned.
+/// Number of hosts whose TLS configuration is cached. When it is reached, the cache is cleared.
+/// This is a safety limit and not tuned.
 const MAX_CACHED_HOSTS: usize = 1024;
 
 pub(crate) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
-    /// One key for all leaf certificates: it belongs to this process, whatever host it serves.
+    /// The key of all leaf certificates. One key is enough, because this process serves all hosts.
     leaf_key: KeyPair,
     leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
 }
@@ -81,13 +81,14 @@ impl CertificateAuthority {
     }
 }
 
-/// Returns the crypto provider. It is passed explicitly, so that nothing depends on what the
-/// process installed.
+/// Returns the crypto provider. It is passed explicitly, so that it doesn't matter which provider
+/// the process installed.
 pub(crate) fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Returns the server name that a client must send in its TLS greeting. `None` for an IP address.
+/// Returns the server name that a client must send in its TLS greeting. Returns `None` for an IP
+/// address.
 pub(crate) fn expected_name(host: &str) -> Option<&str> {
     host.parse::<IpAddr>().is_err().then_some(host)
 }

@@ -1,4 +1,4 @@
-//! Environment variables and files that let programs in the sandbox find the proxy and trust it.
+//! Environment variables and files with which programs in the sandbox find the proxy and trust it.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use crate::settings::Settings;
 /// and outside the work directory.
 pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
 
-/// Returns the environment variables of every scaffold command, for a proxy that listens on `proxy`
-/// inside the sandbox.
+/// Returns the environment variables for every command of the scaffold. The proxy listens on
+/// `proxy` inside the sandbox.
 pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let client = &Settings::shipped()?.client;
     let url = format!("http://{proxy}");

@@ -1,4 +1,5 @@
-//! Connects to a host: resolves its name, checks the addresses, and dials exactly those.
+//! Connects to a host: resolves its name, checks the addresses, and connects to exactly these
+//! addresses.
 
 use std::{
     io,
@@ -31,14 +32,14 @@ impl Resolver for SystemResolver {
 /// Why a connection failed.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// The address is not public, so it was not dialled.
+    /// The address is not public, so the proxy did not connect to it.
     Private(IpAddr),
     Failed(String),
 }
 
-/// Connects to an origin. Every address of a name must be public or excepted, because a name that
-/// mixes both kinds is suspicious. The name is resolved once, and exactly its addresses are
-/// dialled, so changing the DNS response afterwards has no effect.
+/// Connects to an origin. Every address of a name must be public or an exception, because a name
+/// with both kinds of addresses is suspicious. The name is resolved only once. The proxy connects
+/// to exactly these addresses, so a later change of the DNS response has no effect.
 pub(crate) async fn dial(
     origin: &Origin,
     resolver: &dyn Resolver,
@@ -131,8 +132,8 @@ mod tests {
     async fn rebound_host_name_is_resolved_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The name is public when checked and would be loopback when dialled, but there is no
-        // second look-up. 192.0.1.0 is public according to the table, and no host has it.
+        // The name is public when it is checked. A second look-up would return loopback, but there
+        // is none. The table says that 192.0.1.0 is public, and no host has it.
         let (said, asked) = try_dial(&[&["192.0.1.0"], &["127.0.0.1"]], port, &[]).await;
         assert!(said.starts_with("failed 192.0.1.0"), "{said}");
         assert_eq!(asked, 1);

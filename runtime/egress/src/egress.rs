@@ -1,4 +1,4 @@
-//! State that all proxies of a run share.
+//! State that is shared by all proxies of a run.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Creates the authority of one run and reads the host's root certificates.
+    /// Creates the certificate authority of a run and reads the host's root certificates.
     pub fn new() -> Result<Self, String> {
         let authority = CertificateAuthority::new().map_err(|error| error.to_string())?;
         let native = rustls_native_certs::load_native_certs();
@@ -35,15 +35,15 @@ impl Egress {
         })
     }
 
-    /// Replaces the system's resolver. For tests.
+    /// Replaces the system's resolver. Used by tests.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// Creates a trial's proxy. `ca_file` has certificates (PEM) that upstreams may be signed with,
-    /// in addition to the host's own.
+    /// Creates a trial's proxy. `ca_file` contains certificates (PEM) that the proxy trusts for
+    /// upstream servers, in addition to the host's own.
     pub fn create_proxy(
         &self,
         policy: Policy,
@@ -75,7 +75,7 @@ impl Egress {
     }
 }
 
-/// Reads the certificates of a PEM file. A file without any is an error.
+/// Reads the certificates in a PEM file. It is an error if there are none.
 pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let wrong = |why: String| format!("network.ca_file: {}: {why}", file.display());

@@ -23,7 +23,8 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// Headers that are not forwarded: those of a single connection, and offers of other protocols.
+/// Headers that are not forwarded, because they belong to a single connection or offer another
+/// protocol.
 const DROPPED_HEADERS: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -36,7 +37,8 @@ const DROPPED_HEADERS: [HeaderName; 9] = [
     header::ALT_SVC,
 ];
 
-/// The upstream connection of one client connection, reused while the origin stays the same.
+/// The upstream connection of a client connection. It is reused as long as the origin stays the
+/// same.
 #[derive(Default)]
 pub(crate) struct UpstreamSlot(Mutex<Option<Upstream>>);
 
@@ -91,7 +93,7 @@ impl EgressProxy {
                     return to_client_response(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
-                    // The server had already closed the reused connection, so nothing was sent.
+                    // The server had closed the reused connection before anything was sent.
                     Some(unsent) if !fresh => request = unsent,
                     _ => {
                         return fail_request(
@@ -122,8 +124,8 @@ impl EgressProxy {
         Ok(Upstream { origin: origin.clone(), address, sender })
     }
 
-    /// Performs the TLS handshake. The upstream's certificate is verified as by any client on the
-    /// host.
+    /// Performs the TLS handshake. Verifies the upstream's certificate like any client on the host
+    /// would.
     async fn tls_handshake(
         &self,
         origin: &Origin,
@@ -146,7 +148,7 @@ impl EgressProxy {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| DialError::Failed(error.to_string()))?;
-        // The task ends with its sender, which is dropped with the client's connection.
+        // The task ends when its sender is dropped, together with the client's connection.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an upstream connection of the egress proxy was closed");
@@ -156,7 +158,8 @@ impl EgressProxy {
     }
 }
 
-/// Returns the request in origin form, with the origin's own `Host` and without connection headers.
+/// Returns the request to send upstream: in origin form, with the origin's own `Host`, and without
+/// connection headers.
 fn to_upstream_request(
     request: Request<Incoming>,
     target: &Target,
@@ -184,8 +187,8 @@ fn to_client_response(response: Response<Incoming>, mut entry: Entry) -> Respons
     Response::from_parts(parts, CountedBody::for_response(body, entry))
 }
 
-/// Whether a body's coding can be recognized from its first bytes and undone, so that the body can
-/// be compared.
+/// Whether this content coding can be recognized from the first bytes and decoded, so that the body
+/// can be compared.
 fn is_decodable(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {

@@ -1,13 +1,13 @@
-//! The wildcard grammar of hosts and paths: `*` matches within a part, `**` across parts.
+//! The wildcard grammar of hosts and paths: `*` matches within a component, `**` across components.
 //!
 //! `/**/` also matches a single `/`.
 
 /// Whether `text` matches `glob`. `*` matches any characters except `separator`, and `**` matches
 /// any characters.
 ///
-/// A glob that ends in `<separator>**` also matches the text before that separator: a directory
-/// counts as part of its content. The time is proportional to the product of both lengths, which
-/// the header limit bounds.
+/// A glob that ends in `<separator>**` also matches the text before that separator, because a
+/// directory counts as part of its content. The time is proportional to the product of both
+/// lengths, which the header limit bounds.
 pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     let tail: String = [separator, '*', '*'].iter().collect();
     if let Some(folder) = glob.strip_suffix(&tail)
@@ -19,8 +19,8 @@ pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     matches_tokens(glob, text, separator)
 }
 
-/// Tracks the set of glob positions that the text read so far can have reached, one step per
-/// character. There is no backtracking, so no pattern can be slow.
+/// Tracks the set of glob positions that are reachable after each character of the text. It never
+/// backtracks, so no pattern can be slow.
 fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
     let tokens = tokenize(glob);
     let mut reached = vec![false; tokens.len() + 1];
@@ -35,7 +35,8 @@ fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
             match token {
                 Token::Char(wanted) if *wanted == c => {
                     next[at + 1] = true;
-                    // `**` between two separators may match nothing, together with one of them.
+                    // `**` between two separators may match nothing. In that case, it matches
+                    // together with one separator.
                     if let Some([Token::All, Token::Char(end)]) = tokens.get(at + 1..at + 3)
                         && c == separator
                         && *end == separator

@@ -1,16 +1,16 @@
-//! A Java key store (JKS) of trusted certificates. Java cannot read PEM files, and no environment
-//! variable configures its certificates.
+//! A Java key store (JKS) of trusted certificates. It is needed because Java cannot read PEM files,
+//! and no environment variable sets Java's certificates.
 
 use rustls::pki_types::CertificateDer;
 use sha1::{Digest, Sha1};
 
-/// The password is not secret: the format needs one to check the file's integrity.
+/// The password is not secret: the format uses it to check the file's integrity.
 pub(crate) const PASSWORD: &str = "changeit";
 
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED_CERTIFICATE: u32 = 2;
-/// Part of the checksum, as the format defines it.
+/// A constant that the format includes in the checksum.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
 
 pub(crate) fn encode_keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
@@ -21,7 +21,7 @@ pub(crate) fn encode_keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     for (index, certificate) in certificates.iter().enumerate() {
         put_u32(&mut store, TRUSTED_CERTIFICATE);
         put_text(&mut store, &format!("ca-{index}"));
-        // The entry's date in milliseconds is zero, so that equal bundles give equal files.
+        // Write zero as the entry's date in milliseconds, so that equal bundles give equal files.
         store.extend([0; 8]);
         put_text(&mut store, "X.509");
         put_u32(&mut store, certificate.len() as u32);

@@ -12,47 +12,47 @@ use async_trait::async_trait;
 use proctor_types::{Fault, UrlRequest};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Records requests.
+/// Records the requests of a trial.
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// Returns the current step. Called once per request, when it arrives.
     async fn current_step(&self) -> u64;
 
-    /// Returns how much of each response [`Ledger::receive_body`] receives, and how much of all
-    /// responses in transit together.
+    /// Returns how many bytes of each response [`Ledger::receive_body`] receives, and how many
+    /// bytes of all concurrent responses together.
     fn body_limits(&self) -> BodyLimits {
         BodyLimits::default()
     }
 
-    /// Receives the body of a response to an allowed request, up to the limits of `body_limits`. It may
-    /// add to the entry of the request, which is recorded next. An `Err` ends the attempt, like one
-    /// from `record`.
+    /// Receives the body of a response to an allowed request, up to the limits of `body_limits`. It
+    /// may add to the request's entry, which is recorded next. As with `record`, an `Err` ends the
+    /// attempt.
     async fn receive_body(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Records one request under the step in which it arrived. Without a record there is no result,
-    /// so an `Err` ends the attempt.
+    /// Records one request under the step in which it arrived. An `Err` ends the attempt, because
+    /// an incomplete ledger makes its result invalid.
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault>;
 }
 
 /// Number of response bytes that a ledger receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Limit per response.
+    /// Limit in bytes per response.
     pub each: usize,
-    /// Limit for all responses held at the same time.
+    /// Limit in bytes for all responses that are buffered at the same time.
     pub together: usize,
 }
 
-/// The beginning of a response, held for the ledger.
+/// The beginning of a response, buffered for the ledger.
 #[derive(Debug)]
 pub(crate) struct BufferedBody {
     bytes: Vec<u8>,
     reading: BodyLimits,
-    /// Bytes held for all responses of the proxy.
+    /// Bytes that are buffered for all responses of the proxy.
     together: Arc<AtomicUsize>,
-    /// Bytes that passed but are not held, although the ledger wants them.
+    /// Bytes that the ledger wants but that were passed on without buffering.
     missed: u64,
     is_asked: bool,
 }
@@ -70,7 +70,7 @@ impl BufferedBody {
         let before = self.together.fetch_add(room, Ordering::Relaxed);
         if before + room > self.reading.together {
             self.together.fetch_sub(room, Ordering::Relaxed);
-            // Hold no more of this response: a body with a gap is not usable text.
+            // Stop buffering this response, because text with a gap is not usable.
             self.reading.each = 0;
             self.missed += data.len() as u64;
             return;
@@ -79,7 +79,7 @@ impl BufferedBody {
         self.missed += (data.len() - room) as u64;
     }
 
-    /// Returns the bytes and frees their share of the limit.
+    /// Returns the bytes, and releases their share of the limit.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
         std::mem::take(&mut self.bytes)
@@ -92,18 +92,18 @@ impl Drop for BufferedBody {
     }
 }
 
-/// The step of a finished entry, its request, and the held part of the response.
+/// The step of a finished entry, its request, and the buffered part of the response.
 pub(crate) type LedgerLine = (u64, UrlRequest, BufferedBody);
 
-/// Bytes of one request, counted as they pass.
+/// Bytes of one request, counted as they pass through.
 #[derive(Debug, Default)]
 pub(crate) struct ByteCounts {
     pub(crate) up: AtomicU64,
     pub(crate) down: AtomicU64,
 }
 
-/// A request in progress. It is recorded when it is dropped, however it ended, so an aborted
-/// connection is in the ledger too.
+/// A request in progress. It is recorded when it is dropped, however it ended. An aborted
+/// connection is therefore in the ledger too.
 pub(crate) struct Entry {
     step: u64,
     begun: Instant,
@@ -124,12 +124,12 @@ impl Entry {
         Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
     }
 
-    /// Holds a part of the response on its way to the client.
+    /// Buffers a part of the response on its way to the client.
     pub(crate) fn push_body(&mut self, data: &[u8]) {
         self.held.push(data);
     }
 
-    /// Stops holding the response, because its encoding cannot be decoded here.
+    /// Stops buffering the response, because its encoding cannot be decoded here.
     pub(crate) fn stop_buffering(&mut self) {
         self.held.reading.each = 0;
     }
@@ -148,8 +148,8 @@ impl Drop for Entry {
         let nothing = BufferedBody::new(BodyLimits::default(), Arc::clone(&self.held.together));
         let held = std::mem::replace(&mut self.held, nothing);
         request.not_compared = held.missed;
-        // The writer outlives every entry. If it were gone, its fault would already have ended the
-        // attempt.
+        // The writer outlives every entry, unless it failed. In that case, its fault has already
+        // ended the attempt.
         let _ = self.queue.send((self.step, request, held));
     }
 }

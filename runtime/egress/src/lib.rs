@@ -1,7 +1,7 @@
-//! The egress proxy: controls which URLs a sandbox without a network may reach, and keeps a ledger
-//! of all requests.
+//! The egress proxy. It controls which URLs a sandbox without a network may reach, and records all
+//! requests in a ledger.
 //!
-//! The crate knows nothing about sandboxes: it serves any byte stream that speaks the HTTP proxy
+//! The crate does not depend on sandboxes: it serves any byte stream that uses the HTTP proxy
 //! protocol.
 
 mod address;

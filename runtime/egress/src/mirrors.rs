@@ -29,7 +29,8 @@ pub(crate) struct PackageFiles {
 static MIRRORS: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", MIRRORS_TOML);
 
 impl Mirrors {
-    /// Returns the built-in lists. Lists that cannot be read are an error, never empty lists.
+    /// Returns the built-in lists. If they cannot be read, this is an error: empty lists would
+    /// block nothing.
     pub(crate) fn shipped() -> Result<&'static Self, String> {
         MIRRORS.get()
     }

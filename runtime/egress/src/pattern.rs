@@ -11,7 +11,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// A pattern that cannot be parsed, with the reason and what to write instead.
+/// An error for a pattern that cannot be parsed. It contains the reason and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a URL pattern: {why}")]
 pub struct PatternError {
@@ -19,13 +19,14 @@ pub struct PatternError {
     pub why: &'static str,
 }
 
-/// How a pattern is compared with a URL. Denying is deliberately broad: a different letter case or
-/// an unusual port must not bypass a pattern.
+/// How a pattern is compared with a URL. Deny patterns are deliberately broad, so that a different
+/// letter case or an unusual port does not bypass them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchMode {
-    /// Exact: the scheme's default port unless a port is given, and the case of the path matters.
+    /// Exact: the port must be the scheme's default unless the pattern has one, and the path is
+    /// case-sensitive.
     Allow,
-    /// Broad: any port unless one is given, and case is ignored.
+    /// Broad: any port unless the pattern has one, and case is ignored.
     Deny,
     /// Like `Deny`, and also any scheme, `www.` before the host, and everything below the path.
     Task,
@@ -42,13 +43,13 @@ enum Port {
 pub struct Pattern {
     text: String,
     reach: MatchMode,
-    /// Empty: any method.
+    /// Empty means any method.
     methods: Vec<String>,
-    /// `None`: both schemes.
+    /// `None` means both schemes.
     scheme: Option<Scheme>,
     host: String,
     port: Port,
-    /// `None`: any path.
+    /// `None` means any path.
     path: Option<String>,
 }
 
@@ -152,7 +153,7 @@ impl Pattern {
         (scheme || self.reach == MatchMode::Task) && port && glob::matches(&self.host, host, '.')
     }
 
-    /// Whether the pattern matches all URLs of the origins that it reaches, with any method.
+    /// Whether the pattern matches every URL of an origin that it matches, with any method.
     pub fn matches_all_urls(&self) -> bool {
         self.path.is_none() && self.methods.is_empty()
     }
@@ -180,12 +181,12 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Returns the text without a password. A password in a pattern is already a mistake, and pasting
-/// the error somewhere must not reveal it.
+/// Returns the text with its password masked. A pattern should not contain a password, but if it
+/// does, the error must not reveal it.
 fn mask_password(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
-    // A password may contain a slash, so everything before the last `@` is checked, wherever the
-    // path begins.
+    // A password may contain a slash, so the path may seem to start early. Check everything before
+    // the last `@`.
     match text[start..].rsplit_once('@') {
         Some((user, host)) if user.contains(':') => format!("{}***@{host}", &text[..start]),
         _ => text.to_owned(),
@@ -204,7 +205,7 @@ fn split_port(authority: &str) -> Option<(&str, Port)> {
     Some((host, port))
 }
 
-/// Returns a name in the form that origins have, with its stars, or an address in its canonical
+/// Returns the host in the form that origins use: a name with its stars, or an address in canonical
 /// form.
 fn normalize_host(host: &str) -> Option<String> {
     if host.contains('*') {

@@ -1,4 +1,5 @@
-//! The policy of one trial: what its arm allows and what its task blocks. Denials take precedence.
+//! The policy of one trial: what its arm allows and what its task blocks. A denial overrides an
+//! allow rule.
 
 use proctor_types::{DenyReason, NetworkMode, NetworkPolicy, Task, UrlDecision};
 
@@ -31,7 +32,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Creates a trial's policy. An `Err` names the key and the problem.
+    /// Creates a trial's policy. An `Err` names the configuration key and the problem.
     pub fn new(network: &NetworkPolicy, task: &Task) -> Result<Self, String> {
         let mut policy = Self::for_arm(network)?;
         policy.task =
@@ -39,7 +40,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Creates the arm's part of a policy only, for checking a configuration.
+    /// Creates only the arm's part of a policy, to check a configuration.
     pub fn for_arm(network: &NetworkPolicy) -> Result<Self, String> {
         let read = |key: &str, texts: &[String], parse: fn(&str) -> Result<Pattern, _>| {
             let patterns: Result<Vec<_>, crate::PatternError> =
@@ -58,7 +59,7 @@ impl Policy {
         })
     }
 
-    /// Checks one request against the rules. Addresses are checked later, when they are dialled.
+    /// Checks one request against the rules. Addresses are checked later, when the proxy connects.
     pub fn judge(&self, method: &str, target: &Target) -> Ruling {
         if let Some((reason, rule)) = self.task.judge(target) {
             return Ruling { rule: Some(rule), ..Ruling::denied(reason) };
@@ -88,8 +89,8 @@ impl Policy {
         }
     }
 
-    /// Returns `Some` if every request to a host is allowed, so that its connections are passed on
-    /// without inspection. The inner value is the rule that allows it, if a rule does.
+    /// Returns `Some` if every request to a host is allowed. Its connections are then passed on
+    /// without inspection. The inner value is the rule that allows them, if there is one.
     pub(crate) fn uninspected_rule(&self, origin: &Origin) -> Option<Option<String>> {
         if self.audit
             || self.task.matches_origin(origin)
@@ -246,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// No encoding of a blocked path lets it pass.
+        /// Checks that no encoding of a blocked path bypasses the rule.
         #[test]
         fn percent_encoding_does_not_bypass_rules(codes in prop::collection::vec(0u8..3, 4), slash in 0u8..4) {
             let name: String = "/secr".chars().zip([slash.min(2)].into_iter().chain(codes)).map(

@@ -1,4 +1,4 @@
-//! `network.private`: addresses that may be dialled although they are not public.
+//! `network.private`: addresses that the proxy may connect to although they are not public.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use crate::target::{Origin, Scheme};
 /// An exception: `ADDRESS:PORT`, or `NAME=ADDRESS:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressException {
-    /// The only name for which the address may be dialled. The name is not looked up.
+    /// The only name for which the address may be used. The name is not resolved.
     pub name: Option<String>,
     pub address: SocketAddr,
 }
@@ -37,13 +37,13 @@ impl AddressException {
         Ok(Self { name, address })
     }
 
-    /// Returns the address that a name is pinned to for this port.
+    /// Returns the address that is configured for a name and this port.
     pub(crate) fn pinned_address(&self, host: &str, port: u16) -> Option<IpAddr> {
         (self.name.as_deref() == Some(host) && self.address.port() == port)
             .then_some(self.address.ip())
     }
 
-    /// Whether the address may be dialled for this host.
+    /// Whether the proxy may connect to the address for this host.
     pub(crate) fn admits(&self, host: &str, address: SocketAddr) -> bool {
         self.address == address && self.name.as_deref().is_none_or(|name| name == host)
     }

@@ -39,7 +39,7 @@ pub struct EgressProxy {
     ledger: Arc<dyn Ledger>,
     connections: Semaphore,
     requests: AtomicU64,
-    /// Response bytes that are currently held for the ledger.
+    /// Response bytes that are currently buffered for the ledger.
     held: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -87,8 +87,8 @@ impl EgressProxy {
         })
     }
 
-    /// Serves one connection until it ends. Dropping the future closes it; requests in progress are
-    /// still recorded in the ledger.
+    /// Serves one connection until it ends. Dropping the future closes the connection. Requests in
+    /// progress are still recorded in the ledger.
     pub async fn serve<S>(self: &Arc<Self>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -114,7 +114,7 @@ impl EgressProxy {
         }
     }
 
-    /// Resolves when the ledger cannot be written, which voids the attempt.
+    /// Resolves when the ledger cannot be written, which invalidates the attempt.
     pub async fn wait_for_fault(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         loop {
@@ -146,7 +146,7 @@ impl EgressProxy {
         http
     }
 
-    /// Handles a request to the proxy itself: for a tunnel, or for a URL without TLS.
+    /// Handles a request to the proxy itself. It opens a tunnel, or is for a URL without TLS.
     async fn handle_proxy_request(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -162,7 +162,7 @@ impl EgressProxy {
             let Some(origin) = origin else {
                 return self.refuse(DenyReason::BadRequest, "CONNECT", &uri.to_string()).await;
             };
-            // A refusal is sent inside the tunnel, where the client can show it.
+            // Send a refusal inside the tunnel, because clients show responses only from there.
             let upgrade = hyper::upgrade::on(&mut request);
             *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some((origin, upgrade));
             return responses::empty_response();
@@ -180,7 +180,7 @@ impl EgressProxy {
         }
     }
 
-    /// Checks, judges and forwards a request whose origin is known.
+    /// Checks a request whose origin is known, and forwards it if the policy allows it.
     pub(crate) async fn handle_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -192,7 +192,7 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // One ledger entry is enough: a flood of entries would only fill the disk.
+            // One entry is enough, because a flood of entries would fill the disk.
             if made == self.limits.requests {
                 return self.refuse(DenyReason::TooMany, &method, &url).await;
             }
@@ -230,7 +230,7 @@ impl EgressProxy {
         self.forward(request, &target, entry, upstreams).await
     }
 
-    /// Records and refuses a request without consulting the policy.
+    /// Records and refuses a request that the policy need not judge.
     pub(crate) async fn refuse(
         &self,
         reason: DenyReason,
@@ -252,7 +252,7 @@ impl EgressProxy {
         responses::denied_response(reason, &asked)
     }
 
-    /// Records a request that ends here.
+    /// Records a request that the proxy does not forward.
     pub(crate) async fn record_request(&self, entry: UrlRequest) {
         let step = self.ledger.current_step().await;
         if let Err(fault) = self.ledger.record(step, entry).await {
@@ -260,7 +260,8 @@ impl EgressProxy {
         }
     }
 
-    /// Opens a ledger entry for a request that is forwarded. `None`: the proxy has closed.
+    /// Opens a ledger entry for a request that is forwarded. Returns `None` if the proxy has
+    /// closed.
     pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.current_step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
@@ -268,8 +269,8 @@ impl EgressProxy {
     }
 }
 
-/// Whether there is exactly one `Host` header that names the origin, and an absolute target names
-/// it, too.
+/// Whether there is exactly one `Host` header and it names the origin. If the request target is
+/// absolute, it must name the origin too.
 fn host_matches_origin(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();

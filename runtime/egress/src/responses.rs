@@ -22,8 +22,8 @@ pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 /// Header that carries the reason for a refusal.
 const REASON_HEADER: &str = "x-proctor-egress";
 
-/// Returns a refusal that gives its reason everywhere a client may show it: status line, header and
-/// body.
+/// Returns a refusal. Its reason is in the status line, in a header and in the body, because
+/// clients show different ones.
 pub(crate) fn denied_response(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
     let mut answer = text_response(StatusCode::FORBIDDEN, text);
@@ -59,11 +59,11 @@ fn text_body(text: String) -> AnyBody {
     Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that counts its bytes and keeps the request's ledger entry open.
+/// A body that counts its bytes. It keeps the request's ledger entry open.
 pub(crate) struct CountedBody {
     inner: Incoming,
     counted: Arc<ByteCounts>,
-    /// Set only for response bodies.
+    /// The request's ledger entry. `None` for request bodies.
     entry: Option<Entry>,
 }
 

@@ -1,4 +1,4 @@
-//! Parses a request's URL into the single form that policies are matched against.
+//! Parses a request's URL into the canonical form that policies are matched against.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
@@ -46,7 +46,7 @@ pub enum TargetError {
     Ambiguous,
 }
 
-/// Scheme, host and port: where a connection goes.
+/// Scheme, host and port of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub scheme: Scheme,
@@ -57,8 +57,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Parses `HOST[:PORT]`. Decimal, octal, hexadecimal and short forms of IPv4 addresses are
-    /// converted to the address, as in every URL parser.
+    /// Parses `HOST[:PORT]`. Like every URL parser, converts decimal, octal, hexadecimal and short
+    /// forms of IPv4 addresses to the canonical address.
     pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
         if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
             return Err(TargetError::Url);
@@ -83,7 +83,8 @@ impl Origin {
         if host.is_empty() {
             return Err(TargetError::Url);
         }
-        // A trailing dot hides an address from the parser, so `127.1.` is parsed again without it.
+        // A trailing dot hides an address such as `127.1.` from the parser, so parse again without
+        // the dot.
         if url.host_str().is_some_and(|shown| shown.ends_with('.')) {
             let url = Url::parse(&format!("{}://{host}/", scheme.name()));
             let again = url.ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
@@ -119,17 +120,18 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
-    /// Path and query as written. They are forwarded in this form.
+    /// Path and query as written. The request is forwarded in this form.
     pub written: String,
     /// The path at every depth of decoding, without dot segments and double slashes. Each depth is
-    /// included as written and without the parts that servers drop: path parameters, and blanks and
-    /// dots at the end of a segment. An allowed path must be allowed in every form, and a denied
-    /// one is denied in any form, because an upstream may decode any number of times.
+    /// listed twice: as written, and without the parts that servers ignore (path parameters, and
+    /// blanks and dots at the end of a segment). An upstream may decode any number of times.
+    /// Therefore an allowed path must be allowed in every form, and a path is denied if any form is
+    /// denied.
     pub paths: Vec<String>,
     /// The subset of `paths` that must be allowed. It omits the encoded path if decoding does not
     /// change the segment boundaries (`%2B` is always a plus).
     pub allow_paths: Vec<String>,
-    /// All absolute URLs within path and query, as in archives, mirrors and redirectors.
+    /// All absolute URLs in the path and query, as with archives, mirrors and redirectors.
     pub carried: Vec<(Origin, String)>,
 }
 
@@ -147,9 +149,9 @@ impl Target {
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
-        // Servers may turn a path into these forms, so deny rules apply to them, too.
+        // Deny rules also apply to these forms, because a server may convert the path to them.
         let read: Vec<String> = depths.iter().map(|path| strip_ignored_parts(path)).collect();
-        // `/..;/` leads out of a directory if parameters are dropped first, so this form must be
+        // If a server drops parameters first, `/..;/` leads out of a directory. This form must be
         // allowed, too.
         let parts = |path: &String| path.split('/').filter(|part| !part.is_empty()).count();
         let climbing = read.iter().zip(&paths).filter(|(read, path)| parts(read) != parts(path));
@@ -192,7 +194,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// Returns the text at every depth of percent-encoding, from as written to fully decoded.
+/// Returns the text at every depth of percent-decoding, from the original text to the fully decoded
+/// one.
 fn decode_repeatedly(text: &str) -> Result<Vec<String>, TargetError> {
     let mut depths = vec![text.to_owned()];
     loop {
@@ -208,13 +211,13 @@ fn decode_repeatedly(text: &str) -> Result<Vec<String>, TargetError> {
     }
 }
 
-/// Removes path parameters (`;x`), and blanks and dots at the end of a segment, because servers
-/// drop them before they look for a file.
+/// Removes path parameters (`;x`), and blanks and dots at the end of a segment. Servers ignore them
+/// when they look for a file.
 fn strip_ignored_parts(path: &str) -> String {
     let segment = |part: &str| {
         let name = part.split(';').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-        // The segments `.` and `..` consist only of dots and are kept.
+        // Keep the segments `.` and `..`, which consist only of dots.
         let kept = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
         let is_dots = kept.is_empty() && name.chars().all(|c| c == '.');
         if is_dots { name.to_owned() } else { kept.to_owned() }
@@ -248,7 +251,7 @@ fn embedded_urls(text: &str) -> Vec<(Origin, String)> {
     let mut found = Vec::new();
     for (scheme, word) in [(Scheme::Http, "http:/"), (Scheme::Https, "https:/")] {
         for (at, _) in lower.match_indices(word) {
-            // Intermediaries may collapse the double slash.
+            // A server on the way may collapse the double slash, so accept one slash too.
             let Some(rest) = text.get(at + word.len()..) else { continue };
             let rest = rest.trim_start_matches('/');
             let end = rest.find(['&', '#', ' ', '"', '\'', '<', '>']).unwrap_or(rest.len());

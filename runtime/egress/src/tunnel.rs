@@ -1,4 +1,4 @@
-//! Handles the bytes in a CONNECT tunnel: TLS for the requested host, or nothing.
+//! Handles the bytes in a CONNECT tunnel. They must be TLS for the requested host.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     target::Origin,
 };
 
-/// First byte of every TLS connection, which starts with a handshake record.
+/// The first byte of every TLS connection: the type of a handshake record.
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
 impl EgressProxy {
@@ -69,7 +69,7 @@ impl EgressProxy {
         }
     }
 
-    /// Passes bytes in both directions without inspection, because every URL of the host is
+    /// Passes bytes on in both directions without inspection. Used if every URL of the host is
     /// allowed.
     async fn pass_through<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
     where
@@ -77,7 +77,7 @@ impl EgressProxy {
     {
         let limit = self.limits.connect_timeout();
         let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
-        // Report the failure inside the tunnel, where the client can show it.
+        // Report the failure inside the tunnel, because clients show responses only from there.
         let Ok((mut upstream, address)) = dialled else {
             return self.inspect_requests(origin, stream).await;
         };
@@ -97,7 +97,7 @@ impl EgressProxy {
         }
     }
 
-    /// Terminates TLS and judges each request.
+    /// Terminates TLS and checks each request against the policy.
     async fn inspect_requests<S>(self: &Arc<Self>, origin: &Origin, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -129,8 +129,8 @@ impl EgressProxy {
         }
     }
 
-    /// Records why a tunnel is closed. A client that does not speak TLS with the proxy cannot be
-    /// told the reason, so only the ledger has it.
+    /// Records why a tunnel is closed. The reason is only in the ledger, because a client that does
+    /// not use TLS with the proxy cannot receive it.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
         self.record_request(UrlRequest {
             method: "CONNECT".into(),

@@ -1,4 +1,4 @@
-//! Queries the scheduler for how a worker's job ended.
+//! Asks the scheduler how a worker's job ended.
 
 use std::{
     collections::HashMap,
@@ -9,20 +9,20 @@ use std::{
 
 use crate::{History, Job, JobReport, Submissions, cluster_settings, find_engine};
 
-/// Queries a run's schedulers, at most once every few seconds per submission.
+/// Queries the schedulers of a run. Sends at most one query every few seconds per submission.
 #[derive(Debug)]
 pub struct JobQuery {
     run: PathBuf,
-    /// Cached answers, by the submission's job id.
+    /// Cached responses, by the submission's job id.
     answers: Mutex<HashMap<String, CachedReply>>,
 }
 
-/// One start of a worker's job. A requeued job has several.
+/// One start of a worker's job. A requeued job has several starts.
 #[derive(Debug, Clone, Copy)]
 pub struct JobStart<'a> {
     /// The job id from `PROCTOR_JOB`.
     pub job: &'a str,
-    /// How often the scheduler had restarted the job before.
+    /// How many times the scheduler had restarted the job before.
     pub restarts: u32,
     pub node: &'a str,
 }
@@ -40,22 +40,22 @@ impl JobQuery {
     }
 
     /// Returns how a start of a job ended, in the scheduler's terms, such as `NODE_FAIL` or
-    /// `OUT_OF_MEMORY`. If the scheduler does not report an end, returns the job's state. Returns
-    /// `None` if the scheduler does not know the job or does not respond.
+    /// `OUT_OF_MEMORY`. Returns the job's state if the scheduler reports no end. Returns `None` if
+    /// the scheduler does not know the job or does not respond.
     pub fn ending(&self, start: &JobStart<'_>) -> Option<String> {
         let submissions = Submissions::read(&self.run).ok()?;
         let owns =
             |prefix: &str| start.job.strip_prefix(prefix).is_some_and(|it| it.starts_with('_'));
         let submission = submissions.all.iter().find(|one| owns(&one.job))?;
         let every = Duration::from_secs(cluster_settings().ok()?.poll_seconds);
-        // Held during the query, so that other callers wait for the same answer.
+        // Hold the lock during the query, so that other callers wait for the same response.
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |answer: &&CachedReply| answer.at.elapsed() < every;
         if let Some(answer) = answers.get(&submission.job).filter(is_fresh) {
             return answer.ending(start);
         }
         let engine = find_engine(&submission.engine).ok()?;
-        // A controller that is down answers no queries. Stop after the first failure.
+        // A controller that is down responds to no query, so stop after the first failure.
         let JobReport::Known(jobs) = engine.state(submission) else { return None };
         let answer = CachedReply { at: Instant::now(), jobs, history: engine.history(submission) };
         let ending = answer.ending(start);
@@ -74,7 +74,7 @@ impl CachedReply {
         let now = jobs.iter().find(|one| one.id == start.job);
         let restarts = history.restarts.get(start.job).copied().unwrap_or_default();
         let state = if restarts > start.restarts {
-            // Without accounting, the scheduler no longer knows how the earlier start ended.
+            // Without accounting, the scheduler doesn't remember how the earlier start ended.
             "REQUEUED".to_owned()
         } else {
             let now = now?;
@@ -135,7 +135,7 @@ mod tests {
     /// Recorded seconds after the second node lost power, before Slurm noticed.
     const UNNOTICED_NODE_LOSS: [Recorded; 2] =
         [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
-    /// Recorded minutes later.
+    /// Recorded minutes later, after Slurm had noticed.
     const NOTICED_NODE_LOSS: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
 
     impl Recorded {

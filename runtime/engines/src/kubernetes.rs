@@ -1,4 +1,4 @@
-//! Generates a Kubernetes Job manifest for workers. Sends nothing to a cluster.
+//! Generates a Kubernetes Job manifest for workers. It never contacts a cluster.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const SETTINGS: [&str; 9] = [
 
 /// Seconds until pods on a lost node are replaced. The Kubernetes default is five minutes.
 const TOLERATION_SECONDS: u64 = 30;
-/// Exit statuses of a worker after which a replacement would fail too: a user error, and a run
-/// whose trials have all ended, some without a verdict.
+/// Exit statuses of a worker that must not be replaced, because its replacement would fail too: 2
+/// is a user error, and 3 a finished run with trials that have no verdict.
 const FINAL_EXIT_STATUSES: [u8; 2] = [2, 3];
 /// Seconds that a worker has to close its sandboxes after a stop request.
 const GRACE_SECONDS: u64 = 60;
@@ -124,8 +124,8 @@ impl Kubernetes {
             "kind": "Job",
             "metadata": metadata,
             "spec": {
-                // No `completions`: pods pull work, and the Job is complete when one of them finds
-                // no more.
+                // Don't set `completions`: workers take trials from the run, and the Job is
+                // complete when a worker finds none left.
                 "parallelism": request.workers,
                 "backoffLimit": request.workers.saturating_mul(cluster_settings()?.requeues),
                 "podFailurePolicy": { "rules": [
@@ -133,7 +133,7 @@ impl Kubernetes {
                         "action": "FailJob",
                         "onExitCodes": { "containerName": "worker", "operator": "In", "values": FINAL_EXIT_STATUSES },
                     },
-                    // Evicted or preempted pods are always replaced.
+                    // Always replace evicted or preempted pods.
                     {
                         "action": "Ignore",
                         "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }],
@@ -287,7 +287,7 @@ mod tests {
         let rules = &job["spec"]["podFailurePolicy"]["rules"];
         assert_eq!(rules[0]["action"], "FailJob");
         assert_eq!(rules[0]["onExitCodes"]["values"], json!([2, 3]));
-        // The failure policy requires it.
+        // The pod failure policy requires this.
         assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
     }
 

@@ -1,4 +1,4 @@
-//! Engines start a run's workers on other machines. Each worker pulls its own trials (`proctor
+//! Engines start a run's workers on other machines. Each worker takes its own trials (`proctor
 //! worker RUN`). An engine only starts N identical jobs, reports their state, and stops them.
 
 mod command;
@@ -59,7 +59,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Returns the state of a submission's jobs.
     fn state(&self, submission: &Submission) -> JobReport;
 
-    /// Returns other information about a submission's jobs and nodes, such as how earlier starts of
+    /// Returns more information about a submission's jobs and nodes, such as how earlier starts of
     /// a job ended.
     fn history(&self, _submission: &Submission) -> History {
         History::default()
@@ -72,8 +72,8 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Returns an error if the scheduler is unavailable or rejects the request.
     fn request_stop(&self, submission: &Submission) -> Result<(), EngineError>;
 
-    /// Cancels the jobs of a submission, using only its id. Jobs that have already ended are
-    /// ignored.
+    /// Cancels the jobs of a submission, which only needs the submission's id. Ignores jobs that
+    /// have already ended.
     ///
     /// # Errors
     /// Returns an error if the scheduler is unavailable or rejects the request.
@@ -98,7 +98,7 @@ pub fn find_engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
 /// The scheduler's report about jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobReport {
-    /// All jobs that the scheduler still knows.
+    /// The submission's jobs that the scheduler still knows.
     Known(Vec<Job>),
     /// The scheduler did not respond, so the state of the jobs is unknown. Contains the reason.
     Unknown(String),
@@ -117,8 +117,8 @@ pub struct Job {
     pub node: String,
 }
 
-/// What a scheduler knows about a submission besides the current state of its jobs. Unknown parts
-/// are empty.
+/// Information about a submission besides the current state of its jobs. Fields are empty if the
+/// scheduler doesn't provide them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     /// Starts of jobs that have ended, oldest first. A requeued job has several.

@@ -19,8 +19,8 @@ pub(crate) fn log_dir(run: &Path) -> PathBuf {
     run.join("engine")
 }
 
-/// Returns why jobs failed, taken from the last error in each log. Each message appears once, with
-/// the number of affected jobs. Jobs whose logs contain no error are left out.
+/// Returns why jobs failed, according to the last error in each log. Each distinct message is
+/// listed once, with the number of jobs. Jobs whose logs contain no error are omitted.
 pub fn failure_messages(run: &Path, jobs: &[Job]) -> Vec<String> {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.has_failed()) {

@@ -1,4 +1,4 @@
-//! Runs workers as one Slurm array job, using the command-line programs. Their output differs
+//! Runs workers as one Slurm array job, using Slurm's command-line programs. Their output differs
 //! between versions, so only formats that are the same in 22.05 and 24.11 are parsed.
 
 use std::{
@@ -95,7 +95,7 @@ impl Engine for Slurm {
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run(&mut command, answer) {
             Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.out)),
-            // Slurm forgets jobs some time after they end.
+            // Slurm forgets a job some time after the job ends.
             Ok(said) if said.err.contains("Invalid job id") => JobReport::Known(Vec::new()),
             Ok(said) => JobReport::Unknown(first_line(&said.err)),
             Err(trouble) => JobReport::Unknown(trouble.to_engine_error("squeue").to_string()),
@@ -104,8 +104,8 @@ impl Engine for Slurm {
 
     fn history(&self, submission: &Submission) -> History {
         let job = submission.job.as_str();
-        // Not every site has accounting (`sacct`). The other two programs report less but are
-        // always available.
+        // Use all three programs. Not every site has accounting (`sacct`). The other two report
+        // less but are always available.
         let ended = ["-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State"];
         History {
             ended: parse_ended_starts(&query_output("sacct", submission, ended)),
@@ -120,7 +120,7 @@ impl Engine for Slurm {
 
     fn request_stop(&self, submission: &Submission) -> Result<(), EngineError> {
         scancel(submission, &["--state=PENDING"])?;
-        // Signal only the script. A plain `scancel` would kill the job after a time limit (KillWait).
+        // Signal only the script. A plain `scancel` would kill the job once `KillWait` expires.
         scancel(submission, &["--batch", "--signal=TERM"])
     }
 
@@ -177,8 +177,8 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run.file_name().unwrap_or_default().to_string_lossy();
     let log = log_dir(&request.run).join("%A_%a.log");
-    // Jobs start in the directory from which they are submitted, because a plan's relative paths
-    // may depend on it.
+    // Jobs start in the directory from which they are submitted. A plan's relative paths may depend
+    // on it.
     let mut all = vec![
         "--parsable".to_owned(),
         format!("--array=0-{last}"),
@@ -210,7 +210,7 @@ fn write_script(run: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Parses `ID` or `ID;CLUSTER`. Some sites print other lines before it.
+/// Parses `ID` or `ID;CLUSTER`. Some sites print other lines before it, so the last line counts.
 fn parse_job_id(out: &str) -> Option<(String, Option<String>)> {
     let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let (id, cluster) = match line.split_once(';') {
@@ -232,8 +232,8 @@ pub(crate) fn parse_jobs(out: &str) -> Vec<Job> {
     out.lines().filter_map(job).collect()
 }
 
-/// Parses `sacct` output: one row per start of a job, oldest first. `CANCELLED by 1000` has its
-/// reason in the state column.
+/// Parses `sacct` output, which has one row per start of a job, oldest first. The state column may
+/// contain a reason, as in `CANCELLED by 1000`.
 pub(crate) fn parse_ended_starts(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let (id, state) = line.split_once('|')?;
@@ -264,7 +264,7 @@ pub(crate) fn parse_nodes(out: &str) -> BTreeMap<String, String> {
     out.lines().filter_map(node).collect()
 }
 
-/// Converts `sbatch`'s error, adding a hint if the text is known.
+/// Converts an error of `sbatch`. Adds a hint if the message is known.
 fn rejection_error(err: &str) -> EngineError {
     const HINTS: [(&str, &str); 7] = [
         ("partition", "`sinfo -s` lists the partitions"),
@@ -285,7 +285,8 @@ fn rejection_error(err: &str) -> EngineError {
     }
 }
 
-/// Returns the first error line without the program's name, or else the first line.
+/// Returns the first error line without the program's name, or the first line if there is no error
+/// line.
 fn first_line(err: &str) -> String {
     let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));

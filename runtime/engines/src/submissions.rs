@@ -36,7 +36,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Returns the name of one worker's job, which the worker has in `PROCTOR_JOB`.
+    /// Returns the name of one worker's job. The worker finds it in the variable `PROCTOR_JOB`.
     pub fn job_name(&self, index: &str) -> String {
         format!("{}_{index}", self.job)
     }

@@ -82,7 +82,7 @@ pub struct Environment {
     pub network: HarborNetwork,
 }
 
-/// A parsed configuration with its warnings.
+/// A parsed configuration and the warnings about it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedConfig {
     /// The parsed configuration.
@@ -304,7 +304,8 @@ impl Reader<'_> {
         network
     }
 
-    /// Returns the paths that a separate verifier receives. A shared one sees everything.
+    /// Returns the paths that a separate verifier receives. A shared verifier sees the whole
+    /// sandbox.
     fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {

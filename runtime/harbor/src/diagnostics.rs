@@ -21,8 +21,8 @@ impl Diagnostic {
     }
 }
 
-/// Returns the line of a dotted key or of the table that it names. Recognizes the usual ways to write a key
-/// and returns `None` for others.
+/// Returns the line of a dotted key, or of the table that it names. Recognizes the usual ways to
+/// write a key, and returns `None` for others.
 pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
         name.split('.')

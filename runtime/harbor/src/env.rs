@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Replaces `${NAME}` and `${NAME:-default}` if they are the whole value, as Harbor does when a
-/// trial starts.
+/// Replaces `${NAME}` and `${NAME:-default}`, but only if they are the whole value. Harbor does the
+/// same when a trial starts.
 ///
 /// # Errors
 /// A variable is not set and has no default.
@@ -29,7 +29,7 @@ fn parse_reference(value: &str) -> Option<(&str, Option<&str>)> {
         None => (inner, None),
         Some((name, rest)) => (name, Some(rest.strip_prefix('-')?)),
     };
-    // `${A} and ${B}` is plain text because it is not a single reference.
+    // A value such as `${A} and ${B}` is plain text, because it is not a single reference.
     (!name.is_empty() && !name.contains('}')).then_some((name, default))
 }
 

@@ -83,13 +83,13 @@ impl Folder {
         self.root.join(name).exists()
     }
 
-    /// Whether the folder contains a non-empty folder with this name.
+    /// Whether the folder contains a folder of this name that is not empty.
     pub fn has_entries(&self, name: &str) -> bool {
         fs::read_dir(self.root.join(name)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Returns the entries of `tests/` or `solution/`, folders before their contents, without entries that
-    /// `.harborignore` excludes.
+    /// Returns the entries of `tests/` or `solution/`, without entries that `.harborignore`
+    /// excludes. Folders come before their contents.
     ///
     /// # Errors
     /// A link leads out of the task, links form a loop, a name is not UTF-8, or a file is
@@ -160,7 +160,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Returns the digest of the content as `sha256:` and hex digits, as Harbor's publisher computes it.
+    /// Returns the digest of the folder's content as `sha256:` and hex digits. It equals the digest
+    /// that Harbor's publisher computes.
     ///
     /// # Errors
     /// A file cannot be read, or a name is not UTF-8.
@@ -215,7 +216,8 @@ impl Folder {
         Ok(files)
     }
 
-    /// Returns the paths below a folder without excluded ones. Links to folders are listed but not followed.
+    /// Returns the paths below a folder, except for excluded ones. Links to folders are listed but
+    /// not followed.
     fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         if !folder.is_dir() || self.is_path_excluded(folder)? {
             return Ok(Vec::new());
@@ -267,7 +269,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether the path is excluded, by its own name or by the name of its link target.
+    /// Whether the path is excluded, by its own name or by the name of the file that it links to.
     fn is_path_excluded(&self, path: &Path) -> Result<bool, String> {
         if self.matches(path)? {
             return Ok(true);
@@ -345,7 +347,8 @@ impl Folder {
     }
 }
 
-/// Whether ignore rules apply: they do in `tests/`, `solution/`, and the same folders of a step.
+/// Whether ignore rules apply to a path. They apply in `tests/`, in `solution/`, and in these
+/// folders of a step.
 fn in_scope(relative: &Path, is_folder: bool) -> bool {
     let parts: Vec<_> = relative.iter().collect();
     let at = if parts.first().is_some_and(|first| *first == "steps") { 2 } else { 0 };
@@ -353,12 +356,12 @@ fn in_scope(relative: &Path, is_folder: bool) -> bool {
     named && (parts.len() > at + 1 || is_folder)
 }
 
-/// Resolves the links in a path as far as it exists.
+/// Resolves the links in the part of a path that exists.
 fn real_path(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
-    // A dangling link is resolved to its missing target.
+    // Resolve a dangling link to its missing target.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();
     };

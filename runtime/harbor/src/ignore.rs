@@ -1,5 +1,5 @@
-//! Ignore rules as interpreted by `pathspec`, which Harbor uses. Its two kinds of rules differ from each
-//! other and from Git's, and the differences affect a task's digest.
+//! Ignore rules, interpreted like in `pathspec`, which Harbor uses. `pathspec` has two kinds of
+//! rules, which differ from each other and from Git's. The differences affect a task's digest.
 
 use regex::Regex;
 
@@ -42,7 +42,8 @@ impl IgnoreRules {
         Ok(Self { kind, patterns })
     }
 
-    /// Whether a path is excluded; `None` if no rule matches. The path of a folder ends with a slash.
+    /// Whether a path is excluded. Returns `None` if no rule matches. The path of a folder must end
+    /// with a slash.
     pub(crate) fn excludes(&self, path: &str) -> Option<bool> {
         match self.kind {
             Kind::Basic => {
@@ -107,7 +108,8 @@ fn parse_pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
             regex
         }
     };
-    // `.` and classes do not match line feeds in relevant paths. `pathspec` compiles without flags, too.
+    // Relevant paths contain no line feeds, so it doesn't matter that `.` and classes don't match
+    // them. `pathspec` also compiles without flags.
     let regex = Regex::new(&regex).map_err(|_| invalid())?;
     Ok(Some(Pattern { excludes, regex }))
 }
@@ -162,8 +164,8 @@ fn segments_to_regex(
     Ok(Some(regex))
 }
 
-/// Translates a segment into a regular expression. `Ok(None)`: an unterminated class, for which Git discards
-/// the pattern.
+/// Translates a segment into a regular expression. Returns `Ok(None)` for an unterminated class,
+/// because Git ignores such a pattern.
 fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     let chars: Vec<char> = segment.chars().collect();
     let mut regex = String::new();
@@ -206,8 +208,8 @@ fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     Ok(Some(regex))
 }
 
-/// Builds a character class, escaping members that this regex engine does not accept unescaped like Python's
-/// `re`.
+/// Builds a character class. Escapes members that Python's `re` accepts unescaped but this regex
+/// engine does not.
 fn character_class(members: &[char]) -> String {
     let mut class = String::from("[");
     for (index, one) in members.iter().enumerate() {
@@ -218,7 +220,7 @@ fn character_class(members: &[char]) -> String {
             other => class.push_str(&regex::escape(&other.to_string())),
         }
     }
-    // A hyphen at either end is literal in both.
+    // A hyphen at either end is literal in both engines.
     class.push(']');
     class
 }

@@ -40,7 +40,6 @@ fn nearest<'a>(key: &str, known: &'a [String]) -> Option<&'a str> {
     near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
 }
 
-/// Returns the value of a dotted key.
 pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     let mut parts = key.split('.');
     let mut value = table.get(parts.next()?)?;
@@ -50,7 +49,7 @@ pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Whether a value differs from the default of a missing key.
+/// Whether a value differs from the default that applies if the key is missing.
 pub(crate) fn differs_from_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

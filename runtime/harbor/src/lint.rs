@@ -1,7 +1,7 @@
 //! Harbor's lint rules: mistakes in a task folder that do not prevent it from running.
 //!
-//! Implements the rules of `harbor lint`, except those whose findings Proctor's loader already rejects or
-//! warns about.
+//! Implements the rules of `harbor lint`, except for rules whose violations Proctor's loader
+//! already reports.
 
 mod artifacts;
 mod download;
@@ -48,8 +48,8 @@ pub struct Finding {
     pub what: String,
 }
 
-/// Runs the lint rules on a task folder. Like in Harbor, `[metadata.harbor.lint]` of the nearest
-/// `dataset.toml` above it and of its `task.toml` select rules.
+/// Runs the lint rules on a task folder. As in Harbor, `[metadata.harbor.lint]` selects the rules.
+/// It is read from the task's `task.toml` and from the nearest `dataset.toml` above the folder.
 ///
 /// # Errors
 /// A file cannot be read, a rule is unknown, or Proctor rejects the `task.toml`.
@@ -174,7 +174,8 @@ impl Linter<'_> {
             let detail = format!("`{one}` and `{other}`");
             self.add_finding(OVERLAPPING_ARTIFACTS, TASK_FILE, line, Some(detail));
         }
-        // A shared verifier reads the logs in place.
+        // A shared verifier reads the logs where they are, so the overlap only matters for a
+        // separate one.
         if config.separate {
             for source in artifacts::sources_overlapping_logs(&artifacts) {
                 self.add_finding(
@@ -205,7 +206,8 @@ impl Linter<'_> {
             builds.insert(verifiers);
         }
         for path in builds {
-            // Ignore rules apply to uploads, not to builds.
+            // Check the file even if an ignore rule matches it: ignore rules apply to uploads, not
+            // to builds.
             if self.folder.root().join(&path).is_file() {
                 self.check_dockerfile(&path, path == agents)?;
             }
@@ -272,8 +274,8 @@ impl Linter<'_> {
         Ok(())
     }
 
-    /// Checks the commands of one line. `separate`: the line belongs to a verifier with a separate
-    /// environment.
+    /// Checks the commands of one line. `separate` means that the line belongs to a verifier with a
+    /// separate environment.
     fn check_commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
         let rules = self.rules;
         let options = &rules.python;
@@ -309,7 +311,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether the image is pinned by digest, or its name is only known at build time.
+/// Whether the image is pinned by digest, or has a name that is only known at build time.
 fn is_pinned(image: &str) -> bool {
     let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
     let is_digest =

@@ -7,8 +7,8 @@ use serde_json::Value;
 /// Maximum size of a reward file in bytes.
 pub const REWARD_LIMIT: u64 = 1 << 20;
 
-/// The error if there are no valid rewards. It does not count as zero, because the verifier did not rate the
-/// result.
+/// The error if there are no valid rewards. This is not a reward of zero, because the verifier did
+/// not rate the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardError {
     /// The problem, with the name of the file.

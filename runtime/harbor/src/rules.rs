@@ -18,7 +18,7 @@ pub struct Rules {
     pub(crate) ignored: BTreeMap<String, String>,
     pub(crate) digest: DigestRules,
     downloads: Downloads,
-    /// Limits on files outside the work directory that a trial keeps.
+    /// Limits on files outside the work directory that a trial saves.
     pub outside: OutsideFileLimits,
 }
 
@@ -35,7 +35,7 @@ struct Downloads {
     ran: Vec<String>,
 }
 
-/// Limits on files outside a sandbox's work directory that a trial keeps.
+/// Limits on files outside a sandbox's work directory that a trial saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutsideFileLimits {

@@ -1,4 +1,4 @@
-//! FeatureBench: grades test files by their exit statuses, and the tests that the log lists.
+//! FeatureBench: grades test files by their exit statuses. The tests in the log give the pass rate.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,16 @@ pub struct FileRun {
     /// The file's path, or its name if only that is known.
     pub file: String,
     pub log: Vec<u8>,
-    /// The exit status; a missing one counts as a failure.
+    /// The exit status. A missing one counts as a failure.
     pub exit: Option<i32>,
 }
 
 impl OfficialPolicy {
     /// Grades the runs of the fail-to-pass file and of the pass-to-pass files.
     ///
-    /// The task is resolved if each run exited with zero, whatever it printed. The rate counts the
-    /// tests that the fail-to-pass run printed, whatever its exit status. The two can disagree.
+    /// The task is resolved if each run exited with zero, even if its log shows failures. The rate
+    /// counts the tests in the log of the fail-to-pass run, even if that run failed. The two can
+    /// therefore disagree.
     ///
     /// # Errors
     ///
@@ -84,8 +85,8 @@ impl OfficialPolicy {
     }
 }
 
-/// Yields the runs whose logs the harness reads. It names a pass-to-pass log after the file's base
-/// name, so if two files share a name, only the last one is read.
+/// Yields the runs whose logs the harness reads. The harness names a pass-to-pass log after the
+/// file's base name. If two files have the same base name, it reads only the last one.
 fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     let base = |run: &FileRun| run.file.rsplit('/').next().unwrap_or_default().replace(".py", "");
     runs.iter().enumerate().filter_map(move |(index, run)| {
@@ -94,7 +95,7 @@ fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     })
 }
 
-/// Splits the printed tests into passed and failed. Every printed test counts as expected.
+/// Splits the printed tests into passed and failed ones. Every printed test counts as expected.
 fn group_printed_tests(map: &StatusMap, standings: &StatusGrades) -> TestGroup {
     let mut group = TestGroup::default();
     for (name, word) in map.iter() {

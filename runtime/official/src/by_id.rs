@@ -36,7 +36,8 @@ impl OfficialPolicy {
         Ok(self.grade_outcome(task, reader.read(log)))
     }
 
-    /// Returns the verdict for a run without tests: the patch is empty or was not applied.
+    /// Returns the verdict for a run that has no tests, because the patch is empty or was not
+    /// applied.
     pub fn verdict_without_tests(&self, task: &Task, why: &str) -> OfficialVerdict {
         match self.subject {
             Subject::Id => self.grade_outcome(task, ParseOutcome::NotGraded(why.to_owned())),
@@ -106,7 +107,7 @@ impl OfficialPolicy {
         let mut group = TestGroup::default();
         for id in ids {
             let standing = match lenient {
-                // Here, ids are never treated as truncated.
+                // In these rows, expected ids are never treated as truncated.
                 Some(standings) => standings.of(map.get(id)),
                 None => standings.of(self.matching_name(id, map).and_then(|key| map.get(key))),
             };

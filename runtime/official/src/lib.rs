@@ -1,7 +1,7 @@
-//! The rules of each benchmark's own grader, as data and as parsers. They convert a log to a verdict.
+//! The grading rules of each benchmark, as data and as log parsers. They turn a log into a verdict.
 //!
-//! This crate does not run anything. `proctor-grade` runs a benchmark's procedure in a sandbox and
-//! calls this crate to read the log. `proctor grade --log` does the same with an existing log.
+//! This crate runs nothing. `proctor-grade` runs a benchmark's procedure in a sandbox and calls
+//! this crate to read the log. `proctor grade --log` calls it for an existing log.
 
 mod by_file;
 mod by_id;

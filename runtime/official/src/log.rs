@@ -1,4 +1,4 @@
-//! Converts a log to a map of statuses, or to the reason why there is none.
+//! Converts a log to a map of statuses, or to a reason why there are none.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,14 @@ use crate::{
     policy::{InvalidUtf8, Newlines},
 };
 
-/// The official harness's reading of a log.
+/// What the official harness reads from a log.
 #[derive(Debug)]
 pub(crate) enum ParseOutcome {
     Statuses(StatusMap),
-    /// The log is not trusted, or shows that no test ran. All tests count as not passed.
+    /// The harness does not trust the log, or the log shows that no test ran. All tests count as
+    /// not passed.
     NotGraded(String),
-    /// The harness itself fails on this log and counts it as an error.
+    /// The harness fails on this log and counts the instance as an error.
     Crashed(String),
 }
 
@@ -24,12 +25,11 @@ impl From<ParserCrash> for ParseOutcome {
     }
 }
 
-/// Reads the logs of one task.
 pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,
     pub row: RowFacts<'a>,
-    /// Set if the policy reads only the log after this command.
+    /// If set, only the log after this command is read.
     pub test_command: Option<String>,
 }
 
@@ -127,17 +127,17 @@ impl LogReader<'_> {
         })
     }
 
-    /// Returns the first exit status in the log, like the harness.
+    /// Returns the first exit status in the log. The harness does the same.
     fn exit_status(&self, log: &str) -> Option<i64> {
         let marker = self.policy.log.exit_marker.as_ref()?;
         let told = text::pattern(&format!(r"{}:{}*(-?\d+)", regex::escape(marker), text::SPACE));
-        // A number too large for an exit status must not count as zero.
+        // A number that is too large for an exit status must not count as zero.
         told.captures(log).map(|found| found[1].parse().unwrap_or(i64::MAX))
     }
 }
 
-/// SWE-smith cuts the log at the positions of the traced lines. A missing line has position -1, so
-/// the result is empty or the harness raises an exception.
+/// SWE-smith cuts the log at the positions of the traced lines. A missing line has position -1. The
+/// result is then empty, or the harness raises an exception.
 fn between_traced_markers<'l>(
     log: &'l str,
     start: &str,

@@ -20,17 +20,18 @@ pub struct OfficialPolicy {
     /// Other names for the same version.
     #[serde(default)]
     pub also_named: Vec<String>,
-    /// Whether this policy is used if a task has no version. Each benchmark has one current policy.
+    /// Whether tasks without a version use this policy. Each benchmark has exactly one current
+    /// policy.
     #[serde(default)]
     pub current: bool,
     pub subject: Subject,
-    /// Whether an expected id that was cut inside its brackets stands for all ids with the same
-    /// beginning, provided that they all passed or all failed.
+    /// Whether an expected id that was cut inside its brackets matches all ids with the same
+    /// beginning. These tests must all have passed or all have failed.
     #[serde(default)]
     pub truncated_ids: bool,
     pub exit: ExitRule,
-    /// Whether at least one fail-to-pass test must have passed. Otherwise a patch is resolved if
-    /// nothing failed.
+    /// Whether at least one fail-to-pass test must have passed. Otherwise, a patch is resolved as
+    /// soon as nothing failed.
     pub needs_success: bool,
     pub log: LogRules,
     pub parser: ParserRules,
@@ -38,7 +39,7 @@ pub struct OfficialPolicy {
     pub test_command: TestCommandRules,
     pub fail_to_pass: StatusGrades,
     pub pass_to_pass: StatusGrades,
-    /// For both groups of rows whose `eval_type` is `fail_only`.
+    /// How to grade rows whose `eval_type` is `fail_only`, for both groups of tests.
     #[serde(default)]
     pub fail_only: Option<StatusGrades>,
     pub run: RunRules,
@@ -48,12 +49,12 @@ pub struct OfficialPolicy {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRules {
-    /// Commands that are tried in order, with the patch's path appended.
+    /// Commands to try in order. The path of the patch is appended to each.
     pub apply: Vec<String>,
-    /// A command that is run in the work directory before each further attempt.
+    /// A command to run in the work directory before each further attempt.
     #[serde(default)]
     pub between: Option<String>,
-    /// A command that is run if no attempt succeeded. If it succeeds, the patch counts as applied.
+    /// A command to run if every attempt failed. If it succeeds, the patch counts as applied.
     #[serde(default)]
     pub check_applied: Option<String>,
     /// Whether to add a missing final newline to the patch.
@@ -95,14 +96,15 @@ pub struct Script {
     pub status: String,
 }
 
-/// The environment of the command that installs a submission. The command itself comes from the task.
+/// The environment variables of the command that installs a submission. The task contains the
+/// command itself.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratchRules {
-    /// Where the untouched source is kept during the installation.
+    /// Where the unchanged source is stored during the installation.
     pub pristine: String,
-    /// Variables that are needed because the harness has network access here, but Proctor's
-    /// sandboxes do not.
+    /// Variables that replace network access: the harness has it during the installation, but
+    /// Proctor's sandboxes don't.
     pub variables: BTreeMap<String, String>,
     pub seconds: u64,
 }
@@ -113,7 +115,7 @@ pub struct FromScratchRules {
 pub enum Subject {
     /// A test.
     Id,
-    /// A test file. Its tests are those that were printed.
+    /// A test file. Its tests are those in the log.
     File,
 }
 
@@ -122,7 +124,7 @@ pub enum Subject {
 #[serde(rename_all = "snake_case")]
 pub enum ExitRule {
     Ignored,
-    /// If the status is not zero, the log must contain a failure; otherwise it is not trusted.
+    /// If the status is not zero, the log must contain a failure. Otherwise the log is not trusted.
     NoSilentFailure,
     /// The task is resolved if the status is zero for each file.
     ZeroForEachFile,
@@ -148,10 +150,10 @@ pub struct LogRules {
     /// Whether the whole log is parsed if its part contains no tests.
     #[serde(default)]
     pub whole_if_empty: bool,
-    /// A pattern that shows that tests ran, even if none were parsed.
+    /// A pattern that proves that tests ran, even if no test was parsed.
     #[serde(default)]
     pub suite_ran: Option<String>,
-    /// The text that precedes the exit status.
+    /// The text before the exit status in the log.
     #[serde(default)]
     pub exit_marker: Option<String>,
 }
@@ -186,7 +188,7 @@ pub enum LogPart {
     Whole,
     /// From the first start marker to the next marker of either kind.
     BetweenMarkers,
-    /// Between the lines in which a tracing shell (`set -x`) prints the markers.
+    /// Between the lines in which a shell that traces commands (`set -x`) prints the markers.
     BetweenTracedMarkers,
     /// After the last occurrence of the test command.
     AfterTestCommand,
@@ -194,12 +196,12 @@ pub enum LogPart {
     AfterLast,
 }
 
-/// Determines the parser of a task's log.
+/// Rules for choosing the parser of a task's log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParserRules {
     pub edition: Edition,
-    /// Details of the row that may name a parser. The first one that is present is used.
+    /// Details of the row that may name a parser. The first one that exists is used.
     #[serde(default)]
     pub details: Vec<RowText>,
     /// The benchmark's own parser names.
@@ -210,7 +212,7 @@ pub struct ParserRules {
     /// Repositories whose logs no parser can read, and why.
     #[serde(default)]
     pub refused: BTreeMap<String, String>,
-    /// A detail that contains a parser as code. Such code is never run.
+    /// A detail that contains a parser as source code. Such code is never run.
     #[serde(default)]
     pub code: Option<RowText>,
     /// Whether repository names are compared case-insensitively.
@@ -220,7 +222,7 @@ pub struct ParserRules {
     pub default: Option<ParserName>,
 }
 
-/// Determines the test command. The log is read after its last occurrence.
+/// Rules for finding the test command. The log is read after the command's last occurrence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestCommandRules {
@@ -237,7 +239,7 @@ pub struct TestCommandRules {
 #[serde(deny_unknown_fields)]
 pub struct RepositoryCommand {
     pub repository: String,
-    /// The versions to which this applies; absent for all.
+    /// The versions to which this rule applies, or `None` for all versions.
     #[serde(default)]
     pub versions: Option<Vec<String>>,
     pub command: String,

@@ -11,7 +11,7 @@ use crate::{
     policy::LogPart,
 };
 
-/// The built-in policies. A new one needs a file and a line here.
+/// The built-in policies. To add one, add a file and a line here.
 const POLICY_FILES: &[(&str, &str)] = &[
     ("fea-bench", include_str!("../../../configs/benchmarks/policies/fea-bench.toml")),
     ("featurebench", include_str!("../../../configs/benchmarks/policies/featurebench.toml")),
@@ -119,8 +119,8 @@ impl OfficialPolicy {
         POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// Returns the parser for a task's log: the row's own, or else its repository's, or else the
-    /// default.
+    /// Returns the parser for a task's log. This is the row's own parser, or else the parser of its
+    /// repository, or else the default.
     ///
     /// # Errors
     ///

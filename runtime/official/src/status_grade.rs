@@ -22,7 +22,7 @@ pub struct StatusGrades {
     pub skipped: StatusGrade,
     pub xfailed: StatusGrade,
     pub xpassed: StatusGrade,
-    /// The test was not printed.
+    /// How a test counts if the log does not mention it.
     pub missing: StatusGrade,
     /// A word that the harness reads as a status but does not know.
     pub other: StatusGrade,

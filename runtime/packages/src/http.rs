@@ -1,5 +1,5 @@
-//! Downloads files with retries and size limits. Errors never contain full addresses, which may
-//! include a password.
+//! Downloads files with retries and size limits. Errors never contain full URLs, which may include
+//! a password.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,14 +9,14 @@ use std::{
 use proctor_types::{Cause, Fault, Layer, format_error_chain};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
-/// Pauses in seconds before each attempt. After the last attempt the download fails.
+/// Pauses in seconds before each attempt. If the last attempt fails, the download fails.
 const PAUSES: [u64; 3] = [0, 1, 4];
 
 /// An HTTP client that trusts the certificates a registry needs.
 #[derive(Debug, Clone)]
 pub struct Http(Client);
 
-/// The parts of a response that callers need.
+/// A downloaded response, reduced to what callers need.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) json: bool,
@@ -30,7 +30,7 @@ impl Http {
     /// # Errors
     /// Returns an error if the certificate file cannot be read.
     pub fn new(cert: Option<&Path>) -> Result<Self, Fault> {
-        // Fails if a provider is already installed, which is fine.
+        // This fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
@@ -118,8 +118,7 @@ fn download_error(url: &Url, error: reqwest::Error) -> DownloadError {
     DownloadError { fault, again }
 }
 
-/// Returns the URL without user, password and query, because a registry's URL may contain
-/// credentials.
+/// Returns the URL without user, password and query, which may contain credentials.
 pub(crate) fn redacted_url(url: &Url) -> String {
     format!("{}{}", url.host_str().unwrap_or_default(), url.path())
 }

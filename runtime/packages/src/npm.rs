@@ -1,5 +1,5 @@
-//! Downloads packages from an npm registry. npm itself is not needed: a published package is a
-//! single archive whose URL follows from its name and version.
+//! Downloads packages from an npm registry without npm. A published package is a single archive,
+//! and its URL follows from the name and version.
 
 use std::{
     collections::BTreeMap,
@@ -95,7 +95,7 @@ impl Npm {
         let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
         match self.http.download(&usual, SIZE_LIMIT).await {
             Err(missing) if missing.cause == Cause::Missing => {
-                // A registry may store archives elsewhere. Its metadata then contains the URL.
+                // Some registries store archives at another URL, which their metadata contains.
                 let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
                 let page = self.http.fetch_page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
@@ -121,9 +121,9 @@ pub struct NpmRelease {
     pub version: String,
     /// The archive's checksum: `sha512-` followed by base64.
     pub integrity: String,
-    /// Required packages, with their ranges.
+    /// Required packages, with their version ranges.
     pub dependencies: BTreeMap<String, String>,
-    /// Packages that are used if they can be installed, with their ranges.
+    /// Packages that are used only if they can be installed, with their version ranges.
     pub optional_dependencies: BTreeMap<String, String>,
 }
 

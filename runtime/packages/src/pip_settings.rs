@@ -1,5 +1,5 @@
-//! The pip settings that determine the package index, so that an sdist comes from the same index as
-//! the packages installed by set-up commands.
+//! Reads the pip settings that determine the package index. An sdist then comes from the same index
+//! as the packages that set-up commands install.
 
 use std::{
     env, fs,
@@ -8,8 +8,8 @@ use std::{
 
 const DEFAULT_INDEX: &str = "https://pypi.org/simple";
 
-/// The settings that pip would use. `find-links` is ignored: an sdist is identified by its
-/// checksum, and an unreachable index should be reported instead of bypassed.
+/// The settings that pip would use. `find-links` is ignored, because a checksum identifies an
+/// sdist, and an unreachable index should be reported and not bypassed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipSettings {
     /// Index URLs in query order.

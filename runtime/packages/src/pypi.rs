@@ -12,7 +12,7 @@ use crate::{
 /// Maximum size of a file in bytes.
 const SIZE_LIMIT: usize = 1 << 30;
 
-/// Prefer JSON (PEP 691). Mirrors and proxies that support only HTML (PEP 503) respond with that.
+/// Prefer JSON (PEP 691). Mirrors and proxies that support only HTML (PEP 503) send HTML.
 const ACCEPT_HEADER: &str = "application/vnd.pypi.simple.v1+json, \
      application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 
@@ -46,8 +46,8 @@ impl Pypi {
         Ok(Self { settings, http })
     }
 
-    /// Downloads the sdist of `name` at `version`. The checksum only selects the file. The caller
-    /// must verify it.
+    /// Downloads the sdist of `name` at `version`. The checksum is only used to select the file, so
+    /// the caller must verify it.
     ///
     /// # Errors
     /// Returns a fault with a hint if no index has it.
@@ -72,8 +72,8 @@ impl Pypi {
         self.download(&offer).await
     }
 
-    /// Returns the file of a project selected by `choose`, from the first index that has one. An
-    /// error from `choose` is reported only if no index has one.
+    /// Returns the file of a project that `choose` selects, from the first index that has one. If
+    /// no index has one, the error of `choose` is reported.
     ///
     /// # Errors
     /// Returns a fault with a hint if no index has it.
@@ -86,8 +86,8 @@ impl Pypi {
         found.map_err(|why| environment_fault(format!("{name} from PyPI: {why}")).hint(HINT))
     }
 
-    /// Returns every file of a project in the indexes, and the fault of an index that cannot be
-    /// reached. An index without the project contributes no files.
+    /// Returns every file of a project in all indexes, and the fault of an index that cannot be
+    /// reached. An index without the project is skipped.
     pub async fn list_files(&self, name: &str) -> (Vec<IndexFile>, Option<Fault>) {
         let (mut files, mut broken) = (Vec::new(), None);
         for index in &self.settings.indexes {
@@ -221,8 +221,8 @@ fn from_json(text: &str, base: &Url) -> Result<Vec<IndexFile>, Fault> {
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
 
-/// Parses the anchors of a PEP 503 page. The format is so restricted that a scan for `href` is
-/// enough.
+/// Parses the anchors of a PEP 503 page. Searching for `href` is enough, because the format is very
+/// restricted.
 fn from_html(text: &str, base: &Url) -> Vec<IndexFile> {
     let mut out = Vec::new();
     for anchor in text.split("<a ").skip(1) {

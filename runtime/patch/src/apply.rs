@@ -2,17 +2,17 @@
 
 use crate::patch::{Hunk, Side};
 
-/// Why a hunk does not apply: the hunk's number (counted from 1) and the reason.
+/// Where and why a hunk does not apply: its number, counted from 1, and the reason.
 pub(crate) type HunkConflict = (usize, String);
 
 pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
-    // Lines written by one hunk must not match as context of another one.
+    // Mark lines that a hunk wrote, because they must not match as context of another hunk.
     let mut image: Vec<(&[u8], bool)> =
         source.split_inclusive(|byte| *byte == b'\n').map(|line| (line, false)).collect();
     let mut drift: isize = 0;
     for (index, hunk) in hunks.iter().enumerate() {
         let old: Vec<_> = hunk.old_lines().collect();
-        // If the old side is empty, its start is the line *after* which to insert.
+        // If the old side is empty, its start is the line after which to insert.
         let start = if old.is_empty() { hunk.old_start } else { hunk.old_start.max(1) - 1 };
         let expected = start.saturating_add_signed(drift);
         // As in Git, a hunk that starts at line 1 must match at the beginning of the file, and a
@@ -31,13 +31,13 @@ pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConfli
             .map(|line| (&line.bytes[..], line.side == Side::New))
             .collect();
         drift += new.len().cast_signed() - old.len().cast_signed();
-        // Context lines stay unmarked, so that the next hunk may match them again.
+        // Leave context lines unmarked, so that the next hunk may match them again.
         image.splice(at..at + old.len(), new);
     }
     Ok(image.into_iter().flat_map(|(line, _)| line.iter().copied()).collect())
 }
 
-/// Returns the match nearest to `expected`, preferring the earlier one if two are equally near.
+/// Returns the match nearest to `expected`. If two matches are equally near, the earlier one wins.
 fn find_match(
     image: &[(&[u8], bool)],
     old: &[&[u8]],

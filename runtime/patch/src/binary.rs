@@ -7,17 +7,17 @@ use sha1::{Digest as _, Sha1};
 
 use crate::patch::BinaryData;
 
-/// Limit on the uncompressed bytes of one file in a patch. A few kilobytes of zlib data can expand
-/// to fill a disk.
+/// Limit on the uncompressed size in bytes of one file in a patch. Without it, a few kilobytes of
+/// zlib data could fill a disk.
 pub(crate) const MAX_FILE_BYTES: usize = 256 << 20;
 
-/// Limit on the bytes of all files in one patch together. A patch of a few kilobytes can describe
-/// terabytes.
+/// Limit on the total size in bytes of all files in one patch. Without it, a patch of a few
+/// kilobytes could describe terabytes.
 pub(crate) const MAX_PATCH_BYTES: usize = 512 << 20;
 
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
 }
@@ -38,7 +38,6 @@ pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Applies binary patch data to `source`.
 pub(crate) fn apply(data: &BinaryData, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
         BinaryData::Literal(bytes) => Ok(bytes.clone()),

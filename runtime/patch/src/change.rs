@@ -3,7 +3,8 @@
 use proctor_types::one_line;
 use proctor_wire::RawPath;
 
-/// The change to one file, resolved against a base. Independent of how the patch expresses it.
+/// The change to one file, resolved against a base. It does not depend on how the patch expresses
+/// the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     Write { path: RawPath, bytes: Vec<u8>, mode: Option<u32> },
@@ -18,7 +19,7 @@ pub enum CurrentFile {
     Link { target: RawPath },
 }
 
-/// The parts of a patch that can be applied, resolved.
+/// The parts of a patch that can be applied, after resolving them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedPatch {
     pub changes: Vec<Change>,

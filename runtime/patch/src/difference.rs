@@ -12,7 +12,7 @@ use crate::{
 pub type SideContent = Option<(u32, Vec<u8>)>;
 
 /// Above this product of line counts, computing the shortest edit script may take minutes. A single
-/// hunk from the first to the last difference is equally correct.
+/// hunk from the first to the last difference is then used, which is equally correct.
 const MAX_LINE_PRODUCT: usize = 100_000_000;
 
 impl FilePatch {
@@ -23,8 +23,8 @@ impl FilePatch {
         let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let (new_mode, new_bytes) = new.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let body = if old_bytes == new_bytes {
-            // Git writes an index line when it creates or deletes an empty file, but the line is
-            // not required.
+            // An index line is not required, although Git writes one when it creates or deletes an
+            // empty file.
             Body::Empty
         } else if binary::is_binary(&old_bytes) || binary::is_binary(&new_bytes) {
             Body::Binary {

@@ -4,10 +4,10 @@ use proctor_wire::RawPath;
 
 use crate::quote::unquote;
 
-/// Removes the first component (`a/` or `b/`), like `-p1`.
+/// Removes the first path component (`a/` or `b/`), like `-p1`.
 fn strip_first_component(name: &[u8]) -> Option<RawPath> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
-    // `/etc/passwd` stays absolute and is rejected later. It must not become `etc/passwd`.
+    // Keep `/etc/passwd` absolute, so that it is rejected later. It must not become `etc/passwd`.
     if slash == 0 {
         return Some(RawPath::new(name));
     }
@@ -33,8 +33,8 @@ pub(crate) fn parse_unprefixed(text: &[u8]) -> RawPath {
     RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
 }
 
-/// Parses both names of a `diff --git` line. Unquoted names may contain spaces, so only a split
-/// into two equal names is accepted. Renames have separate lines for their names.
+/// Parses both names of a `diff --git` line. Unquoted names may contain spaces, so the line is
+/// split into two equal names. Renames have different names, but also have separate lines for them.
 pub(crate) fn parse_pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
     if let Some((old, rest)) = unquote(text) {
         let rest = rest.strip_prefix(b" ")?;

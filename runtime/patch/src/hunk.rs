@@ -7,8 +7,8 @@ use crate::{
     patch::{Hunk, Line, Side},
 };
 
-/// Maximum number of missing blank context lines that GNU `patch` assumes were stripped from the
-/// end of a patch.
+/// GNU `patch` assumes that up to this many blank context lines were stripped from the end of a
+/// patch.
 const MAX_STRIPPED_LINES: usize = 3;
 
 /// Parses hunks until another kind of line. `name` is used in error messages.
@@ -70,8 +70,8 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         && (1..=MAX_STRIPPED_LINES).contains(&missing)
         && new_len.saturating_sub(new) == missing
     {
-        // Trimming a text removes blank lines at its end. They are not needed if the hunk shows
-        // other context below its change.
+        // Tools that trim text remove blank lines at its end. Such lines are not needed if the hunk
+        // still shows other context below its change.
         if hunk.lines.last().is_some_and(|line| line.side != Side::Both) {
             let blank = Line { side: Side::Both, bytes: b"\n".to_vec() };
             hunk.lines.extend(std::iter::repeat_n(blank, missing));
@@ -83,7 +83,7 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
         return Some(hunk);
     }
     if (old, new) != (old_len, new_len) || has_more_body_lines(lines) {
-        // Read the rest of the body, so that the error shows the correct counts.
+        // Read the rest of the body, so that the error reports the actual counts.
         while has_more_body_lines(lines)
             && let Some(line) = lines.next().and_then(parse_body_line)
         {
@@ -127,7 +127,7 @@ fn parse_no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
 /// Returns whether the hunk's body continues beyond its counts. Git would silently drop such lines.
 fn has_more_body_lines(lines: &Lines<'_>) -> bool {
     match lines.peek() {
-        // The start of a mail signature, or of the next file in a patch without Git headers.
+        // This line starts a mail signature, or the next file in a patch without Git headers.
         Some(b"-- " | b"--") => false,
         Some([b'-', b'-', b'-', b' ', ..]) => {
             !lines.peek_second().is_some_and(|line| line.starts_with(b"+++ "))
@@ -143,11 +143,7 @@ struct Ranges<'a> {
     section: &'a [u8],
 }
 
-/// Parses `
-///
-/// -1,2 +3,4
-///
-/// section`.
+/// Parses `@@ -1,2 +3,4 @@ section`.
 fn parse_ranges(header: &[u8]) -> Option<Ranges<'_>> {
     let rest = header.strip_prefix(b"@@ -")?;
     let (old, rest) = parse_range(rest)?;

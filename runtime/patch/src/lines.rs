@@ -1,13 +1,13 @@
 //! A cursor over the lines of a patch.
 
-/// Returns lines without their newline. A missing newline at the end of the patch is ignored,
-/// because models often omit it and the meaning is clear.
+/// Returns lines without their newline. The last line may lack its newline: models often omit it,
+/// and the meaning is clear.
 pub(crate) struct Lines<'a> {
     all: &'a [u8],
     rest: &'a [u8],
     /// Number of the line that `peek` returns, counted from 1.
     pub number: usize,
-    /// The first error in the text. Parsing continues, because not every caller applies the patch.
+    /// The first error in the text. Parsing continues, because some callers don't apply the patch.
     pub wrong: Option<String>,
     /// Repairs made where the text is incomplete.
     pub repairs: Vec<String>,
@@ -57,8 +57,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Removes carriage returns from the end of a header line. There may be several if the patch passed
-/// through two systems.
+/// Removes carriage returns from the end of a header line. A patch that passed through two systems
+/// may have several.
 pub(crate) fn trim_carriage_returns(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_suffix(b"\r") {
         line = rest;

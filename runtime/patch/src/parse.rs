@@ -1,4 +1,4 @@
-//! Parses a patch into one value per file. Accesses no files and makes no guesses.
+//! Parses a patch into one value per file. Reads no files and never guesses.
 
 use proctor_wire::RawPath;
 
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Patch {
-    /// Parses every file of the patch. Text before and between files, such as a mail header or a
-    /// commit message, is skipped. Unparsable parts are skipped too but remembered: operations that
+    /// Parses every file of the patch. Text before and between files is skipped, such as a mail
+    /// header or a commit message. Parts that cannot be parsed are skipped too, but operations that
     /// need the whole patch then fail. Non-empty text without any file is an error.
     pub fn parse(patch: &[u8]) -> Self {
         let mut lines = Lines::new(patch);
@@ -88,7 +88,8 @@ fn parse_plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
         lines.record_error(format!("line {at}: {name}: no hunk after the file names"));
     }
     Some(FilePatch {
-        // Two different names without a Git header: the old one is a backup's name, not a rename.
+        // Without a Git header, two different names are not a rename: the old one is the name of a
+        // backup.
         old: old.map(|_| name.clone()),
         new: new.map(|_| name),
         body: Body::Text(hunks),
@@ -208,15 +209,14 @@ fn parse_mode(lines: &mut Lines<'_>, text: &[u8]) -> Option<u32> {
     mode
 }
 
-/// Parses `index 1234..5678 100644`. The mode is present if it does not change.
+/// Parses `index 1234..5678 100644`. The mode is present only if it does not change.
 fn parse_index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
     let text = String::from_utf8_lossy(text).into_owned();
     let (ids, stays) = match text.split_once(' ') {
         Some((ids, stays)) => (ids, parse_mode(lines, stays.as_bytes())),
         None => (text.as_str(), None),
     };
-    // The ids are not needed for text patches. Like Git, skip invalid ones. They are not written
-    // again.
+    // Text patches don't need the ids. Like Git, skip invalid ones. They are not written again.
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some((old, new)) = ids.split_once("..")
         && is_id(old)

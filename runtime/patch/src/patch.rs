@@ -73,10 +73,9 @@ pub struct FilePatch {
     /// The blob ids in the `index` line, as written.
     pub index: Option<(String, String)>,
     pub body: Body,
-    /// Whether there is no `diff --git` line, so that less is known about the intended change.
+    /// Whether there is no `diff --git` line. Such a patch says less about the intended change.
     pub plain: bool,
-    /// Whether header lines end in carriage returns, which suggests that the whole text was
-    /// converted.
+    /// Whether header lines end in carriage returns. If so, the whole text was probably converted.
     pub crlf: bool,
     /// The file's byte range in the text, up to the next file. Empty if the patch was not parsed
     /// from text.
@@ -117,9 +116,7 @@ pub struct Hunk {
     /// The first line of the old side, counted from 1. May be 0 if the side is empty.
     pub old_start: usize,
     pub new_start: usize,
-    /// The text after the second `
-    ///
-    /// `, which is only informational.
+    /// The text after the second `@@`. It is only informational.
     pub section: Vec<u8>,
     pub lines: Vec<Line>,
 }
@@ -154,7 +151,6 @@ impl FilePatch {
 }
 
 impl Hunk {
-    /// Returns the lines of the old side.
     pub(crate) fn old_lines(&self) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().filter(|line| line.side != Side::New).map(|line| &line.bytes[..])
     }

@@ -28,8 +28,8 @@ impl Patch {
     }
 
     /// Like [`Self::resolve`], but skips parts that no tool could apply: submodules, and binary
-    /// content missing from the patch. A patch with carriage returns applies to a file without
-    /// them, as with GNU patch. All such parts are reported.
+    /// content that is missing from the patch. As in GNU patch, a patch with carriage returns
+    /// applies to a file without them. Every such part is reported.
     ///
     /// # Errors
     /// Returns the errors of [`Self::resolve`] for all other parts.
@@ -46,7 +46,7 @@ impl Patch {
         lenient: bool,
     ) -> Result<ResolvedPatch, PatchError> {
         self.touched_paths()?;
-        // One file's patch may write to a path that another one vacates, in either order.
+        // One file's patch may write to a path that another one removes, whichever comes first.
         let leaves: BTreeSet<_> = self
             .files
             .iter()
@@ -66,7 +66,7 @@ impl Patch {
 
 struct PatchedTree<'a> {
     current: &'a dyn Fn(&RawPath) -> Option<CurrentFile>,
-    /// The content of the paths touched so far.
+    /// The content of each path that the patch has touched so far.
     after: BTreeMap<RawPath, Option<CurrentFile>>,
     leaves: BTreeSet<RawPath>,
     /// Total bytes of all contents so far.
@@ -100,7 +100,7 @@ impl PatchedTree<'_> {
         }
         let source = match &file.old {
             None => None,
-            // All renames and copies in a patch read the files as they were before the patch.
+            // Renames and copies read the files as they were before the whole patch.
             Some(old) if file.how != ChangeKind::Change => Some((self.current)(old)),
             Some(old) => Some(self.entry(old)),
         };
@@ -218,8 +218,8 @@ fn creates_file(file: &FilePatch) -> bool {
     }
 }
 
-/// Returns why no tool could apply this part, if so. Tools reject a deletion without the binary
-/// content, although it is not needed.
+/// Returns the reason if no tool could apply this part. This includes deletions without the binary
+/// content: the content is not needed, but tools reject them.
 fn inapplicable_reason(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
         return Some("a submodule, skipped");
@@ -247,7 +247,7 @@ fn patched_content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Ve
         Body::Text(hunks) => apply::apply(hunks, before)
             .map_err(|(hunk, why)| PatchError::Conflict { path: name.clone(), hunk, why }),
         Body::Binary { forward, .. } => {
-            // A binary patch has no context. Without this check it would apply to any file.
+            // A binary patch has no context, so without this check it would apply to any file.
             if let Some((old, _)) = file.index.as_ref().filter(|(old, _)| old.len() == 40)
                 && file.old.is_some()
                 && *old != binary::blob_id(before)

@@ -13,7 +13,8 @@ impl Patch {
     /// of a copy, or the old binary content.
     pub fn reversed(self) -> Result<Self, PatchError> {
         self.touched_paths()?;
-        // Reverse the order of files, because order matters if two entries affect one path.
+        // Reverse the order of the files, because two entries for the same path must be undone in
+        // reverse order.
         let files = self.files.into_iter().rev().map(reverse_file).collect::<Result<_, _>>()?;
         Ok(Self { files, wrong: None, repairs: Vec::new() })
     }

@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl Patch {
-    /// Returns the patch as Git would write it, without text between files. A file parsed without a
-    /// `diff --git` line is written without one.
+    /// Returns the patch as Git would write it, without the text between files. A file that was
+    /// parsed without a `diff --git` line is also written without one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut header_only = false;
@@ -25,8 +25,7 @@ impl Patch {
 }
 
 impl FilePatch {
-    /// Returns whether the file has only a header. Names of both sides without a hunk have no
-    /// effect either.
+    /// Returns whether the file has only a header. File names without a hunk count as a header.
     fn is_header_only(&self) -> bool {
         match &self.body {
             Body::Empty => true,
@@ -41,8 +40,8 @@ impl FilePatch {
         let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-        // For a plain patch, this line would add information that was not in the text: whether the
-        // file exists.
+        // Don't write this line for a plain patch: it would say whether the file exists, which the
+        // text did not.
         if !self.plain {
             write_line(out, &[b"diff --git ", &a, b" ", &b]);
         }
@@ -65,7 +64,7 @@ impl FilePatch {
                 if let Some(before) = changes(self.old_mode) {
                     write_line(out, &[b"old mode ", &octal(before)]);
                 }
-                // A model may write only `new mode`. It has the same effect as both lines.
+                // A model may write only `new mode`, which has the same effect as both lines.
                 if let Some(after) = changes(self.new_mode) {
                     write_line(out, &[b"new mode ", &octal(after)]);
                 }

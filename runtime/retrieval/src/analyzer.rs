@@ -4,9 +4,10 @@
 //! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out -> Porter's stems
 //! ```
 //!
-//! The rules of UAX #29 keep `os.path.join` and `foo_bar` as one word. There are two differences
-//! from Lucene: its character tables are from an older Unicode version, and it makes each ideograph
-//! a separate token where this analyzer finds words.
+//! The rules of UAX #29 keep `os.path.join` and `foo_bar` as one word.
+//!
+//! There are two differences from Lucene. Its character tables are from an older Unicode version,
+//! and it makes each ideograph a separate token, where this analyzer finds words.
 
 use unicode_segmentation::UnicodeSegmentation;
 

@@ -39,8 +39,8 @@ impl Index {
         let mut length = 0;
         let (words, terms, postings) = (&mut self.words, &mut self.terms, &mut self.postings);
         each_word(text, |word| {
-            // Cache by the word as written: nearly every word has occurred before, and stemming is
-            // expensive.
+            // Cache terms by the word as written, because nearly every word has occurred before and
+            // stemming is expensive.
             let id = match words.get(word) {
                 Some(id) => *id,
                 None => {
@@ -85,8 +85,8 @@ impl Index {
     ///               ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5)) * f / (f + k1 * (1 - b + b * |d| / avg))
     /// ```
     ///
-    /// This is Lucene's variant (Robertson and Zaragoza 2009 without the factor k1 + 1, as in
-    /// Kamphuis et al. 2020) with exact lengths. Lucene itself stores each length in one byte.
+    /// This is Lucene's variant of BM25: Robertson and Zaragoza 2009 without the factor k1 + 1, as
+    /// in Kamphuis et al. 2020. It uses exact lengths, while Lucene stores each length in one byte.
     pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
         let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
         each_word(query, |word| {
@@ -94,7 +94,7 @@ impl Index {
             known.into_iter().for_each(|id| *counts.entry(*id).or_default() += 1);
         });
         let mut wanted: Vec<(u32, u32)> = counts.into_iter().collect();
-        // Sort the terms, because floating-point sums depend on their order.
+        // Sort the terms, because a floating-point sum depends on its order.
         wanted.sort_unstable();
         let all = self.names.len() as f64;
         let average = self.total as f64 / all.max(1.0);

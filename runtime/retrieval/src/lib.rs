@@ -5,9 +5,9 @@
 //! request -> terms -> Index::search -> hits, best first
 //! ```
 //!
-//! The FEA-Bench paper ranks with Pyserini, which is Lucene with k1 = 0.9 and b = 0.4. The formula
-//! and one table are small enough to implement here. The existing BM25 crates use another formula
-//! or are complete on-disk search engines.
+//! The FEA-Bench paper ranks files with Pyserini, which uses Lucene with k1 = 0.9 and b = 0.4. The
+//! existing BM25 crates either use another formula or are complete on-disk search engines. The
+//! formula and its one table are small, so they are implemented here.
 
 #![warn(missing_docs)]
 

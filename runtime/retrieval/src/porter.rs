@@ -1,6 +1,6 @@
-//! Porter's stemmer, with the two departures from the paper that the author's own code and Lucene
-//! share: `bli` becomes `ble`, and `logi` becomes `log`. (The Snowball crates implement the later
-//! English stemmer, which produces different stems.)
+//! Porter's stemmer, with two differences from the paper that the author's own code and Lucene
+//! share: `bli` becomes `ble`, and `logi` becomes `log`. The Snowball crates implement the later
+//! English stemmer, which produces different stems.
 
 /// Returns the stem of a lower-case word.
 pub(crate) fn stem(word: &str) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn stem(word: &str) -> String {
 
 struct Word {
     letters: Vec<char>,
-    /// Length of the stem before the ending that was last matched.
+    /// Length of the stem before the ending that matched last.
     j: usize,
 }
 
@@ -110,7 +110,8 @@ impl Word {
     }
 
     fn match_ending(&mut self, ending: &str) -> bool {
-        // Compare from the end, without allocating: the last letter nearly always decides.
+        // Compare from the end, because the last letter nearly always decides. This needs no
+        // allocation.
         let n = self.letters.len();
         let fits = ending.len() <= n
             && ending.chars().rev().zip(self.letters.iter().rev()).all(|(a, b)| a == *b);
@@ -163,7 +164,8 @@ impl Word {
         }
     }
 
-    /// Applies the first rule whose ending matches. Stops there even if its condition is not met.
+    /// Applies the first rule whose ending matches. Later rules are not tried, even if the
+    /// condition of that rule is not met.
     fn apply_first_rule(&mut self, rules: &[Rule]) {
         for (ending, new) in rules {
             if self.match_ending(ending) {

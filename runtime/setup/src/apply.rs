@@ -12,10 +12,10 @@ use proctor_types::{Cause, Fault, Layer, Task};
 /// Maximum size in bytes of a file to patch.
 const FILE_LIMIT: u64 = 64 << 20;
 
-/// Why a patch was not applied. The cause is either the patch or the sandbox.
+/// The reason why a patch was not applied. Either the patch or the sandbox is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// The patch is invalid. It is scored, not retried.
+    /// The patch is invalid. This counts as the patch's result and is not retried.
     #[error(transparent)]
     Patch(#[from] PatchError),
     /// The sandbox failed. The attempt does not count.
@@ -35,10 +35,10 @@ pub struct AppliedPatch {
 /// Applies `patch` to `workdir` and returns the changed paths. The whole patch is resolved before
 /// the first byte is written, so a patch that does not apply changes nothing.
 ///
-/// Deletions come before additions. A path may lie below a directory that becomes a link, and a
-/// later deletion would delete the link's target. A directory that becomes a file is removed
-/// completely, including files that interpreters left in it. New files belong to `owner`, or to
-/// root if there is none.
+/// Deletions come before additions. Otherwise, an addition could turn a directory into a link, and
+/// a later deletion below it would delete the link's target. A directory that becomes a file is
+/// removed completely, including files that interpreters left in it. New files belong to `owner`,
+/// or to root if there is none.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -96,7 +96,7 @@ async fn apply_changes(
         let (path, done) = match change {
             Change::Write { path, bytes, mode } => {
                 let full = workdir.join(&path);
-                // Replace a link at the path; never follow it.
+                // Replace a link at this path. Never follow it.
                 let free = match in_the_way.contains(&path) {
                     true => handle.remove_beneath(workdir, &full).await,
                     false => Ok(()),

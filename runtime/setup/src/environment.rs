@@ -43,10 +43,10 @@ pub async fn layer_spec(
     })
 }
 
-/// Returns a set-up line that makes the task's user the owner of the work directory and the home.
-/// It runs after the task's own lines. It is part of the environment, because running it in each
-/// sandbox would copy every file. If the user comes from the image, the line only creates a
-/// missing home.
+/// Returns a set-up line that makes the task's user the owner of the work directory and the home
+/// directory. It runs after the task's own lines. It is part of the environment, because running it
+/// in each sandbox would copy every file. If the image defines the user, the line only creates a
+/// missing home directory.
 fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
@@ -75,7 +75,7 @@ then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
 chown -R -h "$name:$group" "$work" && chmod -R u+rwX "$work""#;
 
-/// Existing directories stay as they are in the image.
+/// Creates missing directories. Existing ones stay as they are in the image.
 const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
 if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;
@@ -135,7 +135,7 @@ pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     }
     match (&environment.image, &environment.base) {
         (Some(image), None) => {
-            // Reject mistyped paths here; otherwise they would be taken for image names and fail
+            // Reject a mistyped path here. Otherwise it would be taken for an image name and fail
             // later at a registry.
             let file = base_dir.join(image);
             if file.is_file() {
@@ -186,7 +186,7 @@ mod tests {
     /// Returns a task with these directories and its user's ID.
     fn task_in(work: &Path, home: &Path) -> (u32, Task) {
         let me = fs::metadata(work).unwrap().uid();
-        // Without root, files can only be given to the current user.
+        // Without root, a file's owner can only be the current user.
         let user = if me == 0 { 54321 } else { me };
         let mut task = task(Some(&user.to_string()));
         task.workdir = work.display().to_string();

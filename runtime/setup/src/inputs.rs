@@ -10,7 +10,7 @@ use proctor_sandbox_api::{
 pub const LOGS: &str = "/logs";
 
 /// Copies the files of `tests/` or `solution/` to an absolute path, as root, and makes the script
-/// executable. If `empties` is set, existing content is removed first.
+/// executable. If `empties` is set, existing content at that path is removed first.
 ///
 /// # Errors
 /// The sandbox rejects an entry or is gone.

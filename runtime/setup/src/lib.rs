@@ -26,6 +26,6 @@ pub use requirements::check_workdir_and_user;
 pub use source::{Sources, local_source_digest};
 pub use workdir::{KeptContent, prepare_for_agent, remove_hidden_content, snapshot_request};
 
-/// Fingerprint of everything that turns an environment and a task into a sandbox: this code, its
+/// Fingerprint of all code that turns an environment and a task into a sandbox: this crate, its
 /// policy, and the code that applies patches.
 pub const PREPARATION: &str = env!("PREPARATION");

@@ -1,4 +1,4 @@
-//! Shares work that many trials need: the first trial does it.
+//! Shares work that many trials need. The first trial does the work.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,8 +9,8 @@ type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 
 /// Results by key. The first caller does the work; the others wait for it.
 ///
-/// A fault is cached if every later caller would get the same one. A transient fault is not
-/// cached, so the next caller tries again.
+/// A permanent fault is cached, because every later caller would get the same one. A transient
+/// fault is not cached, so the next caller tries again.
 #[derive(Debug)]
 pub struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
 
@@ -21,8 +21,8 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// Returns the value of `key`, computing it with `work` if it is missing. `may_pass` says
-    /// whether the next caller may succeed despite a fault.
+    /// Returns the value of `key`, and computes it with `work` if it is missing. `may_pass` says
+    /// whether the next caller may succeed after a fault.
     pub async fn get_or_compute(
         &self,
         key: K,
@@ -53,7 +53,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         self.get_cached(key).await.is_some()
     }
 
-    /// Removes the value of a key, because whatever it refers to was removed.
+    /// Removes the value of a key. Called when the object that it refers to was removed.
     pub async fn forget(&self, key: &K) {
         self.0.lock().await.remove(key);
     }

@@ -1,5 +1,5 @@
-//! Prepares every sandbox for a task, whether the agent or the tests run in it. Removes everything
-//! that the task hides.
+//! Prepares every sandbox of a task, for the agent and for the tests. Removes everything that the
+//! task hides.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ const MAX_PROVIDED_BYTES: usize = 32 << 20;
 pub enum Purpose<'a> {
     /// An agent. Either no hidden content is left in the sandbox, or the sandbox is rejected.
     Driving(OnFinding),
-    /// Code under test, started by the grader. Modules that the test tool needs to start are
-    /// provided only to the tool, out of reach of the code under test.
+    /// Code under test that the grader starts. Modules that the test tool needs to start are
+    /// provided only to the tool, where the code under test cannot reach them.
     Testing,
-    /// Code under test, started by a benchmark's own commands. Files that these commands need stay
-    /// in place.
+    /// Code under test that a benchmark's own commands start. Files that these commands need are
+    /// not removed.
     Procedure { commands: &'a str },
 }
 
@@ -46,10 +46,10 @@ pub struct Preparation<'a> {
     pub label: String,
 }
 
-/// Copies that were hidden in a sandbox, and those that the test tools get nevertheless.
+/// Copies that were hidden in a sandbox, and copies that the test tools get nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenCopies {
-    /// Sentences for the record.
+    /// What was removed, as sentences for the record.
     pub removed: Vec<String>,
     pub lent: Vec<ProvidedModule>,
     pub kept: Vec<KeptCopy>,
@@ -57,7 +57,7 @@ pub struct HiddenCopies {
     leaks: Vec<RawPath>,
 }
 
-/// A module that is missing in the sandbox and is provided to the test tool when it starts.
+/// A module that is missing in the sandbox. The test tool gets it when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvidedModule {
     /// Path in the environment.
@@ -66,11 +66,11 @@ pub struct ProvidedModule {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// A copy of hidden content that was left in place.
+/// A copy of hidden content that was not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptCopy {
     pub place: String,
-    /// Why it is needed.
+    /// Why it must stay in the sandbox.
     pub why: String,
 }
 
@@ -96,14 +96,14 @@ impl HiddenCopies {
     }
 }
 
-/// An open sandbox of a [`Preparation`]. Its work directory is not masked yet.
+/// An open sandbox of a [`Preparation`]. The mask is not applied yet.
 pub struct ReadySandbox {
     pub sandbox: Box<dyn Sandbox>,
     pub hidden: HiddenCopies,
 }
 
 impl Preparation<'_> {
-    /// Opens the sandbox and removes the environment's copies before anything else runs in it.
+    /// Opens the sandbox, and removes copies in the environment before anything else runs in it.
     ///
     /// # Errors
     /// A setup fault that names the paths if hidden content cannot be removed, or may not be
@@ -134,8 +134,8 @@ impl Preparation<'_> {
                 Action::Reject => refused.push(leak.clone()),
             }
         }
-        // Check before opening a sandbox, which could not change the result. Findings beyond the
-        // reported ones cannot be hidden.
+        // Check this before opening a sandbox, which could not change the result. If there are more
+        // findings than reported, the others cannot be hidden.
         let on_finding = match purpose {
             Purpose::Driving(on_finding) => on_finding,
             Purpose::Testing | Purpose::Procedure { .. } => OnFinding::Remove,
@@ -166,15 +166,15 @@ impl Preparation<'_> {
         match made.await {
             Ok(hidden) => Ok(ReadySandbox { sandbox, hidden }),
             Err(fault) => {
-                // Report the first fault, not a failure to close.
+                // Report the first fault, even if closing the sandbox fails too.
                 let _ = sandbox.close().await;
                 Err(fault)
             }
         }
     }
 
-    /// Copies the library that shows programs the task's time. The task's commands load it through
-    /// their variables.
+    /// Copies the library that shows the task's time to programs. Variables make the task's
+    /// commands load it.
     async fn copy_clock_library(&self, handle: &SandboxHandle) -> Result<(), Fault> {
         if self.task.clock.is_none() {
             return Ok(());
@@ -225,8 +225,8 @@ impl Preparation<'_> {
         })
     }
 
-    /// Reads the provided modules, then removes all findings. Paths that come from the host are
-    /// already absent in the sandbox, so they are read on the host.
+    /// Reads the provided modules, then removes all findings. Paths from the host are already
+    /// absent in the sandbox, so they are read on the host.
     async fn remove_findings(
         &self,
         handle: &SandboxHandle,
@@ -263,7 +263,7 @@ impl Preparation<'_> {
 
 enum Action {
     Remove,
-    /// Remove it, but provide it to the test tool in another way.
+    /// Remove it, but provide it to the test tool by other means.
     Lend,
     Keep(String),
     Reject,
@@ -280,7 +280,7 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
             Err(error) if error.is_broken() => {
                 return Err(error.fault(format!("removing {path}")));
             }
-            // The file is part of a read-only base.
+            // The file is part of a read-only base, so it cannot be removed.
             Err(_) => return Ok(false),
         }
     }
@@ -308,7 +308,7 @@ fn too_large_fault(place: &RawPath) -> Fault {
     Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
 }
 
-/// Whether to provide a file. Compiled copies are useless at another path.
+/// Whether to provide a file. Compiled copies don't work at another path.
 fn should_provide(name: &[u8]) -> bool {
     name != b"__pycache__" && !name.ends_with(b".pyc")
 }

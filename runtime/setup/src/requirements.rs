@@ -6,13 +6,13 @@ use proctor_types::{Cause, Fault, Layer, Task};
 /// Checks that the work directory and the user of a task exist.
 ///
 /// # Errors
-/// One of them is missing. Every sandbox of the task would fail in the same way, so the fault
-/// stops the task.
+/// One of them is missing. Every sandbox of the task would fail in the same way, so the fault stops
+/// all trials of the task.
 pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let missing = |what: String, hint: &str| {
         Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Missing).hint(hint))
     };
-    // A task that starts from scratch may get its work directory later.
+    // The work directory of a task that starts from scratch may be created later.
     if task.from_scratch.is_none() {
         let found = handle.stat(&RawPath::new(task.workdir.as_bytes())).await;
         let found = found.map_err(|error| error.fault("checking the work directory"))?;
@@ -25,7 +25,7 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
         let mut command = Command::new(["true"]);
         command.user = Some(user.clone());
         match handle.run(command).await {
-            // The program itself need not exist.
+            // The program that this command names need not exist.
             Ok(_) => {}
             Err(SandboxError::Refused(refusal)) => {
                 let hint = "fix the task's `user`; `proctor doctor` shows whether sandboxes \
@@ -49,7 +49,7 @@ async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     command.user = Some(user.clone());
     let done = handle.run(command).await;
     let done = done.map_err(|error| error.fault("checking the user's folders"))?;
-    // A missing shell gives a different status; ignore it.
+    // Any other status means that the shell itself is missing, so ignore it.
     if done.exited.code != Some(1) {
         return Ok(());
     }

@@ -11,17 +11,18 @@ use crate::{
     leak_check::{LayerFindings, LeakPolicy, LeakReport, verify},
 };
 
-/// Files larger than this many bytes are listed in a snapshot without their content.
+/// A snapshot lists files larger than this many bytes without their content.
 pub const SNAPSHOT_FILE_LIMIT: u64 = 64 << 20;
 
 /// Maximum number of entries to visit in a work directory.
 pub const SNAPSHOT_ENTRY_LIMIT: u64 = 250_000;
 
-/// Bytes of content that one step may add to the record. Small files are added even beyond it.
+/// Bytes of content that one step may add to the record. Small files are recorded even above this
+/// limit.
 pub const SNAPSHOT_CONTENT_LIMIT: u64 = 256 << 20;
 
-/// Returns the snapshot request for a task's work directory. A fresh work directory contains the
-/// task's own source, which is captured completely.
+/// Returns the snapshot request for a task's work directory. The first snapshot captures
+/// everything, because a fresh work directory contains the task's own source.
 pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     SnapshotRequest {
         root: workdir.clone(),
@@ -33,18 +34,18 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     }
 }
 
-/// Hidden content that stays in a work directory. Normally there is none, but a benchmark's own
-/// procedure may need some of it.
+/// Hidden content that is not removed from a work directory. Normally there is none, but a
+/// benchmark's own procedure may need some of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeptContent {
     /// The files that the task declares as hidden.
     pub hidden_files: bool,
-    /// Repositories, because the procedure's commands query them.
+    /// Repositories. The procedure's commands query them.
     pub history: bool,
 }
 
-/// Removes a task's hidden content: applies the mask and removes hidden paths, history, caches,
-/// bytecode and the copies that the leak check found. Works the same for the agent and for the
+/// Removes a task's hidden content: applies the mask, and removes hidden paths, history, caches,
+/// bytecode and the copies that the leak check found. This is the same for the agent and for the
 /// code under test.
 ///
 /// # Errors
@@ -72,8 +73,8 @@ pub async fn remove_hidden_content(
     Ok(())
 }
 
-/// Prepares the work directory for an agent, then scans the whole sandbox and rejects it if any
-/// hidden content is found. `layer` contains the environment's findings, `hidden` those that were
+/// Prepares the work directory for an agent. Then scans the whole sandbox and rejects it if it
+/// finds hidden content. `layer` contains the environment's findings, and `hidden` those that were
 /// hidden when the sandbox was opened. `on_finding` says how to handle findings.
 ///
 /// # Errors
@@ -85,8 +86,8 @@ pub async fn prepare_for_agent(
     hidden: &HiddenCopies,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
-    // A Harbor image is part of the task, so files that its author left in it, such as a Git
-    // history, stay. The image never contained the solution or the tests.
+    // A Harbor image is part of the task, so files that its author left in it stay, such as a Git
+    // history. The image never contained the solution or the tests.
     if task.harbor.is_some() {
         return Ok(LeakReport::default());
     }
@@ -94,15 +95,16 @@ pub async fn prepare_for_agent(
     if let Some(start) = &task.from_scratch {
         from_scratch::reset_workdir(handle, &workdir, start).await?;
     }
-    // Keep found copies for the scan below: the policy decides whether they may be removed.
+    // Leave these copies for the scan below, because the policy decides whether they may be
+    // removed.
     let known = hidden.without_leaks();
     remove_hidden_content(handle, task, &known, KeptContent::default()).await?;
     check_hidden_removed(handle, task, &workdir).await?;
     verify(handle, task, layer, hidden, on_finding).await
 }
 
-/// Returns copies of a masked work directory's code that are recognized by name: history, caches,
-/// bytecode. An interpreter in the work directory is skipped, because the tests need it.
+/// Returns copies of the masked code in a work directory that are recognized by name: history,
+/// caches and bytecode. An interpreter in the work directory is skipped, because the tests need it.
 pub(crate) async fn find_copies(
     handle: &SandboxHandle,
     task: &Task,

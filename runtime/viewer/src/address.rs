@@ -9,7 +9,8 @@ use super::PlannedTrial;
 /// Number of hex digits of an arm's id in an address, as on disk.
 pub const ARM_DIGITS: usize = 12;
 
-/// Maximum length of a file name. A longer name is cut and made unique with a hash of the whole name.
+/// Maximum length of a file name. A longer name is truncated, and a hash of the whole name makes it
+/// unique.
 const MAX_NAME_LENGTH: usize = 200;
 
 /// Returns the first twelve digits of an arm's id.
@@ -41,8 +42,8 @@ impl AddressForm {
         match self {
             Self::Served => percent_encode(text),
             Self::File => {
-                // A name must not start with a dot, because it would be hidden or escape the
-                // folder. All characters are valid in a URL without escaping.
+                // A name must not start with a dot, because the file would be hidden or could
+                // escape the folder. All characters are valid in a URL without escaping.
                 let plain = |at: usize, byte: u8| {
                     byte.is_ascii_alphanumeric()
                         || b"_-".contains(&byte)

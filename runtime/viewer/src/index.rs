@@ -1,6 +1,6 @@
-//! Indexes the positions of a journal's events, and a row for each step. A journal is read once;
-//! later reads only cover what was appended. To show one step of a long trial, only a few lines are
-//! read.
+//! Indexes the positions of a journal's events, and creates a row for each step. A journal is read
+//! once, and later reads only cover what was appended. Showing one step of a long trial then takes
+//! only a few lines.
 
 use std::{
     fs,
@@ -23,19 +23,19 @@ use crate::html::StepRow;
 #[derive(Debug, Clone)]
 pub struct JournalIndex {
     journal: PathBuf,
-    /// Identifies the file. A new try has a new journal.
+    /// Identifies the file, because a new try has a new journal.
     file: u64,
     /// Number of complete lines, and the offset of their end.
     lines: usize,
     at: u64,
     /// Offsets and numbers of the lines of each step, starting with step 0.
     places: Vec<Vec<(u64, usize)>>,
-    /// The request whose response has not arrived. Its line belongs to the previous step.
+    /// The request whose response has not arrived. Its line belongs to the step before.
     pending: Option<PendingRequest>,
     /// The work directory's tree after each step, in journal order.
     trees: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
-    /// The parts that cannot be read.
+    /// Parts of the journal that cannot be read.
     pub damage: Vec<String>,
     /// Time of the last event: in seconds of its try, and since the epoch.
     last: f64,
@@ -73,15 +73,16 @@ impl JournalIndex {
         }
     }
 
-    /// Whether the journal was read completely and has not grown. `None` if it was replaced by another file.
+    /// Whether the journal was read completely and has not grown since. Returns `None` if another
+    /// file has replaced it.
     pub fn is_up_to_date(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
         let same = file.ino() == self.file && file.len() >= self.at;
         same.then_some(file.len() == self.at)
     }
 
-    /// Reads what was appended. An incomplete last line may still be in the process of being
-    /// written, and is read the next time.
+    /// Reads what was appended. An incomplete last line may still be being written, so it is read
+    /// the next time.
     pub fn read_appended(&mut self) -> Result<(), RecordError> {
         let mut events = EventReader::open_at(&self.journal, self.at, self.lines)?;
         for line in events.by_ref() {
@@ -100,7 +101,7 @@ impl JournalIndex {
 
     fn add_line(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
-        // No journal skips thousands of steps, so such a number is an error.
+        // No journal skips thousands of steps, so a number that is this large is an error.
         if step > self.places.len() + self.lines + 1_000 {
             return Ok(());
         }
@@ -137,7 +138,7 @@ impl JournalIndex {
         let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
             return Ok(());
         };
-        // Late events, such as the end of a proxy request, do not extend a step.
+        // Events that arrive late don't extend a step, such as the end of a proxy request.
         if step == self.places.len() - 1 {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
@@ -203,13 +204,13 @@ struct ToolResult {
 }
 
 impl ToolResult {
-    /// Reads a line. The output is only hashed and may be a megabyte, so the other fields are parsed
-    /// without it. This relies on the order in which Proctor writes the fields. A line with another
-    /// order is parsed completely.
+    /// Reads a line. The output may be a megabyte and is only hashed, so the other fields are
+    /// parsed without it. This relies on the order in which Proctor writes the fields. A line with
+    /// another order is parsed completely.
     fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT: &[u8] = b",\"shown\":";
         const AFTER: &[u8] = b",\"full\":";
-        // Neither can occur within a string, because quotes are escaped there.
+        // A string cannot contain these patterns, because quotes are escaped in it.
         let json = line.json();
         if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
             && from < to
@@ -260,7 +261,8 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         "model_answered" => add_answer(row, &line.parse_fields::<ModelResponsePart>()?.answer),
         "tool_called" => {
             let ToolCall { name, arguments } = line.parse_fields()?;
-            // The response already named the call; a client's own tools appear only in this event.
+            // The response already listed this call, except for the tools of a client, which appear
+            // only in this event.
             let call = words(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);
@@ -292,7 +294,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         }
         "trial_resumed" => {
             let ResumePoint { whole_steps } = line.parse_fields()?;
-            // The results of the step's calls are discarded, because the calls run again.
+            // Discard the results of the step's calls, because the calls run again.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
             }

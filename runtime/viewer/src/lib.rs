@@ -1,5 +1,5 @@
-//! The viewer: shows runs, trials and steps as pages for people. Pages are served on loopback or
-//! written as files.
+//! The viewer. It shows runs, trials and steps as pages. Pages are served on loopback or written as
+//! files.
 
 mod address;
 mod error;
@@ -30,5 +30,5 @@ pub use read::{read_labels, read_patch, read_trial, reference_patch};
 pub use server::Server;
 pub use steps::read_step;
 
-/// Removes secrets from the text of a file. Receives the file's name.
+/// A function that removes secrets from the text of a file. Its first argument is the file's name.
 pub type MaskText<'a> = &'a dyn for<'t> Fn(&Path, &'t [u8]) -> Cow<'t, [u8]>;

@@ -20,7 +20,7 @@ use crate::{
     html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview},
 };
 
-/// Number of trials per page. Trials of one task stay together.
+/// Number of trials per page. Trials of the same task stay on one page.
 const TRIALS_PER_PAGE: usize = 800;
 /// Maximum number of running trials listed.
 const MAX_RUNNING_LISTED: usize = 12;
@@ -61,7 +61,8 @@ fn filter_url(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// Returns the first page. `whole` puts everything on one page, for a file.
+/// Returns the first page. If `whole` is set, it contains all trials, because a file has no further
+/// pages.
 pub fn overview(
     runs: &[ViewedRun],
     mut filter: Filter,
@@ -182,7 +183,7 @@ impl FilterCounts {
             })
             .collect();
         let places = planned_trials(record);
-        // Look tasks up by memory address, which is faster than by name for ten thousand trials.
+        // Look up tasks by memory address. For ten thousand trials, this is faster than by name.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
         let all = places.iter().zip(&read.report.tasks).zip(&read.begun);
@@ -274,7 +275,7 @@ pub fn verdict_word(resolved: Option<bool>) -> (&'static str, &'static str) {
     }
 }
 
-/// A run's progress as a sentence, its running trials, and whether the page will still change.
+/// A run's progress as a sentence, its running trials, and whether the page may still change.
 type RunState = (String, Vec<(String, String)>, bool);
 
 fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<RunState, ViewError> {
@@ -284,8 +285,8 @@ fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<Ru
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
-        // Grading follows the end of a trial, and some trials are never graded. A run is over when
-        // nothing is left to do.
+        // Grading follows the end of a trial, and some trials are never graded. A run has ended
+        // when no work is left.
         let expected = read.results.iter().filter(|one| {
             let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
             one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())

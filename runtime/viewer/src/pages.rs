@@ -48,7 +48,7 @@ impl Pages {
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
-    /// Reads the results of every run. A run that cannot be read is reported on its page.
+    /// Reads the results of every run. If a run cannot be read, its page reports the error.
     pub fn preload(&self) {
         for run in &self.runs {
             let _ = run.current_results();
@@ -193,7 +193,7 @@ pub(super) fn step_page(
     let Some(mut told) = read_step(&index, &run.trial_blobs(&dir), number) else { return Ok(None) };
     told.labels = read_labels(&run, found, Some(number));
     if let Some(query) = query {
-        // A damaged tree does not affect the rest of the page.
+        // If the tree is corrupt, show the rest of the page.
         match load_workspace(&index, &run.trial_blobs(&dir), number, query) {
             Ok(folder) => told.workspace = folder,
             Err(error) => told.notes.push(error.to_string()),

@@ -11,7 +11,8 @@ use crate::{
     html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
 };
 
-/// Maximum number of bytes read from a log. They are read from its end, where failures are.
+/// Maximum number of bytes to read from a log. They are read from its end, where failures are
+/// reported.
 const MAX_LOG_BYTES: usize = 16 << 20;
 
 /// Reads a trial, except for the contents of its steps.
@@ -30,7 +31,7 @@ pub fn read_trial(
     let report = build_report(vec![result.clone()]);
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
-    // For a running trial, add up what its steps have used so far.
+    // If the trial is still running, add up what its steps have used so far.
     let so_far = |steps: &[StepRow]| Spending {
         input_tokens: steps.iter().map(|step| step.input).sum(),
         output_tokens: steps.iter().map(|step| step.output).sum(),
@@ -123,7 +124,7 @@ fn read_log_tail(dir: &TrialDir) -> String {
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
-/// Lists failed tests first. Within each kind, tests are in task order.
+/// Lists failed tests first. Within each group, tests keep the order of the task.
 fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     let mut lines = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
@@ -144,7 +145,7 @@ fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     lines
 }
 
-/// Returns people's labels of a trial and its steps, or of one step. Invalid labels are ignored here.
+/// Returns people's labels of a trial and its steps, or of one step. Invalid labels are skipped.
 pub fn read_labels(run: &RunDir, found: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
     let id = found.id();
     let mut labels = run.labels().standing;

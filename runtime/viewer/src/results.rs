@@ -1,5 +1,5 @@
 //! The current results of a run. Only trials whose files have changed are read again, because a run
-//! may have ten thousand.
+//! may have ten thousand trials.
 
 use std::{
     fs,
@@ -26,7 +26,8 @@ pub struct RunResults {
     stamps: Vec<FileStamps>,
 }
 
-/// Modification time and size of a trial's outcome and verdict. `None` if the file does not exist.
+/// Modification time and size of a trial's outcome file and verdict file. `None` if the file does
+/// not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStamps {
     outcome: Option<(i64, i64, u64)>,
@@ -53,7 +54,7 @@ impl ResultsCache {
         let stamp = |found: &super::PlannedTrial<'_>| {
             let dir = run.trial_dir(&found.id());
             let outcome = FileStamps::read_stamp(&dir.outcome_path());
-            // A finished trial also has a journal, so skip the second lookup.
+            // A finished trial has begun, so its journal need not be looked up.
             let begun = outcome.is_some() || dir.trajectory_path().exists();
             FileStamps { outcome, verdict: FileStamps::read_stamp(&dir.verdict_path()), begun }
         };

@@ -1,5 +1,5 @@
 //! Full-text search over the journals of runs. Journals are read event by event. Lines that cannot
-//! match are only scanned as bytes.
+//! match are only scanned as bytes, without parsing them.
 
 use proctor_record::{EventLine, EventReader, RunDir};
 use proctor_types::{Event, Message};
@@ -23,15 +23,15 @@ const MAX_HITS: usize = 200;
 const CONTEXT_CHARS: usize = 90;
 /// Maximum number of characters of a match.
 const MAX_MATCH_CHARS: usize = 200;
-/// Number of previous matches that are checked for duplicates.
+/// Number of previous matches to check for duplicates.
 const DUPLICATE_WINDOW: usize = 16;
-/// Size limit of a compiled pattern in bytes. Handwritten patterns need less.
+/// Size limit of a compiled pattern in bytes. Patterns that people write are smaller.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A compiled search pattern.
 struct Pattern {
     text: Regex,
-    /// A literal part that every matching line must contain.
+    /// A literal that every matching line must contain.
     part: Option<bytes::Regex>,
 }
 
@@ -43,7 +43,8 @@ impl Pattern {
             .case_insensitive(true)
             .size_limit(MAX_PATTERN_BYTES)
             .build()?;
-        // A journal escapes these characters, and it escapes those in a call's arguments twice.
+        // Don't use a literal with these characters: a journal escapes them, and in a call's
+        // arguments it escapes them twice.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
@@ -58,14 +59,14 @@ impl Pattern {
 
     /// Returns the first match in a text, and the number of further matches.
     fn find_first(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
-        // Ignore empty matches, because a pattern that matches the empty string matches everywhere.
+        // Ignore empty matches. A pattern that matches the empty string would match everywhere.
         let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
         Some((first, all.count()))
     }
 }
 
-/// Returns the result of a query, over all journals or one trial's.
+/// Returns the result of a query over all journals, or over one trial's journal.
 pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewError> {
     let (text, trial) = (query.first_value("q"), query.first_value("trial"));
     let mut search = SearchResults {
@@ -113,7 +114,8 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
                         break;
                     }
                     let hit = build_hit(&name, &place, line.step, place_in, &text, at, more);
-                    // A call in a response is recorded again when it runs, so skip duplicates.
+                    // A call is recorded in the response and again when it runs, so skip
+                    // duplicates.
                     if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                         search.hits.push(hit);
                     }
@@ -162,7 +164,7 @@ fn build_hit(
     let from = before.char_indices().rev().nth(CONTEXT_CHARS).map_or(0, |(at, _)| at);
     let to = after.char_indices().nth(CONTEXT_CHARS).map_or(after.len(), |(at, _)| at);
     let found: String = text[at.clone()].chars().take(MAX_MATCH_CHARS).collect();
-    // Browsers match a text fragment only within one block of text.
+    // Browsers find a text fragment only within one block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
@@ -190,7 +192,7 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
         "url_requested",
         "try_failed",
     ];
-    // Requests after the first repeat earlier responses and outputs.
+    // Later requests repeat earlier responses and outputs, so search only the first one.
     if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
         return Vec::new();
     }

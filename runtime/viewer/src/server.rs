@@ -1,5 +1,5 @@
 //! Serves runs as read-only pages on loopback. Every page is created on request, so it shows the
-//! current state of a run in progress.
+//! current state of a run that is still running.
 
 use std::{
     convert::Infallible,
@@ -26,7 +26,7 @@ use crate::{Page, Pages, ViewError};
 
 /// Pause after a failed `accept`.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Number of random bytes in the token: enough to be unguessable.
+/// Number of random bytes in the token. This is enough to make it unguessable.
 const TOKEN_BYTES: usize = 16;
 
 /// A server of runs on 127.0.0.1.
@@ -54,10 +54,10 @@ impl Server {
         format!("http://{}/{}/", self.site.address, self.site.token)
     }
 
-    /// Serves until `ended` completes.
+    /// Serves pages until `ended` completes.
     pub async fn serve(self, ended: impl Future) {
         let Self { site, listener } = self;
-        // Reading ten thousand trials takes a while, so don't make the first page wait for it.
+        // Reading ten thousand trials takes a while, so start before the first page is requested.
         let ahead = Arc::clone(&site);
         std::thread::spawn(move || ahead.pages.preload());
         tokio::pin!(ended);
@@ -66,8 +66,8 @@ impl Server {
                 _ = &mut ended => return,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    // The client disconnected, or there are no free file descriptors. Without a
-                    // pause, the latter would repeat immediately.
+                    // Either the client disconnected, or there are no free file descriptors.
+                    // Without a pause, the second error would repeat immediately.
                     Err(_) => {
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
@@ -118,7 +118,7 @@ struct PageResponse {
     status: StatusCode,
     kind: &'static str,
     body: Vec<u8>,
-    /// The entity tag of the content. It changes with the content.
+    /// The entity tag, which changes with the content.
     tag: Option<HeaderValue>,
 }
 
@@ -128,7 +128,8 @@ impl PageResponse {
         Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
     }
 
-    /// Returns 304 if the client already has this content. This makes it cheap for an open page to poll.
+    /// Returns status 304 if the client already has this content, so that an open page can poll
+    /// cheaply.
     fn or_not_modified(mut self, known: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();
@@ -153,7 +154,7 @@ impl PageResponse {
     }
 }
 
-/// Sets a content security policy that only allows the page's own content, the viewer's script and
+/// Sets a content security policy. It only allows the page's own content, the viewer's script and
 /// style sheet, and requests to this server.
 fn set_headers(map: &mut HeaderMap, kind: &'static str) {
     let policy = HeaderValue::from_static(
@@ -176,7 +177,8 @@ fn set_headers(map: &mut HeaderMap, kind: &'static str) {
 
 impl Site {
     fn respond(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> PageResponse {
-        // Prevent DNS rebinding: a foreign page whose name resolves to this server sends that name as the host.
+        // Prevent DNS rebinding. A foreign page whose name resolves to this server sends that name
+        // as the host.
         if !self.is_own(host) {
             return PageResponse::plain_text(StatusCode::FORBIDDEN, "unknown host name\n");
         }
@@ -212,7 +214,7 @@ impl Site {
     }
 }
 
-/// Compares in constant time.
+/// Compares two strings in constant time.
 fn constant_time_eq(a: &str, b: &str) -> bool {
     let different = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     a.len() == b.len() && different == 0

@@ -12,15 +12,15 @@ use crate::{
     html::{TrialChoice, TrialColumn, find_divergence},
 };
 
-/// Number of trials shown by default, and the maximum.
+/// Default and maximum number of trials to show.
 const DEFAULT_TRIALS: usize = 4;
 const MAX_TRIALS: usize = 12;
 
 /// The trials that are shown, and the trials to choose from.
 type SideBySide = (Vec<TrialColumn>, Vec<TrialChoice>);
 
-/// Reads the requested trials (`named`), or the first trial of each arm if `named` is empty.
-/// Returns `None` if there is no such task.
+/// Reads the trials in `named`, or the first trial of each arm if `named` is empty. Returns `None`
+/// if there is no such task.
 pub fn load_side_by_side(
     runs: &[ViewedRun],
     task: &str,

@@ -20,7 +20,7 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
         }
     }
     if let Some([before, after, first]) = index.trees_around_step(number) {
-        // A damaged tree does not affect the rest of the step.
+        // If a tree is corrupt, show the rest of the step.
         let mut told = |diff: Result<String, RecordError>| {
             diff.unwrap_or_else(|error| {
                 step.notes.push(error.to_string());
@@ -54,7 +54,8 @@ fn add_event(step: &mut Step, event: Event) {
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
-            // Results are recorded in the order of their calls.
+            // Results are recorded in the order of their calls, so this result belongs to the first
+            // call of its name that has none.
             let waiting =
                 step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
             if let Some(call) = waiting {

@@ -1,4 +1,4 @@
-//! A run in the viewer, and a cache of what was read from it.
+//! A run in the viewer, and a cache of the data that was read from it.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ const MAX_INDEXES: usize = 64;
 /// A run in the viewer.
 #[derive(Debug)]
 pub struct ViewedRun {
-    /// Counted from 1.
+    /// The run's number in addresses, counted from 1.
     pub number: usize,
     pub path: PathBuf,
     pub name: String,
@@ -40,7 +40,7 @@ impl ViewedRun {
         Ok(Self { number, path: path.to_owned(), name, record, results, indexes })
     }
 
-    /// Returns the trial for the parts of an address after the run.
+    /// Returns the trial that the rest of an address, after the run, refers to.
     pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
@@ -64,7 +64,7 @@ impl ViewedRun {
             let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get(&journal).cloned()
         };
-        // Don't hold the lock while reading, because a long journal takes a while.
+        // Don't hold the lock while reading, because reading a long journal takes a while.
         let read = match known.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
             Some((index, true)) => return Ok(Some(Arc::clone(index))),
             Some((index, false)) => {

@@ -10,11 +10,10 @@ use super::{
 };
 use crate::html::{Entry, Folder, OpenedFile};
 
-/// Maximum number of entries listed per directory, and of bytes shown per file.
+/// Maximum number of entries to list per directory, and of bytes to show per file.
 const MAX_LISTED: usize = 1_000;
 const MAX_SHOWN_BYTES: usize = 256 << 10;
 
-/// One entry of a directory.
 #[derive(Default)]
 struct DirectoryEntry {
     is_folder: bool,
@@ -27,7 +26,8 @@ struct DirectoryEntry {
     link: String,
 }
 
-/// Returns the directory named by `in`, with the file named by `open`. `None` if there is no snapshot yet.
+/// Returns the directory that `in` names, and the file that `open` names. Returns `None` if there
+/// is no snapshot yet.
 pub fn load_workspace(
     index: &JournalIndex,
     blobs: &Blobs,
@@ -59,7 +59,7 @@ pub fn load_workspace(
             below.paths += 1;
             below.changed += u64::from(!mark.is_empty());
         } else {
-            // An entry without content and target is a directory, or cannot be read.
+            // An entry that has neither content nor target is a directory, or it cannot be read.
             below.is_folder |= entry.hash.is_none() && entry.link.is_none();
             (below.size, below.mark) = (entry.size, mark);
             below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();

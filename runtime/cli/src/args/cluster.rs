@@ -10,14 +10,15 @@ use super::RunArgs;
 pub struct WorkerArgs {
     /// The run directory, on a file system that all workers share.
     pub run: PathBuf,
-    /// Number of parallel trials. Default: as many as this process's CPUs and memory allow, at most the run's `jobs`.
+    /// Number of trials to run in parallel. Default: as many as this process's CPUs and memory
+    /// allow, up to the run's `jobs` setting.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// Time until this process must end, in Slurm's format: `30` (minutes), `1:30:00`, `2-12:00:00`, UNLIMITED. Trials
-    /// that may take longer are not started.
+    /// Time until this process must exit, in Slurm's format: `30` (minutes), `1:30:00`,
+    /// `2-12:00:00` or UNLIMITED. The worker doesn't start trials that may take longer.
     #[arg(long, value_name = "TIME")]
     pub time_left: Option<String>,
-    /// Run finished trials again if their records were removed or moved.
+    /// Allow finished trials to run again if their records were removed or moved.
     #[arg(long)]
     pub confirm: bool,
 }
@@ -30,8 +31,9 @@ pub struct SubmitArgs {
     /// Number of workers to queue.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workers: u32,
-    /// Set an option of the engine. Slurm: partition, account, qos, time, mem, cpus, gres, constraint, extra. Kubernetes:
-    /// image, claim, mount, namespace, mem, cpus, secret, service_account, privileged.
+    /// Set an option of the scheduler. Slurm: partition, account, qos, time, mem, cpus, gres,
+    /// constraint, extra. Kubernetes: image, claim, mount, namespace, mem, cpus, secret,
+    /// service_account, privileged.
     #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub engine_set: Vec<(String, String)>,
     #[command(flatten)]
@@ -44,7 +46,7 @@ impl SubmitArgs {
         self.engine_set.iter().cloned().collect()
     }
 
-    /// Returns the first planning option that was given, if any.
+    /// Returns the first option on the command line that only applies to planning, if any.
     pub fn planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [
@@ -65,9 +67,9 @@ impl SubmitArgs {
 /// A scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
-    /// An array job of workers.
+    /// Queue the workers as one array job.
     Slurm,
-    /// A Job's manifest, with --dry-run.
+    /// Print the manifest of a Job. Requires --dry-run.
     Kubernetes,
 }
 

@@ -19,36 +19,40 @@ fn parse_attacks(text: &str) -> Result<AttackSelection, String> {
 
 #[derive(Debug, Args)]
 pub struct CollectArgs {
-    /// A PyPI release whose sdist includes the tests, a commit by its full hash, or a folder.
+    /// The repository to collect from: a PyPI release whose sdist includes the tests, a Git commit
+    /// (full hash), or a local folder.
     #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH", required_unless_present = "renew")]
     pub origin: Option<String>,
-    /// Recreate the tasks of this dataset from the newest releases of their packages, and list those that fail
-    /// (`renewed.jsonl`).
+    /// Recreate the tasks of this dataset from the newest releases of their packages.
+    /// `renewed.jsonl` lists the result for each task.
     #[arg(long, value_name = "DATASET", conflicts_with_all = ["origin", "dry_run"])]
     pub renew: Option<String>,
-    /// The dataset folder: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`,
-    /// `report.json`, `summary.md`. Existing files of these names are replaced. Default: `collections/<name>`.
+    /// Write the dataset to this folder, and replace existing files of these names: `tasks.jsonl`,
+    /// `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`,
+    /// `report.json`, `summary.md`. Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Only run the tests and list the functions that each test file tests (`tops.jsonl`), without creating tasks.
+    /// Only run the tests and list the functions that each test file tests (`tops.jsonl`). Don't
+    /// create tasks.
     #[arg(long)]
     pub dry_run: bool,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
     pub sandbox: SandboxArg,
     /// Number of test files to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
-    /// Use this model instead of weights to decide which functions each test file tests, and to
-    /// describe each feature. Accepts the name of a `[models]` table in --config, or VENDOR/NAME.
-    /// Requests are kept in `model.jsonl` and `model`.
+    /// Use this model, not the built-in scores, to decide which functions each test file tests, and
+    /// to describe each feature. Accepts the name of a `[models]` table in --config, or
+    /// VENDOR/NAME. Requests and responses are recorded in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
-    /// A TOML file with a table [models.MODEL], such as a run configuration.
+    /// A TOML file that defines the model of --llm in a table [models.MODEL], such as a run
+    /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Number of tasks per level to run the grading attacks on, or `all`. Each task takes about as
-    /// long as 30 gradings.
+    /// Number of tasks per level to test with the grading attacks, or `all`. Each task takes about
+    /// as long as 30 gradings.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attacks)]
     pub attack: AttackSelection,
     /// Random seed for test order, amount of code removed and file sampling.
@@ -58,18 +62,18 @@ pub struct CollectArgs {
 
 #[derive(Debug, Args)]
 pub struct CollectPullsArgs {
-    /// Git clones with their history. They are not modified.
+    /// Git clones with their full history. They are not modified.
     ///
     /// Several clones produce one dataset with a subfolder per clone. If a clone fails, the failure
     /// is reported and the other clones are still collected.
     #[arg(required = true, value_name = "CLONE")]
     pub clones: Vec<PathBuf>,
-    /// The dataset folder: `tasks.jsonl`, `feabench.jsonl` and its two variants, `rejects.jsonl`,
-    /// `report.json`, `summary.md`. Existing files of these names are replaced. Default:
-    /// `collections/<name>`.
+    /// Write the dataset to this folder, and replace existing files of these names: `tasks.jsonl`,
+    /// `feabench.jsonl` and its two variants, `rejects.jsonl`, `report.json`, `summary.md`.
+    /// Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Skip pull requests that were merged before this day.
+    /// Skip pull requests that were merged before this date.
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub since: Option<String>,
     /// A file with titles, descriptions, labels and comments from the forge's API, one pull request
@@ -84,12 +88,13 @@ pub struct CollectPullsArgs {
     /// Skip the rest of a clone if none of its first 20 candidates becomes a task.
     #[arg(long, conflicts_with = "dry_run")]
     pub fast_validation: bool,
-    /// Use this model instead of word lists to decide which pull requests add a feature. Accepts
-    /// the name of a `[models]` table in --config, or VENDOR/NAME. Requests are kept in
-    /// `model.jsonl` and `model`.
+    /// Use this model, not word lists, to decide which pull requests add a feature. Accepts the
+    /// name of a `[models]` table in --config, or VENDOR/NAME. Requests and responses are recorded
+    /// in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
-    /// A TOML file with a table [models.MODEL], such as a run configuration.
+    /// A TOML file that defines the model of --llm in a table [models.MODEL], such as a run
+    /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
     /// Write `candidates.jsonl` and print the number of candidates after each filter, without running tests.
@@ -98,7 +103,7 @@ pub struct CollectPullsArgs {
     /// Try at most N candidates of each clone, newest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
     pub limit: Option<u32>,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
     pub sandbox: SandboxArg,
     /// Number of candidates to process in parallel.

@@ -51,16 +51,16 @@ pub struct ImportArgs {
     /// Trajectory or prediction files, or folders that contain them.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// A new or empty run directory.
+    /// Write the imported run to this new or empty directory.
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
     /// Format of the files. Default: detected for each file.
     #[arg(long, value_enum)]
     pub format: Option<ImportFormat>,
-    /// The dataset that contains the tasks. `proctor grade RUN` requires it.
+    /// The dataset that contains the tasks of the imported trials. `proctor grade RUN` needs it.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// The back end for grading.
+    /// Sandbox back end that later grades the imported run.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, requires = "tasks")]
     pub sandbox: SandboxArg,
 }

@@ -9,30 +9,32 @@ use super::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {
-    /// The run directory whose patches are graded again.
+    /// A run directory. The patches of the run are graded again.
     pub run: Option<PathBuf>,
-    /// A predictions file from SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or
-    /// FEA-Bench, or `gold` or `noop`.
+    /// Grade the patches in this predictions file from SWE-bench, mini-swe-agent, FeatureBench
+    /// (`output.jsonl`) or FEA-Bench. `gold` grades the tasks' solutions, and `noop` grades empty
+    /// patches.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Print the verdict for an existing log of another harness, the report of a test runner, or
-    /// the folder of one attempt. No tests are run.
+    /// Print the verdict for existing test results, without running tests. Accepts a log of another
+    /// harness, the report of a test runner, or the folder of one attempt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
-    /// A file with one row: the task that the log belongs to.
+    /// For --log: a file with exactly one row, the task that the log belongs to.
     #[arg(long, value_name = "ROW", requires = "log")]
     pub task: Option<PathBuf>,
-    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
+    /// The dataset: files, folders, globs or `hf://owner/name@revision/split`, with `#key=value`
+    /// options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// Also grade the patches of attempts that are marked as failed (FeatureBench's `success: false`).
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
-    /// A new or empty run directory. Default: `runs/grade-<time>`, or the graded run itself. With
-    /// --out, the run is copied first, and the original keeps its verdicts.
+    /// Write the results to this new or empty run directory. A run is copied there first, and the
+    /// original keeps its verdicts. Default: `runs/grade-<time>`, or the graded run itself.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "run")]
     pub sandbox: SandboxArg,
     /// Maximum number of parallel gradings. Default: as many as CPU and memory allow.
@@ -62,7 +64,8 @@ pub struct GradeArgs {
     /// How to treat tests that the certificate marks as unreliable.
     #[arg(long, value_enum, default_value_t = FlakyArg::Quarantine, requires = "certificate")]
     pub flaky: FlakyArg,
-    /// Also run every test of the repository that passes with gold (verdict `wide`). This does not change `resolved`.
+    /// Also run every other test that passes with the gold solution (verdict `wide`). This does not
+    /// change `resolved`.
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub wide: bool,
 }

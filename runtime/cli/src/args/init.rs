@@ -20,7 +20,7 @@ pub struct InitArgs {
     /// A scaffold to use, as listed by `proctor scaffold list`. Repeat to compare scaffolds. Default: `tools`.
     #[arg(long, value_name = "NAME")]
     pub scaffold: Vec<String>,
-    /// Sandbox back end.
+    /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
     pub sandbox: SandboxArg,
 }

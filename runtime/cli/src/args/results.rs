@@ -10,19 +10,19 @@ use super::{MaskArgs, OutputFormat};
 pub struct LabelArgs {
     /// The run directory. Without further options, list its labels.
     pub run: PathBuf,
-    /// The trial.
+    /// The trial to label, as listed by `proctor show RUN`.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT", requires = "label")]
     pub trial: Option<String>,
     /// A step of the trial, counted from 1. Default: the whole trial.
     #[arg(long, value_name = "K", requires = "trial")]
     pub step: Option<u64>,
-    /// A short name. If the label exists, its comment is replaced.
+    /// The label: a short name. If the label already exists, its comment is replaced.
     #[arg(long, value_name = "NAME", requires = "trial")]
     pub label: Option<String>,
-    /// A comment.
+    /// A comment to store with the label.
     #[arg(long, value_name = "TEXT", requires = "label", conflicts_with = "remove")]
     pub comment: Option<String>,
-    /// Remove the label.
+    /// Remove the label that --label names.
     #[arg(long, requires = "label")]
     pub remove: bool,
 }
@@ -31,7 +31,7 @@ pub struct LabelArgs {
 pub struct ShowArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// A task's id, or a unique part of it.
+    /// The task: its id, or a unique part of it.
     pub task: Option<String>,
     /// An arm's name, a part of it, or the first digits of its id.
     pub arm: Option<String>,
@@ -52,7 +52,7 @@ pub struct ShowArgs {
 /// A part of a trial that `show --print` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TrialPart {
-    /// The events of the counted try, one JSON object per line.
+    /// The events of the try that counts, one JSON object per line.
     Events,
     /// One file of the work directory, as bytes.
     File,
@@ -80,7 +80,8 @@ pub struct CompareArgs {
     /// Show the texts of the factors that differ, such as prompts, instead of their digests.
     #[arg(long, requires = "why")]
     pub full: bool,
-    /// Require an arm's `resolved` to be at most POINTS below another's: `--gate 'new >= old - 2'`.
+    /// Fail if an arm's `resolved` rate is more than POINTS percentage points below another arm's:
+    /// `--gate 'new >= old - 2'`.
     ///
     /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least
     /// -POINTS, 4 if the upper end is below -POINTS, and 5 otherwise. It is 3 if an arm is
@@ -94,21 +95,22 @@ pub struct CompareArgs {
 pub struct CurveArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// The budgets: `steps=10,50,100`, `tokens=...` (input and output), `cost=...` (US dollars) or
-    /// `seconds=...` (wall time).
+    /// The budgets to compute results for: `steps=10,50,100`, `tokens=...` (input and output),
+    /// `cost=...` (US dollars) or `seconds=...` (wall time).
     #[arg(long, value_name = "KIND=N,...")]
     pub at: Option<String>,
     /// Find the step at which each trial first resolves its task.
     #[arg(long)]
     pub every: bool,
-    /// Run N tasks with the smallest budget in --at and print how far the curve is off. This sends
-    /// requests to the models. The runs are kept next to RUN.
+    /// Check the curve: run N tasks with the smallest budget in --at, and print how far the curve
+    /// is from these results. This calls the models. The new runs are stored next to RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
     /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Show the curve even if the model knew its budget. The curve is labelled as truncated.
+    /// Show the curve even if the agent was told its budget. The curve is marked as truncated,
+    /// because the agent might have behaved differently with a smaller budget.
     #[arg(long)]
     pub allow_truncated: bool,
     /// Output format.
@@ -124,7 +126,7 @@ pub enum CurveFormat {
     Json,
     /// One row per point, for a spreadsheet.
     Csv,
-    /// One self-contained page.
+    /// One self-contained HTML page.
     Html,
 }
 
@@ -148,21 +150,23 @@ pub struct ReportArgs {
     /// Show all group tables, even if each group has only one task. With CSV, print groups instead of trials.
     #[arg(long)]
     pub groups: bool,
-    /// Also print how limits and waiting times affected each arm. The other formats always include this.
+    /// In the text format, also print how limits and waiting times affected each arm. The other
+    /// formats always include this.
     #[arg(long)]
     pub noise: bool,
     /// Draw the curve from this `proctor curve --format json` file on the HTML page. Repeat for more curves.
     #[arg(long = "curve", value_name = "FILE")]
     pub curves: Vec<PathBuf>,
-    /// Verify the whole record: journals, patches, snapshots, bodies, outputs. The exit status is 3
-    /// if damage affects verdicts, and 1 if it only affects evidence.
+    /// Verify every file of the record: journals, patches, snapshots, request and response bodies,
+    /// outputs. The exit status is 3 if corruption affects verdicts, and 1 if it only affects
+    /// evidence.
     #[arg(long)]
     pub verify: bool,
     /// Also show the scores without the tasks marked in this quality file (from `proctor tasks quality --out`).
     #[arg(long, value_name = "FILE")]
     pub quality: Option<PathBuf>,
-    /// List finished trials whose attribution or verdict would change under this version's rules,
-    /// without changing them. `--format json` prints a machine-readable list.
+    /// List finished trials whose attribution or verdict would change under this version's rules.
+    /// The run does not change. `--format json` prints a machine-readable list.
     #[arg(long, conflicts_with_all = ["verify", "quality", "tasks", "findings", "groups", "noise", "curves", "out", "mask", "mask_words"])]
     pub recheck: bool,
     #[command(flatten)]
@@ -171,7 +175,7 @@ pub struct ReportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// The answer, results and findings on one screen, for a terminal.
+    /// Text for a terminal: the main result, all results and the findings on one screen.
     Text,
     /// Arms, comparisons and findings, for a pull request.
     Markdown,
@@ -179,6 +183,6 @@ pub enum ReportFormat {
     Json,
     /// One row per trial, for a spreadsheet.
     Csv,
-    /// One self-contained page.
+    /// One self-contained HTML page.
     Html,
 }

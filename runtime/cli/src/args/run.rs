@@ -13,8 +13,8 @@ pub struct RunArgs {
     /// A new or empty run directory. Default: `runs/<configuration>-<time>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Override one key: `budget.steps=100`, `arms.0.model=...`. A value that is not valid TOML is
-    /// treated as text.
+    /// Override one key of the configuration: `budget.steps=100`, `arms.0.model=...`. A value that
+    /// is not valid TOML is treated as text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Use this model for every arm: a name from `[models]`, or VENDOR/NAME for a known vendor or a local server
@@ -33,14 +33,15 @@ pub struct RunArgs {
     /// Run a random sample of N tasks. The sample is the same every time and is recorded in the run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
-    /// Number of parallel trials. Default: the configuration's `jobs`.
+    /// Number of trials to run in parallel. Default: the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
     /// Skip the checks before the first trial: a test request to each model with 10 or more trials, and a check of the
     /// plan's images.
     #[arg(long)]
     pub no_preflight: bool,
-    /// First run gold and noop on N tasks (default 3). Stop if gold fails on one of them, or noop resolves one.
+    /// Before the run, check N tasks (default 3): run gold (the task's solution) and noop (an empty
+    /// patch) on them. Stop if gold fails on a task or noop resolves one.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3",
           value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     pub check_tasks: Option<u64>,
@@ -59,11 +60,11 @@ pub struct ForkArgs {
     /// Continue after this step. Its tool calls have already run.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: u64,
-    /// Change the trial's arm: `model=NAME`, `scaffold=bash`, `budget.steps=100`, or any key of the configuration.
-    /// `hint=TEXT` adds a hint for the model.
+    /// Change the trial's arm: `model=NAME`, `scaffold=bash`, `budget.steps=100`, or any key of the
+    /// configuration. `hint=TEXT` adds a hint to the conversation.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// A new or empty run directory.
+    /// Write the new run to this new or empty directory.
     #[arg(long)]
     pub out: PathBuf,
 }
@@ -73,7 +74,8 @@ pub struct ShellArgs {
     /// A task's id (with --tasks), or a run directory (with --trial).
     #[arg(value_name = "TASK|RUN")]
     pub of: String,
-    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
+    /// The dataset of the task: files, folders, globs or `hf://owner/name@revision/split`, with
+    /// `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// Sandbox back end for a task. A trial opens on the back end of its arm.
@@ -93,7 +95,7 @@ pub struct ShellArgs {
 /// Which trials to re-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RerunSelection {
-    /// Trials that ended in an infrastructure fault or have a damaged record.
+    /// Trials that ended in an infrastructure fault or whose record is corrupt.
     Faulted,
     /// Trials that have not ended or have not been graded. They continue from their records.
     Missing,

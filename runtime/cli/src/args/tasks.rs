@@ -25,30 +25,33 @@ pub enum TasksAction {
         #[command(flatten)]
         dataset: DatasetArgs,
     },
-    /// Run gold and noop on every task: gold must resolve it, noop must not. With --attack, also try attacks.
+    /// Run gold (the solution) and noop (an empty patch) on every task. Gold must resolve it, and
+    /// noop must not. With --attack, also try attacks.
     Validate {
         #[command(flatten)]
         dataset: DatasetArgs,
-        /// Also grade the built-in attacks and the tasks' own `cheats`. None of them may resolve a task. `--attack=A,B`
-        /// grades only these attacks.
+        /// Also grade the built-in attacks and the tasks' own `cheats`. No attack may resolve a
+        /// task. `--attack=A,B` grades only the named attacks.
         #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = ALL_ATTACKS)]
         attack: Option<String>,
         /// Validate a sample of N tasks, drawn with a fixed seed.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
-        /// Number of repetitions.
+        /// How many times to run gold and noop on each task.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
-        /// Sandbox back end.
+        /// Sandbox back end to use.
         #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
         sandbox: SandboxArg,
-        /// Number of parallel trials.
+        /// Number of trials to run in parallel.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         jobs: u32,
-        /// Keep the run in this folder. By default it is kept only if something failed.
+        /// Write the run to this folder and keep it. By default, the run is kept only if something
+        /// failed.
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write a certificate. With --repeat of at least 2, it lists flaky and resource-sensitive
+        /// Write a certificate to this file. With --repeat of at least 2, it lists flaky and
+        /// resource-sensitive
         /// tests, run times and memory use (gold also runs with half the CPUs and half the memory).
         /// With --attack, it lists the attacks' results.
         #[arg(long, value_name = "FILE")]
@@ -62,10 +65,10 @@ pub enum TasksAction {
     Impossible {
         #[command(flatten)]
         dataset: DatasetArgs,
-        /// Sandbox back end.
+        /// Sandbox back end to use.
         #[arg(long, value_enum, default_value_t = SandboxArg::Native)]
         sandbox: SandboxArg,
-        /// The file for the variants, one JSON object per line.
+        /// Write the variants to this file, one JSON object per line.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
@@ -112,7 +115,8 @@ pub const ALL_ATTACKS: &str = "all";
 
 #[derive(Debug, Args)]
 pub struct DatasetArgs {
-    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
+    /// The dataset: files, folders, globs or `hf://owner/name@revision/split`, with `#key=value`
+    /// options.
     #[arg(long, required = true, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
 }

@@ -20,7 +20,7 @@ use crate::{
 /// Subfolder of the validation's run: a separate run with one arm per attack.
 const FOLDER: &str = "attacks";
 
-/// The tasks to attack: those of a validation, after gold and noop.
+/// The tasks to attack. A validation has already run gold and noop on them.
 pub struct AttackTargets<'a> {
     /// The attacks to run in addition to the tasks' own.
     pub pack: Vec<&'static Attack>,

@@ -1,4 +1,4 @@
-//! `proctor cancel`: ends the workers that `proctor submit` queued. The run can still be resumed.
+//! `proctor cancel`: stops the workers that `proctor submit` queued. The run can still be resumed.
 
 use std::{
     path::Path,
@@ -16,10 +16,10 @@ use crate::{
     workers::{live_workers, submit_command, user_error},
 };
 
-/// Time for workers to end after the request. A worker closes its sandboxes within 15 s; after
-/// that, the scheduler kills it.
+/// How long workers may take to stop when asked. A worker closes its sandboxes within 15 s. After
+/// the timeout, the scheduler kills it.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for workers to end after being killed. A killed worker counts as live until its lease expires.
+/// How long to wait for killed workers. A killed worker counts as live until its lease expires.
 const KILL_TIMEOUT: Duration = Duration::from_secs(90);
 /// Interval between two checks of the run directory.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,7 +54,8 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are left.
+/// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are
+/// still live.
 async fn wait_until_ended(
     run: &Path,
     jobs: &[String],

@@ -28,7 +28,7 @@ pub fn print_certificate(certificate: &Certificate) {
                 .iter()
                 .map(|(integrity, times)| format!("{integrity:?} {times}x").to_lowercase())
                 .collect();
-            tell!("gold never had integrity `clean`: {}: {}", task.task, seen.join(", "));
+            tell!("gold was never graded `clean`: {}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {
             tell!("resource-sensitive: {}: {id}", task.task);

@@ -32,7 +32,7 @@ pub async fn check_tasks(
     let with_gold = run_tasks(&with_gold);
     let chosen = sample_tasks(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
-        tell!("checked no tasks: none has a gold solution");
+        tell!("no tasks checked: none has a gold solution");
         return Ok(true);
     }
     let ids: BTreeSet<_> = chosen.iter().map(|one| one.task.id.clone()).collect();

@@ -1,8 +1,8 @@
 //! `proctor clean`: frees disk space by removing files that can be recreated.
 //!
-//! It only considers names that Proctor creates, because the cache may be a directory with other
-//! content. A run directory is never treated as a cache. Files that a live run may be using are
-//! kept.
+//! It removes only files whose names have a form that Proctor creates, because the cache may be a
+//! directory with other content. It never treats a run directory as a cache. It keeps files that a
+//! live run may be using.
 
 use std::{
     fs, io,
@@ -48,16 +48,16 @@ const CACHES: &[(&str, &str, NameCheck)] = &[
     }),
 ];
 
-/// Smaller entries are too numerous to list individually.
+/// Entries smaller than this are only summed up, because there are too many to list.
 const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let mut sum = Cleaner { dry_run, older_than, items: 0, bytes: 0 };
     if cache.is_dir() {
-        // Hold the lock until the end, so that a run that starts now waits.
+        // Hold the lock until the end, so that a run that starts in the meantime waits.
         match cache_dir::try_lock_exclusive(&cache)? {
-            None => tell!("kept: {}: a live run uses it", cache.display()),
+            None => tell!("skipped {}: a live run uses it", cache.display()),
             Some(_alone) => {
                 if cache.join("native").is_dir() {
                     let native = assemble::connect(SandboxKind::Native, &cache).await?;
@@ -70,7 +70,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     match assemble::connect(SandboxKind::Docker, &cache).await {
         Err(_) => tell!("note: cannot connect to Docker, so its images were not checked"),
         Ok(docker) => match docker.other_cache_user().await? {
-            Some(who) => tell!("kept: docker images: a live run uses them ({who})"),
+            Some(who) => tell!("skipped the Docker images: a live run uses them ({who})"),
             None => sum.clean_backend(&docker).await?,
         },
     }
@@ -83,7 +83,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Totals of what was removed, or would be.
+/// Totals of what was removed, or what a dry run would remove.
 struct Cleaner {
     dry_run: bool,
     older_than: Option<Duration>,
@@ -94,7 +94,7 @@ struct Cleaner {
 impl Cleaner {
     fn is_old_enough(&self, made: Option<SystemTime>) -> bool {
         let Some(least) = self.older_than else { return true };
-        // An entry without a date may be new.
+        // An entry without a date may be new, so keep it.
         made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
     }
 
@@ -111,7 +111,7 @@ impl Cleaner {
             if self.dry_run || backend.discard(&kept).await? {
                 self.report_removed(&kept)?;
             } else {
-                tell!("kept: {}: still in use", kept.what);
+                tell!("skipped {}: still in use", kept.what);
             }
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Cleaner {
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
-        // Hub datasets, by name and commit.
+        // Datasets from the Hub have a folder per name and commit.
         for (name, _) in list_entries(&cache.join("hub"))? {
             folders.push((format!("hub/{name}"), "dataset", |name| is_hex(name, 40)));
         }

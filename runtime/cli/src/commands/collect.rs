@@ -133,7 +133,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Pull requests are collected without random choices.
+            // Collecting pull requests makes no random choices.
             seed: String::new(),
             dry_run: false,
             attacks: AttackSelection::Sample(0),
@@ -150,7 +150,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     Ok(print_outcome(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// Builds the searches, one per clone.
+/// Returns one search for each clone.
 fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
@@ -212,7 +212,7 @@ async fn collect_clones(
             true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
             false => {
                 let hint = "pass the folder of a git clone".to_owned();
-                Err(CollectError::Nothing { what: "it is not a folder".to_owned(), hint })
+                Err(CollectError::Nothing { what: "not a folder".to_owned(), hint })
             }
         };
         let reason = match collected {
@@ -232,7 +232,8 @@ async fn collect_clones(
     }
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
-        let what = format!("none of {} could be collected: {first}", plural(failed.len(), "clone"));
+        let what =
+            format!("failed to collect from any of {}: {first}", plural(failed.len(), "clone"));
         let hint = "pass folders of git clones with their full history".to_owned();
         return Err(CollectError::Nothing { what, hint });
     }
@@ -284,7 +285,6 @@ fn is_day(text: &str) -> bool {
     text.bytes().map(shape).eq(*b"0000-00-00")
 }
 
-/// Derives a directory name from an origin.
 fn directory_name(origin: &str) -> String {
     let last = origin.trim_end_matches('/').rsplit('/').next().unwrap_or(origin);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };

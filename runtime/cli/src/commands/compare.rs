@@ -74,7 +74,7 @@ fn parse_gates(texts: &[String], trials: &[TrialResult]) -> Result<Vec<Gate>, Us
     texts.iter().map(read).collect()
 }
 
-/// Of several gates, the worst result counts: incomplete, failed, undecided.
+/// With several gates, the worst result decides: incomplete, then failed, then undecided.
 fn exit_status(comparison: &Comparison) -> ExitCode {
     let any = |result| comparison.gates.iter().any(|gate| gate.result == result);
     if any(GateResult::Incomplete) {

@@ -120,9 +120,9 @@ impl CurveBudget {
         }
     }
 
-    /// Leaves out arms whose limit is below the request if another arm differs only in having a
-    /// higher limit. In a matrix over limits, the arm with the highest limit also shows the results
-    /// of the others.
+    /// Drops arms that have a sibling with a larger limit. Siblings differ only in this limit. The
+    /// arm with the largest limit also provides the results for the smaller ones. Arms whose limit
+    /// covers all requested budgets stay.
     fn retain_largest_arms(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let most = self.ats.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
@@ -156,7 +156,7 @@ impl CurveBudget {
         canonical_json(&self.with_limit(arm, None).factors())
     }
 
-    /// Rejects budgets that the run has no data for.
+    /// Returns an error if the run has no data for one of the requested budgets.
     fn check(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
         let most = self.ats.last().copied().unwrap_or_default();
         if let Some(limit) = self.limit(arm).filter(|limit| most > *limit) {
@@ -173,7 +173,7 @@ impl CurveBudget {
                 arm.name
             );
             return Err(UserError::new(what).hint(
-                "--allow-truncated shows the curve anyway, labelled as truncated; for an exact \
+                "--allow-truncated shows the curve anyway, marked as truncated; for an exact \
                  curve, run each limit, or hide the budget (`budget.disclosure = \"hidden\"`)",
             ));
         }
@@ -216,7 +216,7 @@ fn knows_budget(arm: &Arm) -> bool {
     arm.budget.disclosure != Disclosure::Hidden
 }
 
-/// A planned trial and what is known about its trees.
+/// A planned trial, with its recorded trees and their verdicts.
 struct CurveTrial {
     id: TrialId,
     planned: PlannedTask,
@@ -224,7 +224,7 @@ struct CurveTrial {
     result: TrialResult,
     /// `None` if the trial has no verdict or its record is incomplete.
     prefixes: Option<Prefixes>,
-    /// Verdicts by tree.
+    /// Verdicts by the tree's hash. `None` if the tree has no verdict, as after a failed grading.
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
 
@@ -397,7 +397,7 @@ impl<'a> CurveBuilder<'a> {
                 FirstResolvedSearch::new(trees.len(), end.is_some_and(|verdict| verdict.resolved))
             })
             .collect();
-        // The trials take turns: each requests one tree per turn, so none waits for another's search.
+        // Every search asks for one tree per round, so the trees of a round are graded in parallel.
         loop {
             let turn: Vec<(usize, usize)> = searches
                 .iter()
@@ -412,7 +412,7 @@ impl<'a> CurveBuilder<'a> {
             for (trial, tree) in turn {
                 let verdict = self.trials[trial].known_verdict(&trees[trial][tree].1);
                 let verdict = verdict.and_then(Option::as_ref);
-                // Failed gradings are reported as they happen and do not count as a solution.
+                // A failed grading was already reported. Treat the tree as not resolved.
                 searches[trial]
                     .record_verdict(tree, verdict.is_some_and(|verdict| verdict.resolved));
             }
@@ -523,7 +523,8 @@ impl<'a> CurveBuilder<'a> {
             say: &assemble::print_message,
             hear: &assemble::print_preflight,
         };
-        // No watcher is needed, because the caller reports failures. No agent runs, so no bundle is needed.
+        // No watcher is needed, because the caller reports failures. No bundle is needed, because
+        // no agent runs.
         let (context, _) = execution.open_for_grading()?.into_parts();
         self.context = Some(Arc::clone(&context));
         Ok(context)

@@ -22,9 +22,10 @@ pub fn sample_tasks(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
     tasks.iter().filter(|task| chosen.contains(&task.task.id)).cloned().collect()
 }
 
-/// Runs a plan, or its missing part, in a separate directory, so that no response is paid for
-/// twice. Returns its trials and the number of new responses, or `None` if interrupted. `is_kept`
-/// means that the directory outlives this command.
+/// Runs a plan in a separate directory. If the directory already has results, only the missing
+/// trials run, so that no response is paid for twice. Returns the trials and the number of new
+/// responses, or `None` if interrupted. `is_kept` means that the directory still exists after this
+/// command.
 pub async fn run_separately(
     planned: PlannedRun,
     is_kept: bool,

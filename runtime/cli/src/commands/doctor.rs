@@ -1,4 +1,4 @@
-//! `proctor doctor`: checks what this machine supports and how to fix what it does not.
+//! `proctor doctor`: checks what this machine supports, and says how to fix what it doesn't.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -54,7 +54,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
         print_result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
         print_result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
-        // Skipped tests are missing features of the machine, which were just listed.
+        // A skipped test is a feature that this machine lacks. Those were just listed.
         let mut well =
             results.iter().all(|result| result.passed || result.skipped_reason.is_some());
         match run_minimal_trial(backend.as_ref(), &cache).await {
@@ -71,7 +71,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
 }
 
 /// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a
-/// task, so it cannot detect failures in the steps of a trial.
+/// task, so it cannot detect failures in the other steps of a trial.
 ///
 /// # Errors
 /// The step that failed, and why.

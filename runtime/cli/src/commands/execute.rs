@@ -30,21 +30,22 @@ use crate::{
     workers::continuation,
 };
 
-/// Maximum number of trials listed by name whose fault could not be recorded. Most have the same fault.
+/// Maximum number of trials to list individually when their faults could not be recorded. Most have
+/// the same fault.
 const MAX_LISTED_TRIALS: usize = 3;
 
 /// Signals within this time of the first count as the same request.
 const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
-/// Why the run was asked to end.
+/// Why the run has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
-    /// Ctrl-C: the user can press it again.
+    /// Ctrl-C. The user can press it again.
     Key,
-    /// The process was asked to end, or its terminal was closed.
+    /// A signal to terminate, or the terminal was closed.
     Ending,
-    /// The process should finish its current work and start nothing new, because its job is close
-    /// to its time limit.
+    /// The process should finish its current work and start nothing new. Its job is close to its
+    /// time limit.
     Drain,
 }
 
@@ -66,8 +67,8 @@ async fn wait_for_interrupt() -> Interrupt {
     }
 }
 
-/// Waits for the next interrupt. Schedulers signal every process of a job, and the job's script may
-/// forward its signal, so signals that arrive at almost the same time count as one request.
+/// Waits for the next interrupt. A scheduler signals every process of a job, and the job's script
+/// may forward the signal too. Signals that arrive at almost the same time therefore count as one.
 async fn wait_for_next_interrupt() {
     sleep(REPEAT_WINDOW).await;
     wait_for_interrupt().await;
@@ -84,10 +85,10 @@ fn ignores_hangup() -> bool {
     *IGNORED
 }
 
-/// How a plan ended.
+/// How the execution of a plan ended.
 pub enum PlanOutcome {
     Interrupted,
-    /// It finished its current work, as requested, and left the remaining trials.
+    /// The process finished its current work, as requested. Trials are left.
     Drained,
     Done {
         /// Whether the message about `proctor resume` was printed.
@@ -149,7 +150,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
         tell!("the remaining time of this job is too short for the remaining trials");
         return Ok(ExitCode::from(UNFINISHED));
     }
-    // Don't retry a damaged trial until it is restored.
+    // A trial with a corrupt record is not retried until its record is restored.
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
     if !told_to_resume && report.tasks.iter().any(waits) {
@@ -175,8 +176,8 @@ fn restore_verdicts(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     Ok(kept)
 }
 
-/// Runs a plan without reporting its results. `is_kept` means that the run directory outlives this
-/// command, so the user can continue the run.
+/// Runs a plan without reporting its results. `is_kept` means that the run directory still exists
+/// after this command, so the user can continue the run.
 pub async fn execute_plan(
     execution: Execution<'_>,
     is_kept: bool,
@@ -189,7 +190,7 @@ pub async fn execute_plan(
     let watcher = running.progress().map(|told| tokio::spawn(progress::watch(told, board)));
     let continues = || {
         if is_kept {
-            tell!("`{}` continues from here", continuation(&out));
+            tell!("`{}` continues the run", continuation(&out));
         }
     };
     let handle = running.handle();
@@ -211,7 +212,7 @@ pub async fn execute_plan(
                 return Ok(PlanOutcome::Drained);
             }
             if !done {
-                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them to the next run");
+                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them open until the next run");
                 handle.stop();
                 tokio::select! {
                     _ = running.wait() => {}
@@ -249,7 +250,7 @@ pub async fn execute_plan(
     Ok(PlanOutcome::Done { told_to_resume, too_late, finished: ended.finished })
 }
 
-/// Returns the progress board of a plan, including the trials that already have a verdict.
+/// Returns the progress board of a plan. Trials that already have a verdict are counted.
 pub fn progress_board(run: &RunDir, plan: &Plan) -> Board {
     board_for_trials(&known_trials(run, plan))
 }

@@ -34,7 +34,8 @@ use crate::{
 /// The file next to an export that lists what the format cannot represent.
 pub const FIDELITY_FILE: &str = "fidelity.json";
 
-/// Maximum length of a name in a file name. The rest of the file name also has to fit in 255 bytes.
+/// Maximum length of a name within a file name. A file name may have 255 bytes, which must include
+/// its other parts.
 const MAX_NAME_LENGTH: usize = 180;
 
 pub fn export(
@@ -122,14 +123,15 @@ struct Exporter<'a> {
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
-    /// Inspect archives by arm name. They stay open together, because the samples of different arms alternate.
+    /// Inspect archives, by arm name. All stay open, because the samples of different arms
+    /// alternate.
     archives: BTreeMap<String, (ZipWriter<fs::File>, InspectLog<'a>)>,
     /// Submission directories.
     folders: Folders<'a>,
 }
 
 impl<'a> Exporter<'a> {
-    /// Writes a trial. The inner error says why it was not written.
+    /// Writes a trial. The inner error is the reason why the trial was not written.
     fn export_trial(
         &mut self,
         found: PlannedTrial<'a>,
@@ -137,7 +139,7 @@ impl<'a> Exporter<'a> {
         let (id, dir) = (found.id(), self.run.trial_dir(&found.id()));
         let checked = self.run.check(&id);
         if checked.is_unrecoverable() {
-            return Ok(Err("its record is damaged; run `proctor report` to see which file".into()));
+            return Ok(Err("its record is corrupt; `proctor report` names the file".into()));
         }
         let Some(outcome) = checked.outcome.filter(|_| checked.finished) else {
             return Ok(Err("it has not ended, or ended with a fault".into()));
@@ -261,8 +263,8 @@ impl<'a> Exporter<'a> {
         Ok(())
     }
 
-    /// Writes a file that belongs to one trial. The inner error means that the file belongs to
-    /// another trial, which happens on case-insensitive disks.
+    /// Writes a file that belongs to one trial. The inner error means that another trial already
+    /// has this file, as can happen on a case-insensitive disk.
     fn write_new(
         &mut self,
         file: &Path,

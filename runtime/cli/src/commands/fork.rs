@@ -21,7 +21,7 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// Keys of `--set` that belong to the arm.
+/// Keys of `--set` that change the arm.
 const ARM_KEYS: [&str; 9] = [
     "name",
     "scaffold",
@@ -47,7 +47,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     let (file, hint) = changed_config(&record.config, &found, &args)?;
     let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
     let Some(arm) = resolved.config().arms.first() else {
-        return Err(UserError::new("no arm left to run").into());
+        return Err(UserError::new("the changed configuration has no arm").into());
     };
     let alone = files_only_reason(&found, arm, &point)?;
     if alone.is_none()

@@ -31,7 +31,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         return grade_log::grade_log(log, task);
     }
     let mut args = args;
-    // `--tasks` consumes all following words, including a run directory.
+    // `--tasks` consumes all following words. The last one may be the run directory.
     if args.run.is_none()
         && args.predictions.is_none()
         && args.tasks.last().is_some_and(|last| Path::new(last).join("run.json").is_file())
@@ -61,7 +61,8 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
 
 /// Copies a run, so that regrading does not change the original's verdicts.
 fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
-    // Opening it ensures that it is a run and that nothing writes to it during the copy.
+    // Opening the run ensures that the directory is a run and that no process writes to it during
+    // the copy.
     let _held = RunDir::open(run).map_err(CommandError::from_record_error)?;
     if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
         return Err(UserError::new(format!("--out: {} is not empty", out.display()))
@@ -77,17 +78,19 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
     Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()).into())
 }
 
-/// Grades every recorded patch of a run again. The old verdicts are withdrawn first, so that a
-/// killed regrading leaves a run with missing verdicts, which `resume` completes. A trial with a
-/// damaged record keeps its verdict until the record is restored, and a trial that cannot be graded
-/// gets its verdict back.
+/// Grades every recorded patch of a run again.
+///
+/// The old verdicts are withdrawn first. If regrading is killed, the run has missing verdicts,
+/// which `resume` completes. A trial with a corrupt record keeps its verdict until the record is
+/// restored. A trial that cannot be graded gets its old verdict back.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
     {
         let run = RunDir::open(path).map_err(CommandError::from_record_error)?;
         workers::reject_live_workers(path)?;
         let record: RunRecord = run.read_run()?;
-        // Read everything, not only what a report needs: a trial that cannot be graded keeps its verdict.
+        // Verify the whole record, not only what a report needs: a trial that cannot be graded must
+        // keep its verdict.
         let mut verifier = run.verifier();
         for found in planned_trials(&record) {
             let id = found.id();

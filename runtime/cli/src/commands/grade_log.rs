@@ -30,8 +30,8 @@ pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A warning about a log without results of the task's tests. Official graders count each such test
-/// as not passed, so the verdict is still valid.
+/// Returns a warning if the log has no results of the task's tests. Official graders count a test
+/// without a result as not passed, so the verdict is still valid.
 fn empty_log_warning(log: &Path, found: &LogSummary) -> Option<(String, String)> {
     let (log, reader) = (log.display(), &found.reader);
     if found.results == 0 {

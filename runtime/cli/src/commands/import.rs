@@ -32,11 +32,10 @@ use crate::{
 
 /// Number of parent directories whose names may be the task's. Some agents use the same file name everywhere.
 const PARENT_LEVELS: usize = 3;
-/// Higher attempt numbers are rejected as errors in the file, because a run's plan has an entry for
-/// each attempt up to the highest.
+/// Higher attempt numbers are rejected as mistakes in the file. A run's plan has an entry for each
+/// attempt up to the highest, so a huge number would create a huge plan.
 const MAX_ATTEMPTS: u32 = 1_000;
 
-/// One trial in a file.
 struct InputTrial {
     /// Names that may be the task's, the most likely first.
     tasks: Vec<String>,
@@ -124,7 +123,6 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads one file.
 fn read(
     file: &Path,
     format: Option<ImportFormat>,
@@ -202,14 +200,15 @@ fn read_patches(
     Ok(all)
 }
 
-/// Returns possible names of the task: the name in the file, or the name of the file or of a parent directory.
+/// Returns possible names of the task: the name in the file, or else the names of the file and its
+/// parent directories.
 fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let said = imported.task.clone();
-    // In SWE-agent's own files, this field is the type of environment. Files written by Proctor
-    // also have the arm.
+    // In SWE-agent's own files, this field is the type of environment, not the task. Files that
+    // Proctor wrote are recognized by their arm.
     let said = said.filter(|said| {
         let is_proctors = imported.arm.is_some();
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
@@ -220,7 +219,8 @@ fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<Stri
     said.into_iter().chain([stem.to_owned()]).chain(above).collect()
 }
 
-/// Plans the files' tasks, with full tasks if a dataset has them. Afterwards each of `given` has one name.
+/// Plans the files' tasks. Uses the full tasks of a dataset if it has them. Afterwards, each entry
+/// of `given` has exactly one task name.
 async fn plan(
     args: &ImportArgs,
     given: &mut [InputTrial],
@@ -271,7 +271,7 @@ async fn plan(
     Ok(all.into_iter().filter(|planned| used.contains(planned.task.id.as_str())).collect())
 }
 
-/// Returns a task for which only the agent's input is known.
+/// Returns a task that contains only the agent's input, because nothing else is known.
 fn bare_task(id: &str, made: &TrialContent) -> Task {
     let statement = match made {
         TrialContent::Trial(imported) => imported.statement(),
@@ -316,7 +316,8 @@ fn bare_task(id: &str, made: &TrialContent) -> Task {
 
 type Trials = BTreeMap<(String, String, u32), InputTrial>;
 
-/// Groups the trials by arm, task and attempt. Files without an attempt get the next free one.
+/// Groups the trials by arm, task and attempt. A file without an attempt number gets the next free
+/// number.
 fn group_trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
     let mut trials = Trials::new();
     let (named, unnamed): (Vec<_>, Vec<_>) =
@@ -347,7 +348,8 @@ fn group_trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
     Ok(trials)
 }
 
-/// Returns one arm per name. Its factors are the name and what the files say. One file may have several names.
+/// Returns one arm per name. Its factors are the name and the facts in its files. Several files may
+/// share one name.
 fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let mut names: BTreeMap<&str, Vec<&InputTrial>> = BTreeMap::new();
     for given in trials.values() {

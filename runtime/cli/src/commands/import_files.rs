@@ -15,9 +15,9 @@ use crate::{args::ImportFormat, error::UserError};
 /// The files found below a directory.
 #[derive(Debug, Default)]
 pub struct FoundFiles {
-    /// In path order.
+    /// Files to import, sorted by path.
     pub files: Vec<PathBuf>,
-    /// Number of other files.
+    /// Number of files that were ignored.
     pub passed_over: usize,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     progress,
 };
 
-/// Writes the variants and lists the tasks without one. Fails if no task has a variant.
+/// Writes the variants, and lists the tasks that have none. Fails if no task has a variant.
 pub async fn write_impossible_variants(
     patterns: &[String],
     kind: SandboxKind,
@@ -33,7 +33,7 @@ pub async fn write_impossible_variants(
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
-    // This run is planned but never starts.
+    // This run is planned, but its trials never start.
     let agent = proctor_embedded_agent::agent_digest();
     let PlannedRun { run, plan, .. } = ready.create_run(temporary.path(), agent)?;
     let (board, trials) = (progress_board(&run, &plan), plan.trials());

@@ -23,12 +23,11 @@ use crate::{
 
 const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
 
-/// The default scaffold.
 const DEFAULT_SCAFFOLD: &str = "tools";
 
 pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
-    // Check before asking any question, because the answers would be lost.
+    // Check this before asking questions, so that the user doesn't lose the answers.
     if args.file.symlink_metadata().is_ok() {
         return Err(exists_error(&shown).into());
     }
@@ -63,7 +62,8 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     for key in keys.filter(|key| std::env::var_os(key).is_none()) {
         print::print_visible(&format!("next: export {key}=<your key>\n"))?;
     }
-    // A scaffold may have required settings that only the user knows.
+    // A scaffold may require settings that only the user knows, so the configuration may still be
+    // incomplete.
     let (read, written) = config::read(&args.file, &[])?;
     match assemble::resolve(read, &written) {
         Ok(_) => print::print_visible(&format!("next: proctor run {shown} --dry-run\n"))?,
@@ -128,7 +128,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Asks for everything that no option gave. Repeats a question after an unusable answer.
+    /// Asks for everything that no option specified. Repeats a question if the answer is unusable.
     fn ask(&mut self, input: &mut impl BufRead, out: &mut impl Write) -> Result<(), CommandError> {
         if self.tasks.is_empty() {
             let text = "Tasks: files, folders, globs or hf:// datasets [the demo's task]";
@@ -207,7 +207,7 @@ impl Answers {
     }
 }
 
-/// Asks for words until all of them are valid. An empty answer returns no words.
+/// Asks for words until all of them are valid. Returns no words if the user presses Enter.
 fn ask_for_words<T>(
     input: &mut impl BufRead,
     out: &mut impl Write,
@@ -294,7 +294,6 @@ impl TemplateModel {
     }
 }
 
-/// Quotes a text as a TOML string.
 fn quote_toml(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

@@ -74,7 +74,7 @@ fn check_length(option: &str, text: &str, most: usize) -> Result<(), UserError> 
         .hint("use a short name, and --comment for longer text"))
 }
 
-/// Lists every label, in plan order.
+/// Returns a list of all labels, in plan order.
 fn list_labels(run: &RunDir, record: &RunRecord) -> String {
     let labels = run.labels();
     let mut out = String::new();

@@ -72,8 +72,8 @@ impl PredictionFile {
         Ok(())
     }
 
-    /// Returns one arm per author. Its factors are the author and a digest of the predictions,
-    /// because two authors may have the same predictions.
+    /// Returns one arm per author. Its factors are the author and a digest of the predictions. The
+    /// author is needed because two authors may have identical predictions.
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
         let made = |(name, attempts): (&String, &Attempts)| {

@@ -1,5 +1,5 @@
-//! `proctor report --recheck`: lists finished trials whose attribution or verdict would change under this
-//! version's rules.
+//! `proctor report --recheck`: lists finished trials whose attribution or verdict would change
+//! under this version's rules.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{args::ReportFormat, error::CommandError, print::print_result};
 
-/// The headings of the official log and of the section that may follow it in a grading log.
+/// Headings in a grading log: of the official log, and of the section that may follow it.
 const OFFICIAL_HEADING: &[u8] = b"\n===== official: ";
 const WHOLE_SUITE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
 
@@ -25,7 +25,6 @@ struct ChangedTrial {
     task: String,
     arm: String,
     attempt: u32,
-    /// The recorded result.
     recorded: String,
     /// The result under this version's rules.
     now: String,
@@ -34,9 +33,9 @@ struct ChangedTrial {
 
 #[derive(Debug, Serialize)]
 struct RecheckReport {
-    /// This version's rules.
+    /// The number of the current rules.
     rules: u32,
-    /// The rules that each run was made under.
+    /// The runs, each with the rules that it was judged by.
     runs: Vec<RunRules>,
     trials: Vec<ChangedTrial>,
 }
@@ -63,7 +62,7 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
                 continue;
             };
             finished += 1;
-            // A run made under the current rules needs no recheck.
+            // A run that was judged by the current rules cannot change.
             if record.rules == RULES_VERSION {
                 continue;
             }
@@ -163,7 +162,7 @@ fn unscored_reason(
         });
     let Some((status, request, body)) = last else { return Ok(None) };
     let bytes = |hash: Option<String>| hash.and_then(|hash| blobs.get(&hash).ok());
-    // The classification needs the endpoint's response.
+    // Without the endpoint's response, the error cannot be classified.
     let Some(body) = bytes(body) else { return Ok(None) };
     let length = bytes(request).map_or(u64::MAX, |request| request.len() as u64);
     let body = String::from_utf8_lossy(&body);
@@ -172,8 +171,8 @@ fn unscored_reason(
     Ok(why.map(|why| format!("{why} (status {status})")))
 }
 
-/// Returns the result of this version's official parser for a recorded log. `None` for a task
-/// without an official policy, and for policies that read one log per file.
+/// Returns the result of this version's official parser for a recorded log. Returns `None` if the
+/// task has no official policy, or if its policy reads one log per test file.
 fn recheck_official(task: &Task, log: &[u8]) -> Option<bool> {
     let from = find(log, OFFICIAL_HEADING)? + OFFICIAL_HEADING.len();
     let rest = log.get(from..)?;

@@ -24,14 +24,15 @@ use crate::{
     print::{self, print_result},
 };
 
-/// Exit status: only files that no verdict depends on are damaged.
+/// Exit status: some files are corrupt, but no verdict depends on them.
 const DAMAGED: u8 = 1;
 
-/// With more trials than this, the text has no comparison. It would take longer than reading the run.
+/// Above this number of trials, the text report has no comparison, because computing it would take
+/// longer than reading the run.
 const MAX_COMPARED_TRIALS: usize = 2_000;
 
-/// Reports the recorded results. An incomplete run is not an error; its report says so in the first
-/// line. With `verify`, everything that was recorded is read, and damage is an error.
+/// Reports the recorded results. An incomplete run is not an error: the report says so in its first
+/// line. With `verify`, everything in the record is read, and corruption is an error.
 pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
     let (runs, format, verify) = (&args.runs, args.format, args.verify);
     let groups = if args.groups { GroupSelection::All } else { GroupSelection::Telling };
@@ -62,7 +63,8 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
         || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
     let comparison =
         (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
-    // Keep the trials only if they are read again: they use most of the memory of a large run.
+    // Keep the trials in memory only if they are needed again. They take most of the memory of a
+    // large run.
     let again = quality.is_some() || compares_arms(format);
     let kept = if again { results.clone() } else { Vec::new() };
     let mut report = with_remarks(proctor_report::build_report(results), remarks);
@@ -134,7 +136,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
     Ok(curve)
 }
 
-/// Reports damage on stderr, because only the text format lists it below its tables.
+/// Reports corrupt files on stderr. Of all formats, only text lists them below its tables.
 fn print_damage(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");
@@ -145,8 +147,8 @@ fn with_remarks(report: Report, remarks: BTreeSet<String>) -> Report {
     Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
-/// Builds the report of one run directory. Trials in `known` are not read again. Prints the labels
-/// that cannot be read.
+/// Builds the report of one run directory. Trials in `known` are not read again. Prints an error
+/// for each unreadable label.
 pub fn build_report(
     path: &Path,
     known: HashMap<TrialId, CheckedTrial>,
@@ -181,7 +183,8 @@ fn compares_arms(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
 }
 
-/// Returns a run's page, named after its directory. The full path stays private when the page is shared.
+/// Returns a run's page. It is named after the run's directory, without the full path, because the
+/// page may be shared.
 pub fn run_page(run: &Path) -> Result<RunPage, CommandError> {
     let record =
         RunDir::open_read_only(run).map_err(CommandError::from_record_error)?.read_run()?;

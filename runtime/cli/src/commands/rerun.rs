@@ -39,7 +39,7 @@ pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, Comm
     if let Some(more) = chosen.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
         tell!("  and {more} more");
     }
-    // Run every check before setting anything aside.
+    // Run every check before moving any files, so that an error leaves the run unchanged.
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
     let (jobs, world) = (reopened.record().jobs, assemble::world(&cache, &catalog));
     let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
@@ -59,7 +59,7 @@ pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, Comm
     execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
-/// Sets a trial's files aside as a discarded try, as resuming a trial does.
+/// Moves a trial's files aside as a discarded try, in the same way as resuming a trial.
 fn discard_try(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     let dir = run.trial_dir(id);
     if dir.path().exists() {
@@ -83,7 +83,7 @@ fn rerun_reason(checked: &CheckedTrial, select: RerunSelection) -> Option<String
         _ => None,
     };
     let missing = missing.map(str::to_owned);
-    let faulted = fault.or_else(|| lost.then(|| "damaged record".to_owned()));
+    let faulted = fault.or_else(|| lost.then(|| "corrupt record".to_owned()));
     match select {
         RerunSelection::Faulted => faulted,
         RerunSelection::Missing => missing,

@@ -28,7 +28,7 @@ pub struct ResumeOptions {
 }
 
 /// Continues the plan in the run directory without reading the datasets again. `sets` may change
-/// what trials share and the models' endpoints: see `proctor_plan::resume_set`.
+/// limits that trials share, and the models' endpoints (see `proctor_plan::resume_set`).
 pub async fn resume(
     path: &Path,
     sets: &[String],
@@ -43,7 +43,7 @@ pub async fn resume(
     if grading == RegradePolicy::Once && !options.here {
         workers::reject_engine_run(path)?;
     }
-    // Regrading runs no agent.
+    // Regrading runs no agent, so no trial runs again.
     let gone = match grading {
         RegradePolicy::Once => {
             reopened.lost_finished_trials(options.confirm, &assemble::print_message)?
@@ -52,8 +52,8 @@ pub async fn resume(
     };
     reopened.apply_overrides(sets)?;
     if !gone.is_empty() {
-        // Results that were removed until the new ones looked right would not be a measurement, so
-        // the record lists the trials that run again.
+        // Record which trials run again. Otherwise, a user could delete results until the new ones
+        // look better, without leaving a trace.
         let names = gone.iter().map(ToString::to_string).collect();
         let trials = plural(gone.len(), "trial");
         let change =
@@ -64,8 +64,8 @@ pub async fn resume(
     continue_run(reopened, options, grading, None).await
 }
 
-/// Runs trials together with other workers until none are left. Does not rewrite the plan. The
-/// process must end within `time_left`.
+/// Runs trials together with other workers until no trials are left. Doesn't rewrite the plan. The
+/// process must exit within `time_left`.
 pub async fn join(
     path: &Path,
     options: ResumeOptions,

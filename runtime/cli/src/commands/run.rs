@@ -77,7 +77,7 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     }
     let resolved = read.resolve(world)?;
     if args.dry_run {
-        // List recipes without building them: showing a plan must not start anything.
+        // List recipes without building them, because showing a plan must not start a sandbox.
         let loaded = resolved.load(world, Purpose::Show, &args.tasks, args.limit).await?;
         print_dry_run(&args, &loaded)?;
         return Ok(PrepareOutcome::Done);
@@ -93,7 +93,7 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
         None => &bundled.config().arms,
     };
     let backends = assemble::start_backends(arms, &cache, &bundled.config().file.cache).await?;
-    // Build recipes on a back end that runs trials.
+    // Build recipes on a back end that the trials use anyway.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
         return Err(UserError::new("no arm has a sandbox").into());
@@ -125,7 +125,6 @@ pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     Ok(PrepareOutcome::Ready(Box::new(ReadyRun { run, plan, jobs, backends, cache, flakes })))
 }
 
-/// Prints the plan of a dry run.
 fn print_dry_run(args: &RunArgs, loaded: &LoadedPlan) -> Result<(), CommandError> {
     let (config, ids) = (loaded.config(), loaded.ids());
     if let (true, Some(out)) = (args.extend, &args.out) {

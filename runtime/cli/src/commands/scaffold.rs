@@ -41,7 +41,8 @@ pub async fn run_scaffold_action(action: ScaffoldAction) -> Result<ExitCode, Com
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the name and the version of a built-in agent that is neither pinned nor added.
+/// Returns the name and version of a built-in agent if `asked` names a version that is neither
+/// pinned nor added yet.
 fn unpinned_version<'a>(
     cache: &Path,
     asked: &'a str,
@@ -55,7 +56,7 @@ fn unpinned_version<'a>(
     Ok((!is_pinned).then_some((name, version)))
 }
 
-/// Writes the manifest of another version, with the registry's checksums.
+/// Writes the manifest of another version of an agent, with the registry's checksums.
 async fn fetch_version(
     cache: &Path,
     bundles: &Bundles,

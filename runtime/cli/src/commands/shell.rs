@@ -24,7 +24,8 @@ use crate::{
     progress,
 };
 
-/// File with input that does not come from a terminal. The shell removes it before it reads the first command.
+/// Contains standard input if it is not a terminal. The shell removes the file before it reads the
+/// first command.
 const INPUT_FILE: &str = "/tmp/.proctor-shell-input";
 
 /// Starts a shell with a pseudo-terminal if the sandbox has `script`, so that line editing and Ctrl-C work.
@@ -87,7 +88,7 @@ fn open_trial_run(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), Co
     let found = find_by_name(&record, trial)?;
     let id = found.id();
     if let Some(step) = args.step {
-        // Check before opening a sandbox, and report it as a usage error.
+        // Check this before opening a sandbox, so that it is reported as a usage error.
         ForkPoint::read(&run, &id, step)?.map_err(|why| {
             UserError::new(format!("--step {step}: {}: {why}", found.name()))
                 .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
@@ -219,7 +220,7 @@ fn read_keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
     keys
 }
 
-/// The user's terminal in raw mode while this lives.
+/// The user's terminal. It is in raw mode as long as this value exists.
 struct Terminal {
     saved: String,
     /// The terminal's size, as arguments to `stty`.

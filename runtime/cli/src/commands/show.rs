@@ -22,7 +22,7 @@ async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), Com
     let cache = cache_dir::default_cache_dir()?;
     let mut loaded = tasks::read(patterns, &cache, &assemble::print_message).await?;
     let bad = std::mem::take(&mut loaded.bad);
-    // Only recipes have to be built, and only building needs a sandbox.
+    // Only recipes need a sandbox, because they have to be built first.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
@@ -57,7 +57,7 @@ pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }
 
-/// Shows one task. `--tasks` consumes all following words, so its last word may be the id.
+/// Shows one task. `--tasks` consumes all following words, so the last one may be the task's id.
 pub async fn show_task(
     id: Option<String>,
     mut patterns: Vec<String>,
@@ -104,7 +104,8 @@ fn benchmark_name(task: &Task) -> String {
     })
 }
 
-/// Returns the task without its solution. A mask is hidden too, because reversing it gives the solution.
+/// Returns the task without its solution. The mask is hidden too, because its reverse is the
+/// solution.
 fn hide_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {
         if let Some(text) = patch {

@@ -12,7 +12,7 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// Writes the part of one trial to standard output.
+/// Writes one part of a trial to standard output.
 pub fn show_part(
     run: &RunDir,
     found: PlannedTrial<'_>,
@@ -66,7 +66,8 @@ pub fn show_part(
             run.trial_blobs(&dir).get(hash)?
         }
     };
-    // Write raw bytes, so that a patch or a file is unchanged. A closed pipe ends the output without an error.
+    // Write raw bytes, so that the output is identical to the patch or file. A closed pipe ends the
+    // output without an error.
     let mut out = io::stdout().lock();
     match out.write_all(&bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -92,7 +93,7 @@ fn load_tree(
         Event::SnapshotTaken { snapshot, .. } => Some((one.step, snapshot)),
         _ => None,
     });
-    // A step without a snapshot changed nothing.
+    // A step without a snapshot changed nothing, so use the last snapshot before it.
     let taken = snapshots.rfind(|(of, _)| *of <= step && step <= last);
     let Some((_, hash)) = taken else {
         let what = format!("{} has no file tree after step {step}", found.name());

@@ -21,7 +21,8 @@ use crate::{
     print::print_result,
 };
 
-/// Maximum number of tracebacks shown, and of tests listed per traceback. Passed tests are only counted.
+/// Maximum number of tracebacks to show, and of tests to list per traceback. Passed tests are only
+/// counted.
 const MAX_SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
@@ -91,7 +92,8 @@ fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
             Some(_) => "not resolved",
             None => "no verdict",
         };
-        // Without a verdict, the ending gives the reason.
+        // Show no failure reason for a trial without a verdict, because its ending already explains
+        // it.
         let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
             FailureReason::from_results(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
         });
@@ -193,7 +195,7 @@ struct FailureGroup<'a> {
 fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
     let mut found: Vec<FailureGroup<'_>> = Vec::new();
     for test in failed.iter().copied() {
-        // Ignore the test's name in a log line, because it differs for each test.
+        // Tests with the same traceback differ in their own name, so remove it before comparing.
         let key = test.log.replace(&test.id, "");
         match found.iter_mut().find(|known| known.key == key) {
             Some(known) => known.tests.push(test),
@@ -208,7 +210,7 @@ fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
         lines.extend(first.log.lines().map(|text| format!("    {text}")));
         let (indent, named) = match (first.log.is_empty(), others.len()) {
             (_, 0) => continue,
-            // A single test needs no folding.
+            // A traceback with a single test needs no list.
             (true, _) => ("", MAX_SHOWN_TESTS - 1),
             (false, count) => {
                 lines.push(format!("  same traceback in {}:", plural(count, "other test")));

@@ -54,7 +54,7 @@ async fn measure_dataset(pattern: &str, cache: &Path) -> Result<DatasetStats, Co
     )
     .await?;
     let files = std::mem::take(&mut loaded.files);
-    // Only recipes that have not been built need a sandbox.
+    // Only recipes that have not been built yet need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned_tasks(&loaded)?,
         false => {
@@ -86,7 +86,7 @@ async fn measure_dataset(pattern: &str, cache: &Path) -> Result<DatasetStats, Co
     Ok(DatasetStats::from_tasks(pattern, figures))
 }
 
-/// A task's source, if its files can be read without a sandbox.
+/// A task's source, if its files can be read without opening a sandbox.
 enum TaskFiles<'a> {
     Row(&'a RowFiles),
     Clone(Repository, String),
@@ -103,13 +103,13 @@ impl TaskFiles<'_> {
     }
 }
 
-/// Returns `None` for a task whose image contains its source.
+/// Returns `None` if the task's source is in its image.
 async fn open_task_files(
     planned: &PlannedTask,
     sources: &Sources,
 ) -> Result<Option<TaskFiles<'static>>, String> {
     let Some(source) = &planned.task.source else { return Ok(None) };
-    // Read local clones in place, because checking out each task would take long.
+    // Read local clones in place, because checking out every task would take too long.
     if let Source::Git { git, commit } = source {
         let folder = planned.base_dir.join(git);
         if folder.is_dir() {
@@ -151,7 +151,7 @@ fn figures(of: &DatasetStats) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Lists what a dataset's figures leave out.
+/// Lists the tasks that a dataset's figures do not cover.
 fn notes(of: &DatasetStats) -> Vec<String> {
     let mut out = Vec::new();
     let mut note = |count: usize, what: &str| {
@@ -215,7 +215,7 @@ fn markdown(all: &[DatasetStats]) -> String {
     out
 }
 
-/// Formats the same figures without marks. Unknown figures are empty.
+/// Formats the same figures without the `~` marks. Unknown figures are empty.
 fn csv(all: &[DatasetStats]) -> String {
     let field = |text: &str| match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

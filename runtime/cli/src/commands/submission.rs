@@ -35,8 +35,8 @@ pub fn submission_folder(record: &RunRecord, found: PlannedTrial<'_>, arm: &str)
         .join(format!("{}_{arm}{attempt}", format_compact_date(record.created)))
 }
 
-/// Returns a trial's files, with paths relative to its directory. An empty patch has no logs,
-/// because the benchmark's harness never runs it.
+/// Returns a trial's files, with paths relative to its directory. A trial with an empty patch has
+/// no logs, because the benchmark's harness never runs it.
 pub fn trial_files(
     trial: &Trial<'_>,
     trajectory: &Value,

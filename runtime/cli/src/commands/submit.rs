@@ -53,13 +53,13 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         match prepare(planned).await? {
             PrepareOutcome::Done => return Ok(ExitCode::SUCCESS),
             PrepareOutcome::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-            // Dropping it releases the run's lock, which workers do not need.
+            // Drop the run to release its lock. The workers don't need the lock.
             PrepareOutcome::Ready(ready) => drop(ready),
         }
     }
     let run = RunDir::open_read_only(&out).map_err(CommandError::from_record_error)?;
     reject_other_versions(&out)?;
-    // A written plan is kept, and the hint names the command that submits it.
+    // After an error, the plan stays on disk. The hint names the command that submits it.
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(
@@ -93,7 +93,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns an error if no trial may start within the time limit.
+/// Returns an error if the time limit is too short for any trial to start.
 fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
     let Some(text) = time else { return Ok(None) };
     let Some(limit) = parse_duration(text) else { return Ok(None) };

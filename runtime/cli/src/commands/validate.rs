@@ -30,12 +30,12 @@ use crate::{
     print::print_result,
 };
 
-/// The options of one validation.
+/// The options of `proctor tasks validate`.
 pub struct ValidationOptions {
     pub dataset: DatasetArgs,
     /// How many times gold and noop run.
     pub repeat: u32,
-    /// The value of `--attack`: attacks of the pack to grade as well.
+    /// The value of `--attack`: the built-in attacks to grade.
     pub attack: Option<String>,
     /// Number of tasks to sample from the dataset.
     pub limit: Option<u64>,
@@ -47,7 +47,8 @@ pub struct ValidationOptions {
     pub visible_tests: bool,
 }
 
-/// Checks that gold resolves every task and noop none, each time. Otherwise the exit status is 1.
+/// Checks that gold resolves every task and noop resolves none, in every repetition. If not, the
+/// exit status is 1.
 pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError> {
     let ValidationOptions { repeat, kind, jobs, .. } = asked;
     if asked.certificate.is_some() && repeat < 2 && asked.attack.is_none() {
@@ -71,7 +72,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
         ready.create_run(out, proctor_embedded_agent::agent_digest())?;
     let (planned, sample) = (plan.tasks.clone(), record.selection);
     let images = Arc::clone(&backend);
-    // Don't reuse verdicts of equal patches: every repetition must run.
+    // Don't reuse verdicts of identical patches, because every repetition must run the tests.
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = FlakyTests::default();
     let again = backends.clone();
@@ -80,7 +81,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     let done = execute_and_report(work).await?;
     if done == ExitCode::from(INTERRUPTED) {
         if asked.out.is_none() {
-            tell!("kept: {}", temporary.keep().display());
+            tell!("run directory kept: {}", temporary.keep().display());
         }
         return Ok(done);
     }
@@ -99,7 +100,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
         attacks = attack::attack(on).await?;
         if attacks.is_none() {
             if asked.out.is_none() {
-                tell!("kept: {}", temporary.keep().display());
+                tell!("run directory kept: {}", temporary.keep().display());
             }
             return Ok(ExitCode::from(INTERRUPTED));
         }
@@ -136,7 +137,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     for (planned, wrong) in exposed_tasks(&report, &RunDir::open_read_only(out)?, &planned) {
         for Exposure { what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);
-            // A benchmark defines what its rows show to its agents, so this is only a note.
+            // The rows of a benchmark define what its agents see, so this is not an error.
             match (is_readable_test && asked.visible_tests) || planned.task.benchmark.is_some() {
                 true => tell!("note: {line}"),
                 false => invalid.push(line),
@@ -145,7 +146,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     }
     if !failed.is_empty() {
         tell!("attacks:\n  {}", failed.join("\n  "));
-        tell!("kept: {}", keep_directory(asked.out.as_deref(), temporary).display());
+        tell!("run directory kept: {}", keep_directory(asked.out.as_deref(), temporary).display());
         if !invalid.is_empty() {
             tell!("invalid:\n  {}", invalid.join("\n  "));
         }
@@ -159,13 +160,13 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     }
     tell!("invalid:\n  {}", invalid.join("\n  "));
     if asked.out.is_none() {
-        // The log is needed to fix a task.
-        tell!("kept: {}", temporary.keep().display());
+        // The log in this directory is needed to fix a task.
+        tell!("run directory kept: {}", temporary.keep().display());
     }
     Ok(ExitCode::from(1))
 }
 
-/// Keeps the run's directory, which is needed to fix a task.
+/// Keeps the run's directory, because its logs are needed to fix a task.
 fn keep_directory(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
 }

@@ -31,15 +31,16 @@ use crate::{
     workers::user_error,
 };
 
-/// Interval between two checks.
+/// Interval between two checks of the run directory.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of checks between two lines if standard error is not a terminal.
+/// Number of checks between two progress lines if standard error is not a terminal.
 const CHECKS_PER_LINE: u32 = 30;
-/// Number of bytes read from the end of a journal to find a trial's activity. If the last event is
-/// longer, the previous activity is shown.
+/// Number of bytes to read from the end of a journal to find a trial's current activity. If the
+/// last event is longer than this, the previous activity is shown.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Shows progress until every trial has a verdict or the user stops it. The run is not affected.
+/// Shows progress until every trial has a verdict or the user stops the command. The run itself is
+/// not affected.
 pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
     let record = run.read_run()?;
@@ -47,7 +48,7 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let queue = QueueMonitor::start(run.path())?;
     let mut told_queue = Vec::new();
     let mut board = progress_board(&run, &plan).with_jobs(record.jobs);
-    // Read this once: the plan does not change meanwhile.
+    // Read the plan only once, because it doesn't change.
     let trials = plan.selected_trials();
     let mut seen = HashMap::new();
     let overhead = cluster_settings().map_err(user_error)?.overhead_seconds as f64;
@@ -93,8 +94,8 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The scheduler's state of a run's workers. It is queried at most every few seconds, and a hanging
-/// controller does not block the rest.
+/// The scheduler's state of a run's workers. Queries are at least a few seconds apart. A scheduler
+/// that hangs does not block other output.
 struct QueueMonitor {
     lines: Receiver<Vec<String>>,
     asking: Option<JoinHandle<()>>,
@@ -135,7 +136,7 @@ impl Drop for QueueMonitor {
 
 /// Returns a line for each submission that was not cancelled, and one for live workers.
 fn queue_lines(run: &Path) -> Vec<String> {
-    // Files that are unreadable now are read at the next check.
+    // If a file cannot be read now, the next check reads it.
     let Ok(submissions) = Submissions::read(run) else { return Vec::new() };
     let mut lines = Vec::new();
     for one in submissions.active() {
@@ -154,11 +155,11 @@ fn queue_lines(run: &Path) -> Vec<String> {
     lines
 }
 
-/// The last known state of a journal.
+/// The state of a journal at the last check.
 #[derive(Debug, Clone, Copy)]
 struct JournalState {
     length: u64,
-    /// When the try began; see [`OpenTrial::since`].
+    /// When the try began. See [`OpenTrial::since`].
     since: Option<f64>,
 }
 
@@ -178,7 +179,7 @@ fn open_trials<'a>(
     })
 }
 
-/// Updates the board from the run directory. Files that cannot be read are tried again at the next check.
+/// Updates the board from the run directory. If a file cannot be read, the next check tries again.
 fn update_board(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],

@@ -1,4 +1,4 @@
-//! `proctor worker`: runs trials of a run next to other workers.
+//! `proctor worker`: runs trials of a run alongside other workers.
 
 use std::process::ExitCode;
 
@@ -11,11 +11,12 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// Slurm's values for a job without a time limit, or before it knows one.
+/// Slurm's values for a job without a time limit, or with a limit that is not known yet.
 const NO_LIMIT: [&str; 3] = ["UNLIMITED", "NOT_SET", "INVALID"];
 
 pub async fn run_worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
-    // Until the run handles the signal, this keeps it from killing the process.
+    // SIGUSR1 kills the process by default. Register a handler now, until the run handles the
+    // signal itself.
     let _listens = signal(SignalKind::user_defined1());
     let left = match args.time_left.as_deref().map(str::trim) {
         None => None,

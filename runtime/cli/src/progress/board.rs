@@ -13,7 +13,7 @@ use proctor_types::{Outcome, TrialId, plural};
 
 use super::watch::trial_name;
 
-/// Maximum number of rows of arms and of running trials on a screen.
+/// Maximum number of arms, and of running trials, to list on a screen.
 const MAX_ROWS: usize = 8;
 /// Width of a bar in cells.
 const BAR_WIDTH: u64 = 10;
@@ -24,7 +24,8 @@ pub struct Board {
     begun: Instant,
     arms: Vec<ArmRow>,
     done: BTreeSet<TrialId>,
-    /// Number of trials done before this process started. They don't count for the remaining time.
+    /// Number of trials that were done before this process started. They are ignored when
+    /// estimating the remaining time.
     before: usize,
     trials: usize,
     /// Number of parallel trials.
@@ -106,7 +107,8 @@ impl Board {
         self.before = self.done.len();
     }
 
-    /// Counts a graded trial. A regraded trial counts once, so no counter exceeds its total.
+    /// Counts a graded trial. A trial that is graded again counts only once, so that no counter
+    /// exceeds its total.
     pub fn count_graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.running.remove(trial);
         if self.done.insert(trial.clone()) {
@@ -227,8 +229,8 @@ impl Board {
         format!("{cost}, {} tokens/min", abbreviate_count(self.tokens as f64 / minutes))
     }
 
-    /// Returns the remaining seconds, extrapolated from this process's trials and capped by the
-    /// limits of the open trials. `None` before the first trial ends.
+    /// Returns the remaining seconds. Extrapolates from the trials of this process, and caps the
+    /// result by the limits of the open trials. Returns `None` before the first trial ends.
     fn remaining_seconds(&self) -> Option<f64> {
         let now = self.done.len() - self.before;
         let open = self.trials.saturating_sub(self.done.len());
@@ -237,8 +239,8 @@ impl Board {
         Some(self.max_remaining_seconds().map_or(left, |most| left.min(most)))
     }
 
-    /// Returns the maximum remaining seconds of the open trials by their limits. `None` if one of
-    /// them has no limit.
+    /// Returns the longest time in seconds that the limits of the open trials allow. Returns `None`
+    /// if one of them has no limit.
     fn max_remaining_seconds(&self) -> Option<f64> {
         let (mut sum, mut longest) = (0.0, 0.0_f64);
         for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
@@ -249,11 +251,12 @@ impl Board {
         Some((sum / self.jobs as f64).max(longest))
     }
 
-    /// Returns the whole screen. Lines may be longer than its width; the drawing code cuts them.
+    /// Returns all lines of the screen. A line may be wider than the screen, because the drawing
+    /// code truncates it.
     pub fn lines(&self) -> Vec<String> {
         let clock = format_clock(self.begun.elapsed().as_secs_f64());
         let mut lines = vec![format!("{clock} {}", self.counts_text())];
-        // On a separate line, because both do not fit in 80 columns.
+        // Print the spending on a separate line, because both don't fit in 80 columns.
         lines.extend(Some(format!("  {}", self.spending_text())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(MAX_ROWS).map(|arm| {
@@ -364,7 +367,7 @@ mod tests {
         assert!(board.summary().ends_with("left"), "{}", board.summary());
     }
 
-    /// The first trial took long, because an environment was built before it.
+    /// In this test, the first trial took long because an environment was built before it.
     #[test]
     fn remaining_seconds_are_capped_by_the_limits() {
         let plan: Vec<_> = (1..=5).map(trial).collect();

@@ -9,7 +9,7 @@ use super::{
     watch::trial_name,
 };
 
-/// Formats the event as text. `board` already includes it.
+/// Formats the event as text. `board` must already include the event.
 pub(super) fn format_event(event: &Progress, board: &Board) -> String {
     match event {
         Progress::Stepped { trial, arm, step } => {

@@ -4,7 +4,8 @@ use proctor_run::{Progress, TrialActivity};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
-/// Converts an event to an object whose keys depend on `event`. `None` if it is not relevant to programs.
+/// Converts an event to a JSON object. The value of its `event` key determines its other keys.
+/// Returns `None` for events that programs don't need.
 pub(super) fn event_object(event: &Progress, seconds: f64) -> Option<Value> {
     let (kind, trial, rest) = match event {
         Progress::Started { trial, arm } => ("started", Some((trial, arm)), json!({})),

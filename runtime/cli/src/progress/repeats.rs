@@ -18,8 +18,8 @@ struct PrintedError {
     times: usize,
 }
 
-/// Returns the error itself if it was not printed yet. Otherwise returns its kind, where it first
-/// occurred, and the count.
+/// Returns the error itself the first time. After that, returns its kind, where it first occurred,
+/// and how often it has occurred.
 pub fn shorten_repeated(who: &str, error: &str) -> String {
     let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = printed
@@ -32,7 +32,8 @@ pub fn shorten_repeated(who: &str, error: &str) -> String {
     }
 }
 
-/// Returns a reference to a printed error, for a message that is not another occurrence.
+/// Returns a reference to an error that was already printed. Unlike [`shorten_repeated`], does not
+/// count another occurrence.
 pub fn refer_to_printed(error: &str) -> String {
     let printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     match printed.get(&error_key(error)) {

@@ -3,7 +3,8 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use proctor_types::escape_unprintable;
 
-/// A display drawn by indicatif, which cuts each line to the terminal's width on every draw, even after a resize.
+/// A display drawn by indicatif. It truncates each line to the terminal's width on every draw,
+/// including after a resize.
 pub struct Screen {
     all: MultiProgress,
     rows: Vec<ProgressBar>,

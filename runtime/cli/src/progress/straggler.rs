@@ -2,7 +2,7 @@
 
 use super::board::format_clock;
 
-/// A trial is shown after this many seconds.
+/// A trial is listed once it has run for this many seconds.
 const MIN_STRAGGLER_SECONDS: f64 = 60.0;
 
 /// A trial that has begun and has no verdict.

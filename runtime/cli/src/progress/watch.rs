@@ -76,7 +76,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             (_, ProgressFormat::None) => {}
             (_, ProgressFormat::Json) => {
                 if let Some(object) = event_object(&event, seconds) {
-                    // Print it unescaped, because escaping would break the JSON.
+                    // Bypass the escaping of `tell!`, which would break the JSON.
                     eprintln!("{object}");
                 }
             }
@@ -101,7 +101,8 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     }
 }
 
-/// Whether an event stays above the screen: endings and problems. The screen shows the rest.
+/// Whether the event is printed permanently above the screen. This is the case for endings and
+/// problems. The screen shows everything else.
 fn stays_above_screen(event: &Progress) -> bool {
     match event {
         Progress::Stepped { .. }
@@ -110,7 +111,7 @@ fn stays_above_screen(event: &Progress) -> bool {
         | Progress::Waiting { .. }
         | Progress::Waited { .. }
         | Progress::GradingRecorded { .. } => false,
-        // A verdict follows, or the reason for its absence.
+        // A verdict or a grading failure follows, so the ending itself is not printed.
         Progress::Ended { outcome, .. } => outcome.ending.is_unfinished(),
         _ => true,
     }

@@ -1,15 +1,14 @@
-//! Streams in which each piece repeats all previous text.
+//! Streams in which each fragment repeats all previous text.
 
-/// Distinguishes such a stream from a plain one by its first three pieces.
+/// Distinguishes such a cumulative stream from a plain one by its first three fragments.
 #[derive(Debug, Default)]
 pub(super) enum TextDeduplicator {
-    /// No piece yet.
     #[default]
     Empty,
-    /// One piece so far.
+    /// The first fragment.
     One(String),
-    /// The second piece starts with the whole first piece. It is held back until the third piece
-    /// decides.
+    /// The second fragment starts with the whole first one. It is held back until the third
+    /// fragment shows which kind of stream this is.
     Doubted { first: String, held: String },
     /// A plain stream, with the text so far.
     Pieces(String),
@@ -17,15 +16,15 @@ pub(super) enum TextDeduplicator {
     Cumulative(String),
 }
 
-/// Minimum length of repeated text. A repetition of shorter text may be a coincidence.
+/// Minimum length of repeated text, in bytes. Shorter text may repeat by coincidence.
 const MIN_REPEATED_TEXT: usize = 16;
 
-/// Minimum length of a first piece that the second one repeats. A shorter repetition may be a
+/// Minimum length of the first fragment if the second one repeats it. A shorter repetition may be a
 /// coincidence.
 const MIN_FIRST_PIECE: usize = 4;
 
 impl TextDeduplicator {
-    /// Adds the next piece and returns its new text.
+    /// Adds the next fragment and returns its new text.
     pub(super) fn push(&mut self, piece: &str) -> String {
         if piece.is_empty() {
             return String::new();
@@ -44,7 +43,7 @@ impl TextDeduplicator {
                 String::new()
             }
             Self::One(before) | Self::Pieces(before) => {
-                // Some servers repeat the whole text at the end.
+                // Some servers repeat the whole text in the last fragment.
                 if before.len() >= MIN_REPEATED_TEXT && before == piece {
                     *self = Self::Pieces(before);
                     return String::new();
@@ -71,8 +70,8 @@ impl TextDeduplicator {
         }
     }
 
-    /// Returns the text that is still held back at the end of the stream. If there are only two
-    /// pieces and the second repeats the first, the stream is cumulative.
+    /// Returns the text that is still held back at the end of the stream. A stream of only two
+    /// fragments is cumulative if the second one repeats the first.
     pub(super) fn rest(&mut self) -> String {
         match std::mem::take(self) {
             Self::Doubted { first, held } => held[first.len()..].to_owned(),

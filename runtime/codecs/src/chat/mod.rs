@@ -1,4 +1,5 @@
-//! OpenAI Chat Completions, read leniently: "compatible" endpoints omit and add different fields.
+//! OpenAI Chat Completions. Reading is lenient, because "compatible" endpoints omit and add
+//! different fields.
 
 mod cumulative;
 mod read;

@@ -8,7 +8,7 @@ use crate::{
     tool::functions,
 };
 
-/// Fields that are read or need no translation.
+/// Fields that the codec reads, or that need no translation.
 const KNOWN_FIELDS: [&str; 18] = [
     "model",
     "messages",
@@ -129,14 +129,14 @@ fn read_turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn,
     Ok(Turn::new(role, parts))
 }
 
-/// Returns the encrypted reasoning, or else the plain reasoning.
+/// Returns the encrypted reasoning if there is any, or else the plain reasoning.
 pub fn read_reasoning(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();
     let signed = details.filter_map(|detail| {
         let signature = Some(detail["signature"].as_str()?.to_owned());
-        // In a stream, the text comes in a separate piece before its signature.
+        // In a stream, the text arrives in a separate fragment, before its signature.
         let text = detail["text"].as_str().unwrap_or(plain).to_owned();
         Some(Part::Reasoning(Reasoning { text, signature }))
     });
@@ -147,7 +147,7 @@ pub fn read_reasoning(message: &Value) -> Vec<Part> {
     signed
 }
 
-/// Reads text, null or parts.
+/// Reads content: text, `null`, or a list of parts.
 fn read_content(
     content: &Value,
     place: &str,

@@ -10,8 +10,8 @@ use crate::{
     stop::StopClass,
 };
 
-/// Reads the first choice of a non-streamed response. Lenient, because "compatible" endpoints omit
-/// different fields. `step` is used for the ids of calls that have none.
+/// Reads the first choice of a non-streamed response. Reading is lenient, because "compatible"
+/// endpoints omit different fields. Calls without an id get one that is derived from `step`.
 pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     // Some model gateways wrap an upstream failure in a response with status 200.
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
@@ -29,7 +29,7 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     read_content(&choice["message"]["content"], &mut deltas);
     deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
     for (field, value) in message {
-        // Omit empty fields: some endpoints reject fields that they sent themselves.
+        // Omit empty fields, because some endpoints reject fields that they themselves sent.
         if !NEUTRAL_FIELDS.contains(&field.as_str()) && !value.is_null() && *value != json!([]) {
             deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
         }
@@ -52,9 +52,9 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-/// Returns the first choice. Some servers split a response into several choices, one for the text
-/// and one per call. Requests never ask for alternatives, so missing text and calls are taken from
-/// the other choices.
+/// Returns the first choice. Some servers split one response into several choices: one for the text
+/// and one per call. If the first choice lacks text or calls, they are taken from the other
+/// choices. This is safe because requests never ask for alternatives.
 fn merge_choices(body: &Value) -> Option<Cow<'_, Value>> {
     let choices = body["choices"].as_array()?;
     let (first, others) = choices.split_first()?;
@@ -98,7 +98,8 @@ pub(super) fn arguments_text(call: &Value) -> String {
     }
 }
 
-/// Returns the message of a complete response as received. `ids` are the ids of its calls.
+/// Returns the message of a complete response in the endpoint's format. `ids` are the ids of its
+/// calls.
 pub fn native_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = MessageBuilder::default();
     let choice = merge_choices(body).unwrap_or_default();
@@ -110,7 +111,7 @@ pub fn native_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     turn.finish(ids)
 }
 
-/// Message fields that the neutral form covers.
+/// Message fields that the neutral format covers.
 pub(super) const NEUTRAL_FIELDS: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
 
 /// Checks that the content is text, null, absent or an array of parts.
@@ -154,7 +155,8 @@ fn parse_calls(calls: Option<&Value>) -> Result<&[Value], String> {
     }
 }
 
-/// Returns the endpoint's own token counts, if it has both input and output. All zeros count as absent.
+/// Returns the endpoint's own token counts if it reports both input and output. Treats all zeros as
+/// absent.
 pub fn usage(body: &Value) -> Option<Usage> {
     read_usage(&body["usage"]).or_else(|| nonstandard_usage(&body["choices"][0], &body["x_groq"]))
 }
@@ -183,14 +185,14 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let thoughts =
         [&usage["completion_tokens_details"]["reasoning_tokens"], &usage["reasoning_tokens"]];
     let reasoning = first(&thoughts);
-    // xAI does not include reasoning in the completion count. Only the total shows it.
+    // xAI does not include reasoning in the completion count. Only the total reveals this.
     if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
         && thought > 0
         && total == input + output + thought
     {
         output += thought;
     }
-    // Some gateways exclude cached tokens from the input count. The total shows this.
+    // Some gateways exclude cached tokens from the input count. Only the total reveals this.
     let apart = first(&read).unwrap_or_default() + first(&written).unwrap_or_default();
     if apart > 0 && usage["total_tokens"].as_u64() == Some(input + output + apart) {
         input += apart;
@@ -201,12 +203,13 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     (!told.is_zero()).then_some(told)
 }
 
-/// Returns the usage from unusual places: the choice (Moonshot) or Groq's own field.
+/// Returns the usage from a nonstandard location: the choice (Moonshot) or Groq's own field.
 pub(super) fn nonstandard_usage(choice: &Value, groq: &Value) -> Option<Usage> {
     read_usage(&choice["usage"]).or_else(|| read_usage(&groq["usage"]))
 }
 
-/// Rejects a response that the endpoint could not finish, whatever it already contains.
+/// Returns an error if the endpoint could not finish the response, even if the response has
+/// content.
 pub(super) fn reject_aborted(choice: &Value) -> Result<(), String> {
     let error = &choice["error"];
     if !error.is_null() {
@@ -225,7 +228,7 @@ pub(super) fn read_stop_reason(reason: &str) -> StopReason {
     StopClass::classify(reason).to_stop_reason(reason)
 }
 
-/// Converts the reason to this format's word.
+/// Converts the stop reason to its name in this format.
 pub fn finish_reason(stop: &StopReason) -> String {
     let word = match stop {
         StopReason::End | StopReason::Sequence(_) | StopReason::Refusal => "stop",
@@ -285,8 +288,8 @@ pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
     })
 }
 
-/// Returns signed reasoning in OpenRouter's form. A client that sends its assistant messages back
-/// unchanged also sends the signature back.
+/// Returns signed reasoning in OpenRouter's format. Clients that send assistant messages back
+/// unchanged then also return the signature.
 pub fn reasoning_detail(text: Option<&str>, signature: &str) -> Value {
     let mut detail = json!({"type": "reasoning.text", "signature": signature});
     if let Some(text) = text {
@@ -400,7 +403,7 @@ mod tests {
         let deepseek = json!({"usage": {
             "prompt_tokens": 3, "completion_tokens": 2, "prompt_cache_hit_tokens": 9}});
         assert_eq!(usage(&deepseek).expect("a usage").cached, 3, "never more than the input");
-        // Portkey in front of Bedrock.
+        // Usage as reported by Portkey in front of Bedrock.
         let apart = json!({"usage": {"prompt_tokens": 368, "completion_tokens": 19, "total_tokens": 10_923,
             "cache_read_input_tokens": 10_536, "cache_creation_input_tokens": 0}});
         let apart = usage(&apart).expect("a usage");

@@ -20,7 +20,7 @@ pub struct ChatReader {
     /// Whether text or a refusal has arrived.
     wrote: bool,
     thought: bool,
-    /// A finish reason that arrived before any content.
+    /// The finish reason, if it arrived before any content.
     early: Option<String>,
     /// Whether a finish reason has arrived.
     stopped: bool,
@@ -30,9 +30,9 @@ pub struct ChatReader {
     identity: ResponseIdentity,
 }
 
-/// Identifies the response that chunks belong to. A proxy that retries a broken stream sends part
-/// of one response and then all of another. Other servers send a new id, or a role, with each
-/// chunk.
+/// Identifies the response that chunks belong to. A proxy that retries a broken stream sends the
+/// start of one response and then another complete response. Other servers send a new id, or a
+/// role, with each chunk.
 #[derive(Debug, Default)]
 struct ResponseIdentity {
     id: String,
@@ -57,8 +57,8 @@ impl ResponseIdentity {
     }
 }
 
-/// Identifies a call. Some endpoints count from 1, some send no ids, and some use the same index
-/// for all calls.
+/// Identifies a call. Some endpoints number calls from 1, some send no ids, and some use the same
+/// index for all calls.
 #[derive(Debug)]
 struct StreamedCall {
     index: u64,
@@ -67,7 +67,7 @@ struct StreamedCall {
 }
 
 impl StreamedCall {
-    /// Whether the arguments are complete, so that another piece belongs to another call.
+    /// Whether the arguments are complete, so that another fragment must belong to another call.
     fn is_complete(&self) -> bool {
         serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
     }
@@ -97,7 +97,7 @@ impl Reader for ChatReader {
         };
         let chunk = match parsed {
             Ok(chunk) => chunk,
-            // JSON that is not an object has no content.
+            // A JSON value that is not an object has no content, so skip it.
             Err(error) => serde_json::from_str::<IgnoredAny>(&event.data)
                 .map(|_| Chunk::default())
                 .map_err(|_| wrong(error))?,
@@ -112,7 +112,7 @@ impl Reader for ChatReader {
         }
         let choice = &chunk.choices[0];
         response::reject_aborted(choice)?;
-        // Some servers send the complete message in a stream.
+        // Some servers send the complete message instead of a delta.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
         let starts_new_response =
             self.identity.starts_new_response(&chunk.id, delta["role"].is_string());
@@ -127,7 +127,7 @@ impl Reader for ChatReader {
         self.read_delta(delta, &mut deltas)?;
         // Some servers send an empty finish reason with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            // Some servers send `stop` with the first, empty chunk. The last reason counts.
+            // Some servers send `stop` with the first, empty chunk, so the last reason counts.
             if self.wrote || !self.calls.is_empty() || self.thought {
                 self.flush_held_text(&mut deltas);
                 self.stopped = true;
@@ -191,7 +191,7 @@ fn top_level_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
 }
 
 impl ChatReader {
-    /// Returns a piece without the text that earlier pieces already contained.
+    /// Returns a delta without the text that earlier deltas already contained.
     fn without_repeated_text<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
         let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
         let new = self.text.push(piece);
@@ -212,8 +212,8 @@ impl ChatReader {
         }
     }
 
-    /// Returns the end of a stream whose only end marker is `[DONE]`. A stream without content, or
-    /// with a partial call, was cut off and has no end.
+    /// Returns the end of a stream whose only end marker is `[DONE]`. If the stream has no content,
+    /// or only part of a call, it was cut off and has no end.
     fn implicit_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_complete());
         let says = self.wrote || !self.calls.is_empty();
@@ -239,7 +239,7 @@ impl ChatReader {
         if let Some(fields) = delta.as_object() {
             self.turn.add_fields(fields);
         }
-        // Keep vendor fields and send them back, whatever their names.
+        // Keep vendor fields of any name, to send them back later.
         for (field, value) in delta.as_object().into_iter().flatten() {
             let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
             if !response::NEUTRAL_FIELDS.contains(&field.as_str()) && !empty {
@@ -256,12 +256,12 @@ impl ChatReader {
                 let before = &self.calls[*at];
                 match (name, id) {
                     (None, _) => true,
-                    // A name with a new id starts a call, even at an index that is already used.
+                    // A name with a new id starts another call, even if its index is already used.
                     (Some(_), Some(id)) => before.id == id,
                     (Some(_), None) => text.is_empty() || !before.is_complete(),
                 }
             });
-            // The same call is repeated at another index.
+            // The same call may be repeated at another index.
             let is_repeated = |before: &StreamedCall| {
                 Some(before.id.as_str()) == id && before.is_complete() && before.arguments == text
             };
@@ -277,7 +277,7 @@ impl ChatReader {
                     self.calls.push(StreamedCall { index: key, id, arguments: String::new() });
                     index
                 }
-                // Ignore an empty piece at an index without a call.
+                // Ignore an empty fragment at an index that has no call.
                 (None, None) if text.is_empty() => continue,
                 (None, None) => {
                     let why = "a tool call fragment without a function name";
@@ -396,7 +396,7 @@ mod tests {
         sse,
     };
 
-    /// Returns the calls of a stream with these pieces.
+    /// Returns the calls that are read from a stream with these fragments.
     fn calls(chunks: &[Value]) -> Vec<ToolCall> {
         let mut reader = ChatReader::default();
         let mut whole = CollectedResponse::default();
@@ -466,7 +466,7 @@ mod tests {
             let read: Vec<_> = read.iter().map(|one| (&*one.id, &*one.arguments)).collect();
             assert_eq!(read, [("a", "{}"), ("b", "[]")]);
         }
-        // Some servers repeat id and name with each piece. Others send the id once.
+        // Some servers repeat the id and the name with each fragment. Others send the id once.
         for again in [
             call(json!(0), "a", "2]"),
             call(json!(0), "", "2]"),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::native;
 
-/// A message that is assembled from the pieces of a stream.
+/// A message that is assembled from the fragments of a stream.
 #[derive(Debug, Default)]
 pub(super) struct MessageBuilder {
     fields: Map<String, Value>,
@@ -12,7 +12,7 @@ pub(super) struct MessageBuilder {
 }
 
 impl MessageBuilder {
-    /// Adds the fields of a piece, except for its calls.
+    /// Adds the fields of a fragment, except for its calls.
     pub(super) fn add_fields(&mut self, delta: &Map<String, Value>) {
         for (name, value) in delta {
             match name.as_str() {
@@ -23,7 +23,6 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds text to the content.
     pub(super) fn add_text(&mut self, text: &str) {
         self.add_content(&Value::String(text.to_owned()));
     }
@@ -51,7 +50,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds a piece of the call at `index`. The arguments are given as text.
+    /// Adds a fragment of the call at `index`. `arguments` contains its arguments as text.
     pub(super) fn add_call(&mut self, index: usize, piece: &Value, arguments: &str) {
         if self.calls.len() <= index {
             self.calls.resize_with(index + 1, Map::new);
@@ -65,7 +64,7 @@ impl MessageBuilder {
         native::merge(call, &piece);
     }
 
-    /// Returns the message. `ids` are the ids that the results of its calls will use.
+    /// Returns the message. `ids` are the call ids that the results will refer to.
     pub(super) fn finish(mut self, ids: &[String]) -> Vec<Value> {
         for (call, id) in self.calls.iter_mut().zip(ids) {
             native::remove_nulls(call);

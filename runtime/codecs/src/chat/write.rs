@@ -56,8 +56,8 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     Ok(body)
 }
 
-/// Writes a neutral turn, which may contain results and text. Each result becomes a separate
-/// message before the text, because endpoints require the results directly after the calls.
+/// Writes a neutral turn, which may contain both results and text. Each result becomes a separate
+/// message before the text, because endpoints require results directly after the calls.
 fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Chat) {
         messages.extend(items.iter().cloned());
@@ -88,8 +88,8 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 }
                 let content = if *failed { format!("Error: {content}") } else { content.clone() };
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
-                // Insert it directly after the call. Images from results of the same response come
-                // later.
+                // Insert it directly after the call, before images from other results of the same
+                // response.
                 let before = |message: &Value| message["role"] != "user";
                 let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
                 messages.insert(at, message);
@@ -100,7 +100,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
     let content = text.join("\n\n");
     match turn.role {
         Role::System => messages.push(json!({"role": "system", "content": content})),
-        // Use a list of parts only if necessary, because some endpoints reject it.
+        // Use a list of parts only if necessary, because some endpoints reject lists.
         Role::User if shown.len() > text.len() => {
             messages.push(json!({"role": "user", "content": shown}));
         }
@@ -111,14 +111,15 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             if text.is_empty() && !calls.is_empty() {
                 message["content"] = Value::Null;
             }
-            // Only models that think between calls send reasoning, and they expect it back.
+            // Only models that reason between calls send reasoning, and they expect it back.
             if !thought.is_empty() {
                 message["reasoning_content"] = thought.into();
             }
             if !calls.is_empty() {
                 message["tool_calls"] = calls.into();
             }
-            // Consecutive assistant turns are parts of one response, as the Responses format splits it.
+            // Merge consecutive assistant turns. The Responses format splits one response into
+            // several turns.
             match messages.last_mut().filter(|last| last["role"] == "assistant") {
                 Some(last) => append_message(last, message),
                 None => messages.push(message),

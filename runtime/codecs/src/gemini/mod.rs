@@ -1,4 +1,5 @@
-//! Google's generateContent. The model, and whether to stream, are in the path instead of the body.
+//! Google's generateContent. The URL's path, not the body, contains the model and whether to
+//! stream.
 
 mod read;
 mod response;

@@ -38,7 +38,7 @@ pub(super) struct CallTracker {
 }
 
 impl CallTracker {
-    /// Ends the last call: no arguments follow.
+    /// Ends the last call, because no arguments follow.
     pub(super) fn finish_call(&mut self, deltas: &mut Vec<Delta>) {
         if std::mem::take(&mut self.is_bare) {
             deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });
@@ -46,8 +46,8 @@ impl CallTracker {
     }
 }
 
-/// Whether a call has only the arguments of the previous call. Some streams send them separately
-/// from the name.
+/// Whether this call contains only arguments, which belong to the previous call. Some streams send
+/// the name and the arguments separately.
 fn has_only_arguments(call: &Value) -> bool {
     call["name"].as_str().is_none_or(str::is_empty)
         && call["args"].as_object().is_some_and(|args| !args.is_empty())
@@ -79,8 +79,8 @@ pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec
                 deltas.push(Delta::Arguments { index, text });
             }
         } else if let Some(code) = part["executableCode"]["code"].as_str() {
-            // The endpoint mistook a call for its own code execution. Pass it on as text, in which
-            // the call is found.
+            // The endpoint mistook a call for its own code execution. Pass it on as text, because
+            // Proctor also looks for calls in text.
             deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             let text = text.to_owned();
@@ -101,8 +101,8 @@ pub(super) fn read_stop_reason(body: &Value) -> Option<StopReason> {
     Some(StopClass::classify(word).to_stop_reason(word))
 }
 
-/// Rejects a response that the endpoint did not finish, and one with model output that the endpoint
-/// could not parse.
+/// Returns an error if the endpoint did not finish the response or could not parse the model's
+/// output.
 pub(super) fn reject_aborted(body: &Value) -> Result<(), String> {
     StopClass::reject_aborted("finishReason", body["candidates"][0]["finishReason"].as_str())
 }
@@ -114,7 +114,8 @@ pub fn native_turn(body: &Value) -> Vec<Value> {
     parts
 }
 
-/// Adds the parts of a piece. Text is appended to the previous text, unless one of them is signed.
+/// Adds the parts of a streamed response. Text is appended to the previous text, unless one of the
+/// two is signed.
 pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
     let plain = |part: &Value| {
         let fields = part
@@ -141,7 +142,7 @@ pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
                     before.push_str(text);
                 }
             }
-            // A part without members cannot be sent back.
+            // Skip a part without members, because it cannot be sent back.
             _ if part.as_object().is_none_or(serde_json::Map::is_empty) => {}
             _ => parts.push(part.clone()),
         }
@@ -181,7 +182,7 @@ pub(super) fn finish_reason(stop: &StopReason) -> &'static str {
     }
 }
 
-/// Converts arguments to an object. If the model wrote anything else, it is wrapped in a field.
+/// Converts arguments to an object. Anything else that the model wrote is wrapped in a field.
 pub(super) fn arguments_object(arguments: &str) -> Value {
     if arguments.trim().is_empty() {
         return json!({});

@@ -8,7 +8,7 @@ use crate::{
     sse,
 };
 
-/// Reads a stream. It has no last event and ends with the connection.
+/// Reads a stream. The format has no end event: the stream ends with the connection.
 #[derive(Debug, Default)]
 pub struct GeminiReader {
     started: bool,
@@ -54,7 +54,7 @@ impl Reader for GeminiReader {
     }
 }
 
-/// Writes a stream. Calls are written at the end, because the format has no partial arguments.
+/// Writes a stream. Calls are written at the end, because the format cannot split their arguments.
 #[derive(Debug, Default)]
 pub struct GeminiWriter {
     id: String,

@@ -7,8 +7,8 @@ use crate::{
     neutral::{Part, Request, ResponseFormat, Role, ToolChoice, Turn},
 };
 
-/// Replaces the signature of a call that another API's client sends back. Newer models reject calls
-/// without a signature, but accept this value for conversations from elsewhere.
+/// Replaces the signature of a call that was made through another API. Newer models reject calls
+/// without a signature, but accept this value for conversations that started elsewhere.
 const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
@@ -90,7 +90,8 @@ fn generation_config(request: &Request) -> Map<String, Value> {
     said.map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
-/// Writes parts. A result must have its function's name, which other formats have only in the call.
+/// Writes parts. A result must contain its function's name, which other formats only have in the
+/// call.
 #[derive(Default)]
 struct PartWriter {
     calls: Vec<CallInfo>,

@@ -8,7 +8,7 @@ use crate::{
     tool::functions,
 };
 
-/// Fields that are read or need no translation.
+/// Fields that the codec reads, or that need no translation.
 const KNOWN_FIELDS: [&str; 11] = [
     "model",
     "messages",
@@ -162,7 +162,7 @@ fn read_tool_choice(choice: &Value, losses: &mut Losses) -> (Option<ToolChoice>,
 
 fn read_response_format(config: &Value, losses: &mut Losses) -> Option<ResponseFormat> {
     if let Some(config) = config.as_object() {
-        // The arm sets the effort.
+        // The arm sets the effort, so only the response format is read.
         losses.add_unknown_fields("output_config.", config, &["format"]);
     }
     let format = &config["format"];

@@ -51,8 +51,8 @@ pub(super) fn arguments_text(input: &Value) -> String {
     }
 }
 
-/// Converts the input of a call to an object, as requests require. Arguments that are not JSON are
-/// wrapped in a field, as in every format.
+/// Converts the input of a call to an object, which requests require. Arguments that are not JSON
+/// are wrapped in a field, as in every format.
 pub(super) fn repair_input(block: &mut Value) {
     if block.get("input").is_some_and(|input| !input.is_object()) {
         let text = arguments_text(&block["input"]);
@@ -81,14 +81,14 @@ pub fn usage(body: &Value) -> Option<Usage> {
     let cached = count("cache_read_input_tokens");
     let written = count("cache_creation_input_tokens").or(parts);
     let input = count("input_tokens")? + cached.unwrap_or_default() + written.unwrap_or_default();
-    // Reasoning is part of the output and is not reported separately.
+    // The output count includes reasoning, which is not reported separately.
     let told =
         Usage::from_endpoint_report((input, count("output_tokens")?), (cached, written), None)
             .with_hour_writes(for_an_hour);
     (!told.is_zero()).then_some(told)
 }
 
-/// Reads `stop_reason`, which may be accompanied by a stop sequence.
+/// Reads `stop_reason` and, if present, the stop sequence.
 pub(super) fn read_stop_reason(holder: &Value) -> StopReason {
     match holder["stop_reason"].as_str().unwrap_or("end_turn") {
         "stop_sequence" => {
@@ -104,7 +104,6 @@ pub(super) fn reject_aborted(holder: &Value) -> Result<(), String> {
     StopClass::reject_aborted("stop_reason", holder["stop_reason"].as_str())
 }
 
-/// Returns `stop_reason` and `stop_sequence`.
 pub(super) fn write_stop_reason(stop: &StopReason) -> (&str, Option<&str>) {
     match stop {
         StopReason::End => ("end_turn", None),
@@ -156,7 +155,7 @@ pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
     })
 }
 
-/// Wraps arguments that are not an object. The client reports them to the model, as usual.
+/// Wraps arguments that are not an object. As usual, the client reports the mistake to the model.
 fn wrap_arguments(arguments: &str) -> Value {
     if arguments.trim().is_empty() { json!({}) } else { json!({"arguments": arguments}) }
 }

@@ -91,13 +91,13 @@ impl Reader for MessagesReader {
 impl MessagesReader {
     fn merge_usage(&mut self, usage: &Value) {
         let given = usage.as_object().into_iter().flatten();
-        // `cache_creation` has the cache lifetime of the written tokens.
+        // `cache_creation` contains the cache lifetimes of the written tokens.
         for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
             self.usage.insert(name.clone(), count.clone());
         }
     }
 
-    /// Adds a piece to its block.
+    /// Adds a fragment to its block.
     fn add_to_block(&mut self, data: &Value) {
         let number = data["index"].as_u64().unwrap_or_default();
         let Some((_, block, input)) = self.blocks.iter_mut().rfind(|(one, ..)| *one == number)
@@ -176,7 +176,6 @@ impl MessagesReader {
     }
 }
 
-/// The content of the open block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenBlock {
     Text,
@@ -237,7 +236,7 @@ impl Writer for MessagesWriter {
         match delta {
             Delta::Started { model } => {
                 let id = super::super::fresh_response_id("msg_");
-                // Other endpoints report the input count, if at all, only at the end.
+                // Other endpoints report the input count at the end, or not at all.
                 let message = json!({
                     "id": id, "type": "message", "role": "assistant", "model": model,
                     "content": [], "stop_reason": null, "stop_sequence": null,

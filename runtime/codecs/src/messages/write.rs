@@ -8,8 +8,8 @@ use crate::{
     neutral::{Part, Request, ResponseFormat, Role, ToolChoice, Turn},
 };
 
-/// The output limit if neither the client nor the arm sets one, because the format requires one.
-/// All of the vendor's models since 2025 support it.
+/// The output limit if neither the client nor the arm sets one. The format requires a limit, and
+/// all of the vendor's models since 2025 support this one.
 const DEFAULT_MAX_TOKENS: u64 = 32_000;
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
@@ -79,8 +79,8 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     Ok(body)
 }
 
-/// Writes turns by role. Consecutive turns with the same role are joined, because the format
-/// requires roles to alternate, and all results of a response's calls in one turn.
+/// Writes turns by role. Merges consecutive turns with the same role, because the format requires
+/// alternating roles, and all results of a response in one turn.
 fn write_messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
     let own = native_call_ids(turns);
@@ -105,15 +105,15 @@ fn write_messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, Str
         }
     }
     let messages = out.into_iter().map(|(role, mut blocks)| {
-        // Put results first: the format requires an answer to each call before anything else.
+        // Put results first: the format requires a result for each call before other content.
         blocks.sort_by_key(|block| block["type"] != "tool_result" && role == "user");
         json!({"role": role, "content": blocks})
     });
     Ok(messages.collect())
 }
 
-/// Returns the ids of calls that are sent back as the endpoint sent them. Their results must keep
-/// these ids, whatever characters they contain.
+/// Returns the ids of calls that are sent back in the endpoint's own format. Their results must use
+/// exactly these ids, even if they contain invalid characters.
 fn native_call_ids(turns: &[Turn]) -> HashSet<&str> {
     let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
     blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
@@ -126,7 +126,7 @@ fn write_parts(
     losses: &mut Losses,
 ) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Messages) {
-        // The endpoint rejects blank text, even if it sent that text itself.
+        // The endpoint rejects blank text, even text that it sent itself.
         let blank = |block: &Value| {
             block["type"] == "text"
                 && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
@@ -136,7 +136,7 @@ fn write_parts(
     }
     for part in &turn.parts {
         match part {
-            // Blank text is rejected.
+            // The endpoint rejects blank text.
             Part::Text(text) if text.trim().is_empty() => {}
             Part::Text(text) => blocks.push(json!({"type": "text", "text": text})),
             Part::Reasoning(thought) => match &thought.signature {
@@ -168,14 +168,14 @@ fn write_parts(
     Ok(())
 }
 
-/// Replaces invalid characters in an id. The format accepts letters, digits, `_` and `-`, but some
-/// models' ids contain other characters.
+/// Replaces invalid characters in an id. The format allows letters, digits, `_` and `-`, but some
+/// models use other characters.
 fn sanitize_id(id: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     id.chars().map(fit).collect()
 }
 
-/// Returns the arguments as an object. If the model wrote anything else, it is wrapped in a field.
+/// Returns the arguments as an object. Anything else that the model wrote is wrapped in a field.
 fn arguments_object(call: &ToolCall, losses: &mut Losses) -> Value {
     if call.arguments.trim().is_empty() {
         return json!({});

@@ -9,8 +9,8 @@ use crate::{
     tool::functions,
 };
 
-/// Fields that are read or need no translation. Nothing is stored here, so `store` has no effect.
-/// Content that `include` requests is sent if available.
+/// Fields that the codec reads, or that need no translation. `store` has no effect, because nothing
+/// is stored here. Content that `include` requests is always sent if available.
 const KNOWN_FIELDS: [&str; 13] = [
     "model",
     "input",
@@ -115,7 +115,6 @@ fn read_input_item(
     }
 }
 
-/// Reads text or parts.
 fn read_content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
     match content {
         Value::Null => Ok(Vec::new()),

@@ -29,7 +29,7 @@ pub fn native_turn(body: &Value) -> Vec<Value> {
     body["output"].as_array().into_iter().flatten().filter_map(to_request_item).collect()
 }
 
-/// Converts an item for a later request by removing members that only describe the response. OpenAI
+/// Prepares an item for a later request by removing members that only describe the response. OpenAI
 /// rejects the `null` that its own servers send, and the status of a reasoning item.
 pub(super) fn to_request_item(item: &Value) -> Option<Value> {
     let mut fields = item.as_object()?.clone();
@@ -40,7 +40,7 @@ pub(super) fn to_request_item(item: &Value) -> Option<Value> {
     native::remove_nulls(&mut fields);
     if item["type"] == "reasoning" {
         fields.remove("status");
-        // Required even if empty.
+        // The API requires this field, even if it is empty.
         fields.entry("summary").or_insert_with(|| json!([]));
     }
     Some(Value::Object(fields))
@@ -92,7 +92,7 @@ pub fn usage(body: &Value) -> Option<Usage> {
     (!told.is_zero()).then_some(told)
 }
 
-/// Reads the stop reason. A response that is incomplete for any other reason was cut off by the server.
+/// Reads the stop reason. If a response is incomplete for any other reason, the server cut it off.
 pub(super) fn read_stop_reason(response: &Value) -> Result<StopReason, String> {
     if response["status"] != "incomplete" {
         return Ok(StopReason::End);

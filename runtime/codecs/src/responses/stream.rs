@@ -8,12 +8,11 @@ use serde_json::Value;
 use super::response;
 use crate::{ReadError, Reader, lenient_json, neutral::Delta, sse};
 
-/// The state of an item, by its position in the output.
 #[derive(Debug, Default, Clone, Copy)]
 struct ItemState {
-    /// The call's position among all calls.
+    /// If the item is a call, its position among all calls.
     call: Option<usize>,
-    /// Whether pieces have arrived. If so, the complete item at the end adds nothing.
+    /// Whether fragments have arrived. If so, the complete item at the end contains nothing new.
     pieces: bool,
 }
 
@@ -22,11 +21,11 @@ pub struct ResponsesReader {
     done: bool,
     calls: usize,
     items: HashMap<u64, ItemState>,
-    /// Positions by item id.
+    /// The position of each item in the output, by item id.
     places: HashMap<String, u64>,
     /// Items in the endpoint's format, by position in the output.
     turn: BTreeMap<u64, Value>,
-    /// Arguments that arrived before the end of their call, by the call's position in the output.
+    /// Arguments that arrived before their call ended, by the call's position in the output.
     arguments: HashMap<u64, String>,
 }
 
@@ -79,8 +78,8 @@ impl Reader for ResponsesReader {
                     deltas.push(Delta::Arguments { index, text: piece });
                 }
             }
-            // Some servers send the arguments only here: no pieces come before, and the completed
-            // item has none.
+            // Some servers send the arguments only in this event. They send no fragments before,
+            // and the completed item has none.
             "response.function_call_arguments.done" => {
                 let state = self.items.entry(place).or_default();
                 let whole = text(&data["arguments"]);
@@ -101,7 +100,7 @@ impl Reader for ResponsesReader {
             "response.completed" | "response.incomplete" | "response.done" => {
                 self.done = true;
                 let response = &data["response"];
-                // Some servers send the items only here.
+                // Some servers send the items only in this event.
                 let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
                 for (index, item) in (0..).zip(output) {
                     let known = item["id"].as_str().and_then(|id| self.places.get(id));
@@ -135,9 +134,9 @@ impl Reader for ResponsesReader {
 }
 
 impl ResponsesReader {
-    /// Returns the position of the item that an event belongs to. A known id takes precedence: some
-    /// servers renumber `output_index`, or send 0 for all items. Others give an item a new id in
-    /// each event, so an unknown id proves nothing.
+    /// Returns the position of the item that an event belongs to. A known id takes precedence over
+    /// the index, because some servers renumber `output_index` or send 0 for all items. An unknown
+    /// id proves nothing, because other servers give an item a new id in each event.
     fn item_position(&mut self, data: &Value) -> u64 {
         let index = data["output_index"].as_u64().unwrap_or_default();
         let ids = [&data["item_id"], &data["item"]["id"]];
@@ -158,8 +157,8 @@ impl ResponsesReader {
         place
     }
 
-    /// Whether the stream already had this call. Some servers give it a new id and position in the
-    /// last event.
+    /// Whether the stream already contained this call. Some servers give it a new id and position
+    /// in the last event.
     fn has_call(&self, item: &Value, output: &[Value]) -> bool {
         let is_alike = |one: &&Value| {
             one["type"] == "function_call"
@@ -176,7 +175,7 @@ impl ResponsesReader {
         *state
     }
 
-    /// Returns an item. If it has no arguments, adds those that arrived before its end.
+    /// Returns an item. If it has no arguments, adds those that arrived before the call ended.
     fn with_arguments<'a>(&self, place: u64, item: &'a Value) -> Cow<'a, Value> {
         let own = item["arguments"].as_str().unwrap_or_default().trim();
         let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
@@ -190,7 +189,8 @@ impl ResponsesReader {
         }
     }
 
-    /// Handles the complete item at its end. Some servers send nothing of it before.
+    /// Handles the complete item that ends an item's events. Some servers send no other event for
+    /// the item.
     fn finish_item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         match self.items.get(&place).copied() {
             None | Some(ItemState { call: None, pieces: false }) => {

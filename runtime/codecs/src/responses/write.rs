@@ -6,7 +6,7 @@ use crate::{
     neutral::{Part, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
 };
 
-/// The `include` value that keeps the reasoning in a stateless conversation.
+/// The `include` value that requests encrypted reasoning, which a stateless conversation needs.
 const INCLUDE_ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
@@ -58,8 +58,8 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             body.insert(field.into(), value);
         }
     }
-    // Nothing is stored at the provider. Each request contains the whole conversation, including
-    // the signed reasoning that the client sends back.
+    // Let the provider store nothing: each request contains the whole conversation, including the
+    // signed reasoning that the client sends back.
     body.insert("store".into(), false.into());
     body.insert("include".into(), json!([INCLUDE_ENCRYPTED_REASONING]));
     if request.stream {
@@ -131,8 +131,8 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
     Ok(())
 }
 
-/// Converts a tool. Always writes `strict`, because this format's default is true and the other
-/// formats' is false.
+/// Converts a tool. Always writes `strict`, because its default is true in this format but false in
+/// the others.
 fn write_tool(tool: &Tool) -> Value {
     json!({
         "type": "function",

@@ -8,7 +8,7 @@ use crate::{
     sse,
 };
 
-/// Writes the full sequence of events. Some clients use only the first and last events; others
+/// Writes the full sequence of events. Some clients use only the first and last events, but others
 /// check each event against the previous one.
 #[derive(Debug)]
 pub struct ResponsesWriter {
@@ -139,7 +139,7 @@ impl ResponsesWriter {
                 let part = json!({"type": "summary_text", "text": thought.text});
                 self.event(out, "response.reasoning_summary_part.done", with("part", part));
             }
-            // The arguments of a call may continue until the end.
+            // The arguments of a call may continue until the response ends.
             Item::Call(_) => return,
         }
         self.write_item_done(number, out);

@@ -1,4 +1,4 @@
-//! Requests responses from a model and caches them by model and prompt.
+//! Sends prompts to a model and caches its responses by model and prompt.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{pipeline::cache_result, settings::Settings, stage_cache::StageCache};
 
-/// A model that answers single prompts. The implementation tracks the cost.
+/// A model that responds to single prompts. The implementation tracks the cost.
 #[async_trait]
 pub trait Model: Send + Sync {
     /// The endpoint's name for the model.
@@ -45,9 +45,9 @@ impl<'a> CachedModel<'a> {
         self.model
     }
 
-    /// Sends a prompt and returns the value that `read` parses from the response. Retries a few times if
-    /// the response cannot be parsed. The error message then names the subject `of` and the missing
-    /// `what`.
+    /// Sends a prompt and returns the value that `read` parses from the response. If the response
+    /// cannot be parsed, sends the prompt again a few times. The final error message contains the
+    /// subject `of` and the missing value `what`.
     ///
     /// # Errors
     /// The endpoint did not respond, or no response can be parsed.

@@ -1,5 +1,5 @@
-//! Runs the pack of attacks on grading (`docs/attacks.md`) on verified tasks. A task that an attack
-//! resolves is rejected.
+//! Attacks the grading of verified tasks (`docs/attacks.md`). A task that an attack resolves is
+//! rejected.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,11 +36,12 @@ pub struct AttackSummary {
     /// The pack's digest.
     pub pack: String,
     pub tasks: Vec<String>,
-    /// Number of attacks on these tasks. None of them resolved its task undetected.
+    /// Number of attacks that ran on these tasks. No attack resolved its task undetected.
     pub attacks: usize,
 }
 
-/// The result of the pack on one task: the number of failed attacks, or the name of the successful one.
+/// The result of all attacks on one task: the number of failed attacks, or the name of the
+/// successful attack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum PackResult {
     Withstood(usize),
@@ -48,7 +49,8 @@ enum PackResult {
 }
 
 impl CandidateContext<'_> {
-    /// Runs the pack on the selected tasks in `outcomes` and rejects the tasks that an attack resolves.
+    /// Runs the attacks on the selected tasks in `outcomes`, and rejects tasks that an attack
+    /// resolves.
     ///
     /// # Errors
     /// A fault of the cache or the pack. A fault while attacking a task rejects it with the stage `fault`.
@@ -107,8 +109,8 @@ impl CandidateContext<'_> {
     async fn run_attack_pack(&self, made: &VerifiedTask) -> Result<PackResult, Fault> {
         let task = &made.task;
         let (environment, findings) = verify::prepare_and_scan(self.verify_context(), task).await?;
-        // Grade only the fail-to-pass tests. Otherwise an attack that also breaks other tests would
-        // look harmless.
+        // Grade only the fail-to-pass tests. Otherwise, an attack that also breaks other tests
+        // would look harmless.
         let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
         let mut count = 0;
         for (name, patch) in attack_patches(task, &self.tree.folder)? {

@@ -1,13 +1,13 @@
-//! The last resort for a removal that breaks other tests for an unknown reason: finds a part that works by
-//! bisection.
+//! The last resort if a removal breaks other tests for an unknown reason: bisection finds a part of
+//! the removal that works.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::candidate::{CandidateContext, Removal, StopReason};
 
 impl CandidateContext<'_> {
-    /// Returns a part of `removal` that contains at least one top and with which the other tests pass. `failed` lists
-    /// the tests that fail with the whole removal.
+    /// Returns a part of `removal` that contains at least one top and does not break other tests.
+    /// `failed` lists the tests that fail with the whole removal.
     ///
     /// # Errors
     /// A rejection if no such part is found, or a sandbox fault.

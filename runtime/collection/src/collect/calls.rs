@@ -9,19 +9,19 @@ use super::observe::Record;
 /// A Python code object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct CodeObject {
-    /// Relative to the work directory.
+    /// Path relative to the work directory.
     pub(super) file: String,
     pub(super) line: usize,
     pub(super) name: String,
 }
 
-/// Numbers of the caller and the callee. The caller is `None` if the test runner called the function.
+/// Numbers of the caller and the callee. The caller is `None` if the test runner made the call.
 pub(super) type Edge = (Option<usize>, usize);
 
 /// The calls in one test file's process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileCalls {
-    /// Calls before the first test and between tests, during imports and collection.
+    /// Calls outside of tests: during imports and collection, and between tests.
     pub(super) imports: BTreeSet<Edge>,
     /// Calls during each test, including its fixtures.
     pub(super) tests: BTreeMap<String, BTreeSet<Edge>>,
@@ -32,16 +32,15 @@ pub(super) struct FileCalls {
 pub(super) struct Calls {
     pub(super) code: Vec<CodeObject>,
     pub(super) files: BTreeMap<String, FileCalls>,
-    /// Observed types by code object number. The empty parameter name stands for the return value.
+    /// Observed types by code object number. The return value has an empty parameter name.
     #[serde(default)]
     pub(super) types: BTreeMap<usize, ObservedTypes>,
 }
 
-/// Observed types by parameter.
 pub(super) type ObservedTypes = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
-    /// Adds the calls in the records of one run. Each process numbers its code objects separately.
+    /// Adds the calls in the records of one run. Each process numbers its code objects itself.
     pub(super) fn add_records(&mut self, records: &[Record]) {
         let mut known: BTreeMap<CodeObject, usize> =
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();

@@ -50,7 +50,8 @@ pub(super) struct CandidateContext<'a> {
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files in test directories that are not tests. They and everything they import are kept.
+    /// Python files in test directories that contain no tests. These files and everything that they
+    /// import stay.
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
@@ -58,11 +59,11 @@ pub(super) struct CandidateContext<'a> {
     pub(super) notes: Notes,
     /// The model that chooses tops and writes descriptions, if any.
     pub(super) answers: Option<CachedModel<'a>>,
-    /// The candidates that the model chose for each test file. Empty if there is no model.
+    /// The candidates that the model chose for each test file. Empty without a model.
     pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
 }
 
-/// A test file that yields no task.
+/// A test file that yields no task, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
@@ -72,7 +73,6 @@ pub struct Reject {
     pub reason: String,
 }
 
-/// A verified task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct VerifiedTask {
     pub(super) task: Task,
@@ -139,8 +139,7 @@ pub(super) struct Removal {
 impl CandidateContext<'_> {
     /// Creates a level-1 task from a test file, or returns the reason for rejecting it.
     ///
-    /// # Errors
-    /// A fault that is unrelated to the test file. A retry may help.
+    /// A fault that has nothing to do with the test file, so a retry may help.
     pub(super) async fn build_level_one(&self, file: &str) -> Result<Outcome, Fault> {
         match self.try_build_level_one(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -189,8 +188,8 @@ impl CandidateContext<'_> {
         VerifyContext { backend: self.backend, sources: self.sources }
     }
 
-    /// Returns the removal of the first policy that yields a task of FeatureBench's size. If none does, returns the
-    /// largest removal.
+    /// Returns the first removal that yields a task of FeatureBench's size. Tries one policy after
+    /// the other. If none succeeds, returns the largest removal.
     fn choose_removal(
         &self,
         file: &str,
@@ -336,8 +335,8 @@ impl CandidateContext<'_> {
         }
     }
 
-    /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
-    /// everything.
+    /// Restores code that an agent could also read elsewhere in the work directory. Rejects the
+    /// task if this restores everything.
     async fn restore_copied_code(
         &self,
         file: &str,
@@ -403,8 +402,8 @@ impl CandidateContext<'_> {
             ids: Some(ids),
             feature: Some(file.to_owned()),
         };
-        // Check for leaks before running tests: an environment that contains the solution rules the task out
-        // anyway.
+        // Check for leaks before running tests. If the environment contains the solution, the task
+        // is rejected anyway.
         verify::check_no_copies(self.verify_context(), &draft.task, &environment, &findings)
             .await?;
         let hidden = draft.task.hidden.clone();
@@ -424,7 +423,7 @@ impl CandidateContext<'_> {
         solvability.remove_left_out(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
-        // Removed tests also fail without the feature.
+        // Tests that were removed from the task also fail without the feature, so count them.
         let failing = fail_to_pass + solvability.left_out.len();
         let other_files: BTreeSet<&str> = task
             .pass_to_pass
@@ -545,7 +544,7 @@ impl CandidateContext<'_> {
     }
 }
 
-/// Joins the reasons of all policies, or returns a single one if they are all the same.
+/// Joins the reasons of all policies. If they are identical, returns only one.
 fn join_reasons(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)
@@ -556,7 +555,6 @@ fn join_reasons(refused: &[(String, String)]) -> String {
     each.join("; ")
 }
 
-/// Rounds a share for reports.
 pub(super) fn round_share(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

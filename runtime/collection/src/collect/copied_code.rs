@@ -1,5 +1,5 @@
-//! Finds functions whose code also occurs in the remaining files. They are not removed, because an agent could
-//! read the copy.
+//! Finds functions whose code also exists in the remaining files. Removing them is pointless,
+//! because an agent could read the copy.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -13,12 +13,13 @@ use proctor_setup::Leak;
 use super::{environment::WORKDIR, objects::Objects};
 use crate::Carving;
 
-/// A function counts as present in a file if at least this share of its windows occurs there. Same threshold
-/// as in the leak check.
+/// Minimum share of a function's windows that must occur in a file for the function to count as
+/// copied. The leak check uses the same threshold.
 const MIN_COPIED_SHARE: f64 = 0.6;
 
-/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If none reaches
-/// the threshold, returns those with the largest share. Findings outside the work directory are ignored.
+/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If
+/// none reaches the threshold, returns the objects with the largest share. Findings outside the
+/// work directory are ignored.
 pub(super) fn find_copied_objects(
     leaks: &[Leak],
     gone: &BTreeSet<usize>,
@@ -66,8 +67,8 @@ fn copied_share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
             continue;
         };
         let found = own.intersection(file_windows).count();
-        // Single lines often match by chance. They are only compared if the code is too short for
-        // longer windows.
+        // Single lines often match by chance, so they are compared only if the code is too short
+        // for longer windows.
         return found as f64 / own.len() as f64;
     }
     0.0

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::candidate::{Outcome, Reject};
 
-/// Among tasks that request the same objects, keeps the one with the most tests and rejects the others.
+/// If several tasks request the same objects, keeps the one with the most tests and rejects the
+/// others.
 pub(super) fn reject_duplicates(outcomes: &mut [Outcome]) {
     let mut best: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
     for outcome in outcomes.iter() {

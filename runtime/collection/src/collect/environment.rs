@@ -15,14 +15,15 @@ use super::{
 pub(crate) const WORKDIR: &str = "/testbed";
 pub(crate) const PYTHON: &str = "/venv/bin/python";
 const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
-/// Removes the description from the metadata of the installed project. It contains the README, which often
-/// repeats an example from a removed docstring, so the leak check would reject the task.
+/// Removes the description from the metadata of the installed project. The description contains the
+/// README, which often repeats an example from a removed docstring. The leak check would then
+/// reject the task.
 const STRIP_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
-/// Temporary directory in which pip leaves the packages that it built the project with.
+/// Temporary directory of pip. pip leaves the packages in it that it built the project with.
 const BUILD: &str = "/venv/build";
-/// Constraints file for the build. Since pip 25.3, build environments ignore `PIP_CONSTRAINT` and use
-/// `PIP_BUILD_CONSTRAINT`, so both are set.
+/// Constraints file for the build. Both variables are set, because since pip 25.3 build
+/// environments ignore `PIP_CONSTRAINT` and use `PIP_BUILD_CONSTRAINT`.
 const BUILD_PINS: &str = "/venv/build-pins.txt";
 /// Python code that prints the project's requirements, from its metadata after installation.
 const PRINT_REQUIREMENTS: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
@@ -37,13 +38,12 @@ pub(crate) struct Environment {
     pub(crate) setup: Vec<String>,
     /// Modules that could not be imported and that no known package provides.
     pub(crate) missing: Vec<String>,
-    /// `Python 3.11.2`.
+    /// The Python version, such as `Python 3.11.2`.
     pub(crate) python: String,
     /// The test command of every task.
     pub(crate) test_command: Vec<String>,
 }
 
-/// The packages installed in an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InstalledPackages {
     pub(crate) pins: Vec<String>,
@@ -51,7 +51,7 @@ pub(crate) struct InstalledPackages {
     pub(crate) editable: bool,
     /// Pins of the packages that the project was built with.
     pub(crate) built_with: Vec<String>,
-    /// `Python 3.11.2`.
+    /// The Python version, such as `Python 3.11.2`.
     pub(crate) python: String,
 }
 
@@ -76,8 +76,8 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
     }
 }
 
-/// Builds environments, adding missing packages each time, until all imports of the tests succeed or the limit of
-/// rounds is reached. Pins the packages of the last environment.
+/// Builds environments until all imports of the tests succeed or the limit of rounds is reached.
+/// Each round adds the missing packages. Pins the packages of the last environment.
 ///
 /// # Errors
 /// An environment fault, such as no suitable interpreter or no package index.
@@ -105,7 +105,7 @@ pub(crate) async fn resolve(
         let bench = TestRunner::new(backend, &prepared, project, settings);
         let order = ObserveRequest::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "searching for tests").await;
-        // The pytest version that the project pins may be too old for the interpreter.
+        // The pytest version that the project pins may be too old for this interpreter.
         let finds =
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
@@ -149,7 +149,8 @@ fn is_pytest(requirement: &str) -> bool {
     proctor_types::normalize_package_name(requirement_name(requirement)) == "pytest"
 }
 
-/// Whether a module belongs to the project. A package of that name on the index would be a different project.
+/// Whether a module belongs to the project. If so, a package of the same name on the index is a
+/// different project.
 fn is_project_module(project: &Project, tree: &Path, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let of_package = project.modules.iter().any(|file| {
@@ -180,8 +181,8 @@ fn missing_plugins(settings: &Settings, record: &Record) -> Vec<String> {
     packages.iter().cloned().chain(options.iter().filter_map(package)).collect()
 }
 
-/// Returns the test command. Like the collector's own runs, it disables plug-ins that start additional
-/// processes or measure coverage.
+/// Returns the test command. Like the collector's own runs, it disables plug-ins that measure
+/// coverage or start additional processes.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     let names: BTreeSet<String> = pins
         .iter()
@@ -197,8 +198,8 @@ fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     [PYTHON, "-m", "pytest", "-q"].into_iter().chain(more).map(str::to_owned).collect()
 }
 
-/// Returns the set-up commands before pinning. They skip packages that cannot be installed; failed imports then
-/// show what is missing.
+/// Returns the set-up commands before pinning. They skip packages that cannot be installed. Imports
+/// that fail later show which packages are missing.
 fn setup_commands(project: &Project, settings: &Settings, more: &[String]) -> Vec<String> {
     let mut out = vec![create_venv_command(project, settings)];
     out.push(format!("{PIP} {}", quote_all(&settings.environment.pytest)));
@@ -208,8 +209,8 @@ fn setup_commands(project: &Project, settings: &Settings, more: &[String]) -> Ve
         out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
     }
     if project.installable {
-        // Install the project without dependencies first, so that `BUILD` contains only the project's own
-        // build requirements.
+        // Install the project without dependencies first. `BUILD` then contains only the project's
+        // own build requirements.
         out.push(format!(
             "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
         ));
@@ -221,9 +222,9 @@ fn setup_commands(project: &Project, settings: &Settings, more: &[String]) -> Ve
     out
 }
 
-/// Returns a command that lists the packages that the project was built with, including their versions: its
-/// static build requirements and those that the build back end requested. It prints nothing if the project was
-/// built with the packages in `/venv`.
+/// Returns a command that lists the packages that the project was built with, including their
+/// versions. These are its static build requirements and the packages that the build back end
+/// requested. The command prints nothing if the project was built with the packages in `/venv`.
 pub(crate) fn list_build_packages_command() -> String {
     format!(
         "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
@@ -294,7 +295,8 @@ pub(crate) fn parse_pins(frozen: &str, project: &Project) -> Vec<String> {
     out
 }
 
-/// Returns the pins of the packages that a project was built with. A package with two versions cannot be pinned.
+/// Returns the pins of the packages that a project was built with. A package that was used in two
+/// versions cannot be pinned.
 pub(crate) fn parse_build_pins(frozen: &str, project: &Project) -> Vec<String> {
     let all = parse_pins(frozen, project);
     let name = |pin: &String| proctor_types::normalize_package_name(requirement_name(pin));

@@ -8,7 +8,7 @@ use super::{
     candidate::CandidateContext, graph::FileGraph, suite::Suite, test_file::TestFile, tops,
 };
 
-/// The functions that a test file reaches. Functions called only by the chosen tops are not scored.
+/// The functions that a test file reaches. Functions that only the chosen tops call are not scored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct FoundTops {
     file: String,

@@ -1,4 +1,4 @@
-//! Golden tests for tracing: compare the traced calls of a real run with the scanned objects.
+//! Golden tests for tracing. They compare the traced calls of a real run with the scanned objects.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -264,7 +264,7 @@ fn trace_records_an_edge_for_every_kind_of_call() {
         let (objects, graph) = trace(python, &functions);
         let of = |path: &str| callee_paths(&objects, &graph, path);
         for (path, expected) in [
-            // Methods with the same name are distinguished, even when called through `super()`.
+            // Methods with the same name are distinguished, even in calls through `super()`.
             ("use_b", &["B.__init__", "B.x"][..]),
             ("B.__init__", &["A.__init__"]),
             ("A.__init__", &["A.run", "B.run"]),
@@ -317,10 +317,12 @@ fn notes_contain_observed_types_and_raised_exceptions() {
             let helpers = |number: usize| helper && number == checked;
             notes.for_object(number(&objects, path), &objects, &graph, &helpers)
         };
-        // Annotated parameters are omitted. A class defined in a test is reported as its base class.
+        // Annotated parameters are omitted. A class that a test defines is reported as its base
+        // class.
         assert_eq!(of("typed", true), ["Seen in tests: a: int or str; kind: m.Kind or None."]);
         assert_eq!(of("counted", true), ["Seen in tests: n: float.", "A generator."]);
-        // Raising is not returning, and a helper's exceptions are attributed to its caller.
+        // A function that raises returns nothing. A helper's exceptions are attributed to its
+        // caller.
         let refused = "Seen in tests: x: bytes or None; returns None.";
         assert_eq!(of("refused", true), [refused, "Raises Wrong."], "{python}");
         assert_eq!(of("refused", false), [refused]);
@@ -337,8 +339,8 @@ fn notes_contain_observed_types_and_raised_exceptions() {
 #[test]
 fn calls_during_imports_are_not_attributed_to_tests() {
     for python in interpreters() {
-        // The first test starts an interpreter that imports the module. The second runs the module as a
-        // program.
+        // The first test starts an interpreter that imports the module. The second test runs the
+        // module as a program.
         let (objects, graph) = trace(python, &["in_child", "in_program", "in_import"]);
         let called = paths(&objects, &graph.callees_of_tests());
         let reached = paths(&objects, &graph.reached);
@@ -399,7 +401,7 @@ fn extract_keeps_needed_objects_and_removes_cycles_as_a_whole() {
     let (shown, helpers) = take(&["use_b"], &["B.x", "nested"], 100);
     assert_eq!(shown, ["B.run", "fact", "helper", "use_b"], "constructors are never removed");
     assert_eq!(helpers, owned(&[]));
-    // The limit is in lines: the helper has one and the function above it has three.
+    // The limit counts lines. The helper has one line, and the function above it has three.
     assert_eq!(take(&["nested"], &[], 3), (owned(&["nested"]), owned(&[])));
     assert_eq!(take(&["nested"], &["nested"], 100), (owned(&["helper"]), owned(&[])));
 }

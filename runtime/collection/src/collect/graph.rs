@@ -45,7 +45,7 @@ impl FileGraph {
             for node in caller.into_iter().chain([called]) {
                 match node {
                     Node::Object(number) => drop(out.reached.insert(*number)),
-                    // Code outside the package is always a root, even if something else calls it.
+                    // Code outside the package is always a root, even if other code calls it.
                     Node::Outside(_) => drop(out.roots.insert(node.clone())),
                     Node::Module(_) | Node::Loose(..) => {}
                 }
@@ -66,8 +66,8 @@ impl FileGraph {
         out
     }
 
-    /// Returns the objects that an object calls, directly or through nodes that are not objects, such as lambdas and
-    /// imports.
+    /// Returns the objects that an object calls. The calls may be direct, or go through nodes that
+    /// are not objects, such as lambdas and imports.
     pub(super) fn callees_of(&self, number: usize) -> BTreeSet<usize> {
         self.reachable_objects(self.next.get(&Node::Object(number)).into_iter().flatten())
     }

@@ -10,11 +10,11 @@ use super::{candidate::round_share, found_tops::FoundTops};
 
 const LABELS_TOML: &str = include_str!("../../tests/tops.toml");
 
-/// Labelled tops by origin and test file. `Class.*` stands for all methods of a class except those that start with a
-/// single underscore.
+/// Labelled tops by origin and test file. `Class.*` means all methods of a class, except those that
+/// start with a single underscore.
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// The accuracy of the tops over all functions that the labelled test files reach. All rates are in [0, 1].
+/// The accuracy of the tops over all functions that the labeled test files reach. All rates are in [0, 1].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopsScore {
     pub files: usize,
@@ -24,7 +24,7 @@ pub struct TopsScore {
     pub accuracy: f64,
 }
 
-/// Compares the tops of test files with their labels. Returns `None` if none of the files is labelled.
+/// Compares the tops of test files with their labels. Returns `None` if none of the files is labeled.
 ///
 /// # Errors
 /// The built-in file of labels is invalid.
@@ -67,12 +67,12 @@ impl Tally {
 
     fn score(&self) -> TopsScore {
         let share = |of: usize, all: usize| round_share(of as f64 / all.max(1) as f64);
-        let (chosen, labelled) = (self.right + self.wrong, self.right + self.missed);
+        let (chosen, labeled) = (self.right + self.wrong, self.right + self.missed);
         TopsScore {
             files: self.files,
             precision: share(self.right, chosen),
-            recall: share(self.right, labelled),
-            f1: share(2 * self.right, chosen + labelled),
+            recall: share(self.right, labeled),
+            f1: share(2 * self.right, chosen + labeled),
             accuracy: share(self.right + self.left, chosen + self.missed + self.left),
         }
     }
@@ -117,7 +117,8 @@ mod tests {
         ];
         let mut tally = Tally::default();
         tally.count(&labels, chosen.into_iter());
-        // 2 of the 3 chosen functions are labelled, and 2 of the 3 labelled ones are chosen; 4 of 6 are right.
+        // Two of the three chosen functions are labeled, and two of the three labelled functions
+        // are chosen. Four of the six decisions are right.
         let score = tally.score();
         assert_eq!((score.files, score.precision, score.recall), (1, 0.6667, 0.6667));
         assert_eq!((score.f1, score.accuracy), (0.6667, 0.6667));

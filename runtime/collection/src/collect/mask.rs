@@ -1,4 +1,4 @@
-//! Carves the chosen code out of the project, except for code that is needed at import time.
+//! Carves the chosen code out of the project. Code that is needed at import time stays.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ pub(super) fn carve_importable(
 ) -> Result<Carving, String> {
     let mut last = String::new();
     let modules = objects.modules();
-    // Each round restores the objects that one error names, so allow many rounds.
+    // Allow many rounds, because each round restores only the objects that one error names.
     for _ in 0..rounds.max(1) * 8 {
         let all = extracted.all();
         if all.is_empty() {

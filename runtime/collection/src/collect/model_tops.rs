@@ -1,4 +1,5 @@
-//! Asks a model which objects a test file tests, one call level at a time as FeatureBench does.
+//! Asks a model which objects a test file tests. Like FeatureBench, asks about one call level at a
+//! time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -118,8 +119,8 @@ struct TopsResponse {
     tested_object_ids: BTreeSet<String>,
 }
 
-/// Returns the list in the last JSON object that contains one. A response with a name that is not in the
-/// prompt is invalid: a model that makes up names is not reliable.
+/// Returns the list in the last JSON object that contains one. A response with a name that is not
+/// in the prompt is rejected, because a model that makes up names is not reliable.
 fn parse_response(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
     let last = last_json::<TopsResponse>(answer)?.tested_object_ids;
     last.is_subset(known).then_some(last)

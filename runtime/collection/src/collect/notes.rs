@@ -33,8 +33,8 @@ impl Notes {
         Self { seen }
     }
 
-    /// Returns the notes on a function, one per line. `helpers` tells whether the statement does not show a
-    /// function. Exceptions of such a helper are attributed to its callers.
+    /// Returns the notes on a function, one per line. `helpers` says whether the statement hides a
+    /// function. The exceptions of a hidden function are attributed to its callers.
     pub(super) fn for_object(
         &self,
         number: usize,
@@ -46,7 +46,7 @@ impl Notes {
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
         if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
-            // Leave out the return value of constructors and generators, which is obvious.
+            // Constructors and generators have an obvious return value, so leave it out.
             let returns = !yields && object.name() != "__init__";
             let said = format_types(&traits.untyped, seen, returns);
             out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));

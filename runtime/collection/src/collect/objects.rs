@@ -52,7 +52,7 @@ impl Object {
     }
 }
 
-/// A node in the call graph, which stands for one or more code objects.
+/// A node in the call graph. It represents one or more code objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
     /// A function, by its number in [`Objects`].
@@ -111,7 +111,8 @@ impl Objects {
         self.files.get(file)?.iter().copied().find(is_it)
     }
 
-    /// Returns the function whose own code object this is, as opposed to one nested in it.
+    /// Returns the function that this code object belongs to, but not if the code object is nested
+    /// in it.
     pub(super) fn find_by_code(&self, code: &CodeObject) -> Option<usize> {
         let is_it = |number: &usize| {
             self.list.get(*number).is_some_and(|object| {
@@ -160,8 +161,8 @@ impl Objects {
         }
     }
 
-    /// Returns the functions that some objects use as values, for example as callbacks. Looks up each name in the
-    /// object's own file first, then in all files.
+    /// Returns the functions that some objects use as values, for example as callbacks. Looks up
+    /// each name in the object's own file first, and then in all files.
     pub(super) fn used_as_values(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, object) in self.list.iter().enumerate() {

@@ -48,7 +48,7 @@ pub(super) struct ObserveRequest<'a> {
     pub(super) files: Vec<String>,
     pub(super) deselect: BTreeSet<String>,
     pub(super) seed: Option<u64>,
-    /// Modules to import once, before forking a process for each file.
+    /// Modules to import once, before a process is forked for each file.
     pub(super) warm: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ pub(super) enum Record {
         file: String,
         ids: Vec<String>,
     },
-    /// An error during collection. The id is empty if pytest itself failed to start.
+    /// An error during collection. The id is empty if pytest itself did not start.
     Error {
         id: String,
         why: String,
@@ -135,18 +135,15 @@ pub(super) enum Record {
     End,
 }
 
-/// A test's outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct TestOutcome {
     pub(super) outcome: String,
-    /// The error message, without details that differ between runs.
+    /// The error message, without details that vary between runs.
     pub(super) why: String,
 }
 
-/// The result of one run of the suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunResult {
-    /// Outcomes by test id.
     pub(super) tests: BTreeMap<String, TestOutcome>,
     /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
@@ -212,10 +209,10 @@ impl<'a> TestRunner<'a> {
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
-    /// Lists the packages installed in the environment.
     pub(super) async fn list_packages(&self) -> Result<InstalledPackages, Fault> {
         let what = "listing installed packages";
-        // Use -I, because metadata in the source tree, which is on PYTHONPATH, would hide installed packages.
+        // Use -I, because PYTHONPATH contains the source tree, and metadata there would hide
+        // installed packages.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
             let ask = async |argv: &[&str]| {
@@ -325,8 +322,8 @@ impl<'a> TestRunner<'a> {
 }
 
 impl RunResult {
-    /// Adds the records of one start of `observe.py`. Returns the files whose processes were killed, with the tests
-    /// that were running.
+    /// Adds the records of one run of `observe.py`. Returns the files whose processes were killed,
+    /// and the tests that were running in them.
     fn add_records(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
         let mut killed = Vec::new();
         let mut running: Option<&String> = None;
@@ -390,7 +387,7 @@ mod tests {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The texts are the output of pytest 8.4.2 when it fails before the first test.
+    /// The texts are output of pytest 8.4.2, which failed before the first test.
     #[test]
     fn not_started_finds_missing_plugins_and_modules() {
         let told = |said: &str| {

@@ -42,7 +42,7 @@ use super::{
 pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
-    /// The directory below which stages cache their results.
+    /// The directory in which stages cache their results.
     pub cache: PathBuf,
     /// Maximum number of concurrent candidates.
     pub jobs: usize,
@@ -222,7 +222,8 @@ pub async fn collect(
     Ok(report)
 }
 
-/// Converts a fault. A release that does not exist on the index is a usage error, not a fault of this machine.
+/// Converts a fault. If the index does not have the release, this is a usage error and not a fault
+/// of this machine.
 fn to_collect_error(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
@@ -241,7 +242,7 @@ async fn process_test_files<'a>(
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
-    // Include the source in the cache key, because tasks contain it: the same content may be at
+    // Include the source in the cache key, because tasks contain it. The same content may be at
     // another path.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
@@ -355,7 +356,7 @@ pub(crate) fn collection_cache_key(
     .join("\0")
 }
 
-/// Caches a result. A write error is only logged; the result is then computed again next time.
+/// Caches a result. A write error is only logged, because the result can be computed again.
 pub(crate) fn cache_result<T: serde::Serialize>(
     kept: &StageCache,
     stage: &str,
@@ -412,7 +413,8 @@ fn test_helper_files(tree: &Path, suite: &Suite, project: &Project) -> Vec<Strin
         for entry in fs::read_dir(tree.join(folder)).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            // At the top level, only `conftest.py` counts: other files may be the project's own scripts.
+            // At the top level, only `conftest.py` is a helper, because other files may be the
+            // project's own scripts.
             let is_helper = name.ends_with(".py") && (!folder.is_empty() || name == "conftest.py");
             if is_helper && !known.contains(path.as_str()) {
                 out.push(path);
@@ -437,7 +439,7 @@ fn write_dataset(
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
-    // FeatureBench's rows contain whole test files, so skip tasks with an excluded test.
+    // FeatureBench's rows contain whole test files, so skip a task if one of its tests is excluded.
     let is_row =
         |made: &&&VerifiedTask| made.facts.meets_minima && made.solvability.left_out.is_empty();
     let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();

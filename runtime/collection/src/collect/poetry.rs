@@ -7,8 +7,8 @@ use toml::{Table, Value};
 
 use super::settings::EnvironmentSettings;
 
-/// Returns the test requirements in Poetry's tables: those of a group, or else of `dev-dependencies`, and those of
-/// an extra.
+/// Returns the test requirements in Poetry's tables: those of a group or of `dev-dependencies`, and
+/// those of an extra.
 pub(super) fn test_requirements(
     poetry: Option<&Table>,
     settings: &EnvironmentSettings,
@@ -57,8 +57,9 @@ fn entry_requirements(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the requirement of a table. Returns `None` for a local path, because a package of that name on the index
-/// may be a different project. A dependency on a repository or URL becomes a requirement without a version.
+/// Returns the requirement of a table. Returns `None` for a local path, because a package of the
+/// same name on the index may be a different project. A dependency on a repository or URL becomes a
+/// requirement without a version.
 fn table_requirement(name: &str, table: &Table) -> Option<String> {
     if table.contains_key("path") || table.contains_key("file") {
         return None;
@@ -92,8 +93,8 @@ fn table_requirement(name: &str, table: &Table) -> Option<String> {
     ))
 }
 
-/// Converts a version condition. Uses only the last of several alternatives (`||`), which is usually the newest.
-/// Returns an empty text if the condition cannot be parsed.
+/// Converts a version condition. Of several alternatives (`||`), uses only the last one, which is
+/// usually the newest. Returns an empty text if the condition cannot be parsed.
 fn to_version_specifiers(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
     let clauses = clauses(last).unwrap_or_default();
@@ -176,8 +177,9 @@ fn add_clauses(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<(
     Some(())
 }
 
-/// Returns the upper end of a range by incrementing one number of the version and dropping those after it. If
-/// `chosen` returns no index, increments the last number if all are zero, or else the first.
+/// Returns the upper end of a range. Increments one number of the version and drops the numbers
+/// after it. `chosen` returns the index of that number. If it returns none, the first number is
+/// incremented, or the last one if all are zero.
 fn upper_bound(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();

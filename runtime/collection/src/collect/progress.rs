@@ -1,12 +1,12 @@
-//! Tracks the progress of a collection and estimates the remaining time. The estimate is displayed but never
-//! written to a file.
+//! Tracks the progress of a collection and estimates the remaining time. The estimate is only
+//! displayed and never written to a file.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Counts finished items. Cached items are excluded from the pace because they take no time.
+/// Counts finished items. Cached items take no time, so they are ignored in the estimate.
 #[derive(Debug)]
 pub(crate) struct Progress {
     all: usize,
@@ -27,7 +27,7 @@ impl Progress {
         Self { all, to_make, so_far: Mutex::default() }
     }
 
-    /// Records that an item that is not cached starts.
+    /// Records the start of an item that is not cached.
     pub(crate) fn begin(&self) {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.begun.get_or_insert_with(Instant::now);

@@ -67,8 +67,8 @@ impl Project {
             headers.iter().filter(|(key, _)| *key == "Provides-Extra").map(|(_, it)| *it).collect();
         let optional = project.and_then(|table| table.get("optional-dependencies")?.as_table());
         extras.extend(optional.into_iter().flatten().map(|(name, _)| name.as_str()));
-        // Take the extra's requirements rather than install the extra, which would also install tools
-        // that are excluded below.
+        // Use the extra's requirements, but don't install the extra itself. It would also install
+        // tools that are excluded below.
         let extra = settings.extras.iter().find(|name| extras.contains(name.as_str()));
         if let Some(extra) = extra {
             let listed = optional.and_then(|table| table.get(extra)?.as_array());
@@ -132,7 +132,7 @@ impl Project {
                     modules.push(below);
                 }
             }
-            // If there is no other package, this one contains both code and tests.
+            // If this is the only package, it contains both code and tests.
             if modules.is_empty() {
                 modules = of_tests;
             }
@@ -193,8 +193,8 @@ pub(crate) fn is_test_name(name: &str) -> bool {
     name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
 }
 
-/// Whether most Python files directly in a directory are tests. Such a directory is not one of the project's
-/// packages.
+/// Whether most Python files directly in a directory are tests. Such a directory is not a package
+/// of the project.
 fn contains_tests(folder: &Path) -> bool {
     let code = entry_names(folder).into_iter().filter(|name| name.ends_with(".py"));
     let (tests, others): (Vec<String>, Vec<String>) =
@@ -288,8 +288,9 @@ fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table
     out.into_iter().collect()
 }
 
-/// Converts `Requires-Python` to a Python condition on the version tuple `v`, so that a bare interpreter can check
-/// it. Drops clauses that it cannot convert; pip reports violations of those later.
+/// Converts `Requires-Python` to a Python condition on the version tuple `v`, which a bare
+/// interpreter can check. Drops clauses that it cannot convert. pip reports later if they are
+/// violated.
 pub(crate) fn python_condition(requires: &str) -> String {
     let clause = |part: &str| -> Option<String> {
         let part = part.trim();

@@ -1,4 +1,4 @@
-//! Asks a model to describe a task in a paragraph, which precedes the interfaces in the statement.
+//! Asks a model to describe a task in one paragraph. The statement shows it before the interfaces.
 
 use proctor_datasets::render_template;
 use proctor_types::{Fault, Layer};
@@ -8,10 +8,10 @@ use super::{answers::CachedModel, statement::quoted_share};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
-/// Accepted number of words. A shorter text says too little, and a longer one is not a summary.
+/// Accepted number of words. Shorter texts say too little, and longer texts are not summaries.
 const WORDS: std::ops::RangeInclusive<usize> = 8..=300;
 
-/// The prompt's variables. The model sees code that the agent will not see.
+/// The variables of the prompt. The model sees code that the agent will not see.
 #[derive(Serialize)]
 pub(super) struct Feature<'a> {
     pub(super) package: &'a str,
@@ -24,7 +24,8 @@ pub(super) struct Feature<'a> {
 /// Asks the model for a description of the feature.
 ///
 /// # Errors
-/// The endpoint did not respond, or every response is unusable: it quotes the code or has a wrong length.
+/// The endpoint did not respond, or every response is unusable, because it quotes the code or its
+/// length is wrong.
 pub(super) async fn describe_feature(
     answers: &CachedModel<'_>,
     file: &str,

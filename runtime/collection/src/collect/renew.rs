@@ -15,8 +15,8 @@ use super::{
     pipeline::{CollectError, CollectionContext, collect, to_json_lines},
 };
 
-/// A newer task of the same test file must remove at least this share of the old task's functions.
-/// Otherwise it counts as a different task.
+/// A new task must remove at least this share of the functions that the old task of the same test
+/// file removes. Otherwise it counts as a different task.
 const MIN_FUNCTION_OVERLAP: f64 = 0.5;
 
 /// The result of renewing one task.
@@ -142,7 +142,6 @@ impl RenewalResult {
     }
 }
 
-/// Returns the test file of a task.
 fn test_file_of(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_from_test_id(id)).to_owned()
 }

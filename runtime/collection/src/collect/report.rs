@@ -14,7 +14,8 @@ use super::{
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The contents of `report.json`. It contains no times, so the same seed produces the same bytes.
+/// The contents of `report.json`. It contains no times, so that the same seed produces the same
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
@@ -150,7 +151,6 @@ impl Report {
         }
     }
 
-    /// Adds the results of level 2.
     pub(super) fn add_level_two(&mut self, tasks: Vec<TaskMetrics>, rejects: Vec<Reject>) {
         let ended = |stages: &[&str]| {
             let stage = |reject: &Reject| reject.stage.trim_start_matches("level_2: ").to_owned();
@@ -250,7 +250,6 @@ impl Report {
         unclean.collect()
     }
 
-    /// Renders the section about solvability.
     fn solvability_section(&self) -> String {
         if self.tasks.is_empty() && self.level_2.tasks.is_empty() {
             return String::new();
@@ -285,7 +284,6 @@ impl Report {
         out
     }
 
-    /// Renders the section that lists the lite tasks.
     fn lite_section(&self) -> String {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let mut names: Vec<&str> =

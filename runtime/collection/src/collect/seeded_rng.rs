@@ -1,5 +1,5 @@
-//! Reproducible random numbers: the same seed yields the same numbers on every machine and in any order of
-//! execution.
+//! Reproducible random numbers. The same seed yields the same numbers on every machine, whatever
+//! the order of execution.
 
 use proctor_types::sha256_hex;
 
@@ -13,8 +13,8 @@ impl SeededRng {
         Self(u64::from_str_radix(&digest[..16], 16).unwrap_or(1))
     }
 
-    /// Returns the next number. Implemented here because the output of a library's generator may change between
-    /// versions.
+    /// Returns the next number. The algorithm is implemented here, because a library's generator
+    /// may change between versions.
     pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(draw("a"), draw("a"));
         assert_ne!((draw("a"), draw("b")), (draw("b"), draw("a")));
         assert!((3..=5).contains(&draw("a").0) && draw("a").1.len() == 3);
-        // The stream must not change, because other numbers would create different tasks.
+        // The sequence must never change, because other numbers would create different tasks.
         assert_eq!(
             SeededRng::from_parts(&["seed"]).next_u64(),
             SeededRng::from_parts(&["seed"]).next_u64()

@@ -82,7 +82,7 @@ pub(crate) struct ModelSettings {
     pub(crate) attempts: usize,
 }
 
-/// The policy for choosing the other test files, which must still pass.
+/// How to choose the other test files, which must still pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -118,7 +118,7 @@ pub(crate) struct IdleSettings {
     pub(crate) returns: Vec<String>,
 }
 
-/// Limits for texts that tests require: length in characters, and number per test.
+/// Limits for texts that tests require: length in characters, and number of texts per test.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SolvabilitySettings {

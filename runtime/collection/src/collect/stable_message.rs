@@ -1,4 +1,4 @@
-//! Removes details that differ between runs from failure messages.
+//! Removes details that vary between runs from failure messages.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use regex::Regex;
 /// Maximum length of a reason in characters.
 const MAX_MESSAGE_CHARS: usize = 200;
 
-/// Patterns of values that differ between runs, with their replacements. The order matters: dates must be
-/// replaced before durations.
+/// Patterns of values that vary between runs, with their replacements. The order matters, because
+/// dates must be replaced before durations.
 const VOLATILE_PATTERNS: [(&str, &str); 6] = [
     (r"0x[0-9a-fA-F]+", "0x..."),
     (r#"(?:/private)?(?:/var)?/tmp/[^\s'",:;()\[\]<>]+"#, "/tmp/..."),
@@ -22,8 +22,9 @@ const VOLATILE_PATTERNS: [(&str, &str); 6] = [
     (r"\b\d{10,}(?:\.\d+)?\b", "(a number)"),
 ];
 
-/// Joins a message into one line, truncates it and masks object addresses, temporary files, dates, times,
-/// durations and long numbers. Collections with the same seed must produce the same bytes.
+/// Joins a message into one line, truncates it, and masks object addresses, temporary files, dates,
+/// times, durations and long numbers. Otherwise, two collections with the same seed would not
+/// produce the same bytes.
 pub(super) fn stable_message(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let read = |(pattern, mask)| Some((Regex::new(pattern).ok()?, mask));

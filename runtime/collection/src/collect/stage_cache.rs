@@ -8,7 +8,7 @@ use std::{
 use proctor_types::sha256_hex;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A directory of cached results. An interrupted collection continues from them.
+/// A directory of cached results. If a collection is interrupted, the next one continues from them.
 #[derive(Debug, Clone)]
 pub(crate) struct StageCache {
     folder: PathBuf,

@@ -64,8 +64,8 @@ struct Interface {
     code: String,
 }
 
-/// Renders the statements of one task. `overview` is a model's description. `required` are sentences about further
-/// requirements of the tests.
+/// Renders the statements of one task. `overview` is a model's description. `required` contains
+/// sentences about further requirements of the tests.
 ///
 /// # Errors
 /// A template cannot be rendered.
@@ -159,7 +159,8 @@ fn exports(carving: &Carving) -> Vec<String> {
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // A name may be listed in `__all__` but bound only by a star import, so also compare quoted names.
+        // A name may be listed in `__all__` but bound only by a star import, so compare quoted
+        // names too.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];
             quoted.iter().any(|it| before.contains(it) && !after.contains(it))
@@ -201,8 +202,8 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
 /// Minimum length in bytes of a line that can reveal something.
 const REVEALING_BYTES: usize = 20;
 
-/// Returns the share of gold lines that are in a statement but in no stub. Lines that are too short to reveal
-/// anything are not counted.
+/// Returns the share of gold lines that a statement contains but no stub does. Lines that are too
+/// short to reveal anything don't count.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let shown: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| revealing_lines(&object.stub)).collect();

@@ -1,5 +1,6 @@
-//! Stub solutions: they contain everything that the statement requests, but each function only returns `None` or
-//! another constant. If a stub solution resolves a task, the tests check nothing.
+//! Stub solutions. They contain everything that the statement requests, but each function only
+//! returns `None` or another constant. A task is useless if a stub solution resolves it, because
+//! its tests then check nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,7 +16,7 @@ use crate::{
     freeze::{run_patched_tests, statuses_of},
 };
 
-/// The name of the solution with empty functions in a task's `cheats`.
+/// The name in a task's `cheats` of the solution whose functions do nothing.
 const NAME: &str = "functions that do nothing";
 
 /// Returns the name of the solution whose functions all return the same value.
@@ -48,8 +49,8 @@ fn constant_stub_patch(carving: &Carving, returns: &str) -> String {
     Carving { objects: Vec::new(), files: idle.collect() }.mask()
 }
 
-/// Time limit for runs with stub solutions, some of which never end: a minimum in seconds, plus a multiple of the
-/// whole suite's duration.
+/// Time limit for runs with stub solutions, some of which never end. It is a minimum in seconds
+/// plus a multiple of the whole suite's duration.
 const MIN_STUB_SECONDS: f64 = 30.0;
 const STUB_SUITE_FACTOR: f64 = 10.0;
 
@@ -77,7 +78,7 @@ impl CandidateContext<'_> {
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
         let ran =
             run_patched_tests((self.backend, environment, findings), task, &plan, &patches).await?;
-        // If the run timed out, the stub solution does not resolve the task.
+        // A stub solution whose run timed out does not resolve the task.
         let Ok(statuses) = statuses_of(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
@@ -86,8 +87,8 @@ impl CandidateContext<'_> {
         Ok(ids.iter().filter(passes).count())
     }
 
-    /// Checks that no solution whose functions return a constant resolves the task. This catches tests that pass
-    /// with any truthy value, but not with `None`.
+    /// Checks that no solution whose functions return a constant resolves the task. Some tests fail
+    /// with `None` but pass with any truthy value.
     ///
     /// # Errors
     /// A rejection if one resolves the task, or a sandbox fault.

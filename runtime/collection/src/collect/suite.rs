@@ -1,4 +1,4 @@
-//! Runs and traces a project's tests. All tasks of the project are based on the results.
+//! Runs and traces a project's tests. All tasks of the project use the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::{
     stable_message::stable_message,
 };
 
-/// A test or a file that is not used, and why.
+/// A test or a test file that is not used, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusedItem {
     pub id: String,
@@ -97,7 +97,7 @@ fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) ->
         out.unused.push(UnusedItem { id: (*file).clone(), why: (*why).clone() });
     }
     for (file, ids) in items {
-        // If a process was killed, the results of the tests after that point are unknown.
+        // After a process was killed, the results of its remaining tests are unknown.
         if broken.contains_key(file) {
             continue;
         }
@@ -128,7 +128,7 @@ fn why_unsteady(id: &str, runs: &[&RunResult]) -> Option<String> {
         true => format!("it does not pass: {first}"),
         false => format!("its results vary: {}", outcomes.join(", ")),
     };
-    // Leave out a message that differs between runs: it would also differ between collections.
+    // Leave out a message that varies between runs, because it would also vary between collections.
     let reasons: BTreeSet<&str> = runs
         .iter()
         .filter_map(|run| run.tests.get(id))

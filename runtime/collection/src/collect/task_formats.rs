@@ -97,7 +97,8 @@ impl CandidateContext<'_> {
             .iter()
             .map(|id| file_from_test_id(id))
             .filter(|other| removal.others.files.iter().any(|chosen| chosen == other))
-            // FeatureBench's rows list whole files, so leave out files with a test that the removal breaks.
+            // FeatureBench's rows list whole files, so leave out a file if the removal breaks one
+            // of its tests.
             .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
             .collect();
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();

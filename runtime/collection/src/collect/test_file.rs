@@ -1,5 +1,5 @@
-//! Reads the evidence of what a test file tests: the names that it imports and uses, and the names in its
-//! assertions.
+//! Reads which objects a test file probably tests, from the names that it imports and uses and the
+//! names in its assertions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,6 @@ use ruff_python_parser::parse_module;
 
 use crate::carve::dotted_name;
 
-/// The names in one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestFile {
     /// Module and name of each imported object that the file uses, including attributes of imported modules.
@@ -115,7 +114,7 @@ struct Flow {
 
 impl Flow {
     fn names(mut self) -> BTreeSet<String> {
-        // A value may pass through several variables.
+        // A value may go through several variables before it is checked.
         loop {
             let before = self.asserted.len();
             for (targets, values) in &self.assigned {

@@ -23,8 +23,8 @@ pub(super) struct Candidate {
     pub(super) because: BTreeMap<&'static str, f64>,
 }
 
-/// Scores the functions that a test file calls, one call level at a time. Functions called only by a top are
-/// not scored.
+/// Scores the functions that a test file calls, one call level at a time. Functions that only a top
+/// calls are not scored.
 pub(super) fn score_functions(
     file: &str,
     graph: &FileGraph,

@@ -1,4 +1,4 @@
-//! Finds the objects to remove: the tops and everything that only they need.
+//! Finds the objects to remove: the tops, and everything that is needed only by them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,6 @@ pub(super) struct Bounds<'a> {
     pub(super) never: &'a [String],
 }
 
-/// The objects to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExtractedObjects {
     /// Objects shown in the statement: the tops, and objects that tests or remaining code call.
@@ -38,7 +37,8 @@ impl ExtractedObjects {
         self.helpers.retain(|number| numbers.contains(number));
     }
 
-    /// Moves helpers that tests or remaining code call to `shown`, because a solution must match their interfaces.
+    /// Moves helpers that tests or remaining code call to `shown`, because a solution must have the
+    /// same interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let gone = self.all();
         let mut called = graph.callees_of_tests();
@@ -53,8 +53,9 @@ impl ExtractedObjects {
     }
 }
 
-/// Finds the objects to remove by breadth-first search from the tops. The search continues through objects that
-/// must be kept. Objects that call each other in a cycle are removed or kept together.
+/// Finds the objects to remove by breadth-first search from the tops. The search continues through
+/// objects that must stay. Objects that call each other in a cycle are either all removed or all
+/// kept.
 pub(super) fn extract(
     tops: &BTreeSet<usize>,
     graph: &FileGraph,
@@ -103,7 +104,8 @@ pub(super) fn extract(
             let whole = circle.iter().all(may_go);
             let lines = size(&circle);
             if !whole || lines > left {
-                // The cycle is too large, or part of it must be kept. Keep it and everything it calls.
+                // The cycle is too large, or part of it must stay. Keep the whole cycle and
+                // everything that it calls.
                 continue;
             }
             left -= lines;

@@ -1,5 +1,5 @@
-//! Final checks of a task in fresh sandboxes: gold resolves it, noop does not, and the agent's sandbox contains
-//! no copy of hidden content.
+//! Final checks of a task in fresh sandboxes. Gold must resolve the task, noop must not, and the
+//! agent's sandbox must contain no copy of hidden content.
 
 use std::path::Path;
 
@@ -63,8 +63,8 @@ pub(crate) async fn grade_gold_and_noop(
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
-        // The tests themselves may tamper with the interpreter. Accept whatever the gold run shows as
-        // expected, and grade again.
+        // The tests themselves may change the interpreter. Whatever the gold run shows is therefore
+        // expected, and gold is graded again.
         let expected = expected_of_strict_gold(&graded)?;
         graded =
             sandboxes.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;

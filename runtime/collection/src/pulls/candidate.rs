@@ -1,4 +1,4 @@
-//! Splits a merged pull request into patch and tests, measures it and applies the filters.
+//! Splits a merged pull request into a patch and tests, measures it, and applies the filters.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -65,7 +65,8 @@ impl Candidate {
     ) -> Result<Self, StopReason> {
         let stop = |stage: Stage| move |why: String| StopReason::Reject(stage, why);
         let (base, head) = match &pull.change {
-            // Diff against the merge base, as the forge does, to get only the branch's own changes.
+            // Diff against the merge base to get only the branch's own changes. The forge does the
+            // same.
             Change::Merge(main, head) => {
                 (clone.merge_base(main, head).map_err(stop(Stage::Tests))?, head.clone())
             }
@@ -156,7 +157,6 @@ impl Candidate {
         out
     }
 
-    /// Returns the number of files in the patch.
     pub(super) fn file_count(&self) -> usize {
         Patch::parse(self.patch.as_bytes()).paths().len()
     }

@@ -48,8 +48,8 @@ pub struct ClonesReport {
     pub failed: Vec<FailedClone>,
 }
 
-/// Merges the collections of several clones into one dataset directory. Adds the repository's name to each
-/// reject.
+/// Merges the collections of several clones into one dataset directory. Adds the name of the
+/// repository to each reject.
 ///
 /// # Errors
 /// [`CollectError::Io`] if a file cannot be read or written.
@@ -78,7 +78,8 @@ pub fn join_clones(
             }
         }
         let place = out.join(name);
-        // Don't overwrite files that no collection has: a dry run must not delete the tasks of an earlier one.
+        // If no collection has a file, leave an existing one alone: a dry run must not delete the
+        // tasks of an earlier collection.
         if let Some(text) = joined {
             fs::write(&place, text).map_err(|error| failed_at(&place, error))?;
         }

@@ -91,7 +91,7 @@ pub(super) fn parse_timestamp(text: &str) -> Option<u64> {
     };
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time.split('.').next()?, ':')?;
-    // Let years start in March so that the leap day is the last day of the year.
+    // Start years in March, so that the leap day is the last day of a year.
     let (year, month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day;

@@ -1,4 +1,4 @@
-//! The report: how many pull requests are left after each stage, and task statistics.
+//! The report: how many pull requests are left after each stage, and statistics of the tasks.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,8 @@ impl From<RecipeError> for StopReason {
     }
 }
 
-/// A task with the values of the dataset table in FEA-Bench's paper. In a dry run, a candidate.
+/// A task with the values for the dataset table in FEA-Bench's paper. In a dry run, this is a
+/// candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PullTaskMetrics {
     pub instance_id: String,
@@ -97,7 +98,7 @@ pub struct PullTaskMetrics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastValidation {
     pub tried: usize,
-    /// How many became tasks. If none did, the repository is skipped.
+    /// Number of candidates that became tasks. If it is 0, the repository is skipped.
     pub tasks: usize,
 }
 
@@ -122,7 +123,7 @@ pub struct PullReport {
     /// The highest number of a merged pull request.
     #[serde(default)]
     pub last_pull: u64,
-    /// Absent if fast validation was not requested.
+    /// `None` if fast validation was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast_validation: Option<FastValidation>,
 }
@@ -223,7 +224,7 @@ impl PullReport {
             let mean = |of: fn(&PullTaskMetrics) -> usize| {
                 tasks.iter().map(|task| of(task)).sum::<usize>() as f64 / tasks.len() as f64
             };
-            // Divide the means, as in FEA-Bench's Table 1: 87.1 of 128.5 lines are 67.8 %.
+            // Divide the means, as in FEA-Bench's Table 1 (87.1 of 128.5 lines are 67.8 %).
             let share = mean(|task| task.new_lines) / mean(|task| task.edited_lines).max(1.0);
             out.push_str(&format!(
                 "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
@@ -302,7 +303,7 @@ mod tests {
         let dry = PullReport::new(head(true), vec![], vec![reject(Stage::Share)], vec![]);
         let counts: Vec<usize> = dry.funnel.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [3, 3, 3, 2, 2, 2, 0]);
-        // The share is 37 of 45 lines, not the mean of the three shares.
+        // The share is 37 of 45 lines. It is not the mean of the three shares.
         let task = |new_lines, edited_lines| PullTaskMetrics {
             instance_id: "a__b-1".into(),
             pull_number: 1,

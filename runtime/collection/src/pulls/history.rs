@@ -16,7 +16,7 @@ pub(super) struct Pull {
     pub(super) change: Change,
 }
 
-/// The two commits that a pull request's changes lie between.
+/// The two commits between which a pull request made its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// A merge commit's parents `main` and `head`. The changes are those from their merge base to `head`.
@@ -25,11 +25,12 @@ pub(super) enum Change {
     Squash(String, String),
 }
 
-/// Returns the merged pull requests of a history, without duplicate numbers. Both are sorted newest first.
+/// Returns the merged pull requests of a history, without duplicate numbers. The history and the
+/// result are both sorted newest first.
 ///
-/// A merge or squashed commit has the pull request's number on its first line. Numbers elsewhere are only
-/// mentions. The commits inside a merged pull request are skipped, because their first lines may end with
-/// an issue number.
+/// The first line of a merge or squash commit contains the number of the pull request. Numbers
+/// elsewhere are only mentions. The commits inside a merged pull request are skipped, because their
+/// first lines may end with an issue number.
 pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
     let by_id: HashMap<&str, &Commit> =
         history.iter().map(|commit| (commit.id.as_str(), commit)).collect();
@@ -38,7 +39,8 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
         history.first().map(|commit| commit.id.as_str()).into_iter().collect();
     while let Some(id) = open.pop() {
         let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
-        // A merge commit without a number merges another branch, which may contain pull requests itself.
+        // A merge commit without a number merges another branch. That branch may contain pull
+        // requests.
         let own = if parse_pull(commit).is_some() { 1 } else { usize::MAX };
         open.extend(commit.parents.iter().take(own).map(String::as_str));
     }

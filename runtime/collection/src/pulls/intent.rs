@@ -33,7 +33,7 @@ pub(super) fn classify_intent(
             return decided(false, said());
         }
     }
-    // Non-feature labels take precedence, because `enhancement` is used for many things.
+    // Check the non-feature labels first, because projects use `enhancement` for many purposes.
     for (list, feature) in [(&settings.other_labels, false), (&settings.feature_labels, true)] {
         if let Some(label) = labels.iter().find(|label| has(list, label)) {
             return decided(feature, format!("it has the label {label:?}"));

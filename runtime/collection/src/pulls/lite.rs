@@ -16,7 +16,7 @@ const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 /// A criterion that excludes a task from the lite set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exclusion {
-    /// Machine-readable name; one of nine.
+    /// Machine-readable name. There are nine criteria.
     pub(super) criterion: &'static str,
     /// The reason as a sentence.
     pub(super) what: String,
@@ -53,8 +53,8 @@ pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<
     out
 }
 
-/// Whether a text refers to an issue, a pull request or a commit. A commit id must contain a digit and a
-/// letter, so plain numbers and words like `defaced` don't count.
+/// Whether a text refers to an issue, a pull request or a commit. A commit id must contain both a
+/// digit and a letter, so that plain numbers and words like `defaced` don't count.
 fn has_reference(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));

@@ -37,7 +37,8 @@ use crate::collect::{
 pub struct PullSearch {
     /// A clone with its full history. It is not modified.
     pub clone: PathBuf,
-    /// `owner/name`; by default from the clone's origin, else the directory name.
+    /// `owner/name`. By default, this is taken from the clone's origin, or else from the
+    /// directory's name.
     pub repo: Option<String>,
     /// Skip pull requests that were merged before this date (`2024-05-01`).
     pub since: Option<String>,
@@ -57,8 +58,8 @@ pub enum CollectionGoal<'a> {
     Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
-/// Creates the dataset directory `out` from a clone's merged pull requests. With `answers`, a model instead
-/// of the built-in rules decides which pull requests add a feature.
+/// Creates the dataset directory `out` from a clone's merged pull requests. If `answers` is set, a
+/// model decides which pull requests add a feature, and the built-in rules are not used.
 ///
 /// # Errors
 /// [`CollectError`]. A pull request that yields no task is not an error; the report lists it.
@@ -245,7 +246,7 @@ fn details(candidate: &Candidate, forms: &DatasetRows) -> Details {
     }
 }
 
-/// Converts a text to a detail. A blank text is treated as absent.
+/// Converts a text to a detail. Blank text means that there is none.
 fn detail(text: &str) -> proctor_types::DetailField<String> {
     match text.trim().is_empty() {
         true => proctor_types::DetailField::Absent,

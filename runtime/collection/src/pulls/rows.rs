@@ -121,7 +121,7 @@ fn merge_objects(base: &Value, more: Value) -> Value {
     out
 }
 
-/// Converts a map to a list of objects, because columns of a table cannot have arbitrary keys.
+/// Converts a map to a list of objects, because the columns of a table must have fixed keys.
 fn to_object_list(entries: &[(String, Value)], what: &str) -> Value {
     entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
 }
@@ -144,7 +144,7 @@ fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
     let timeline = |comments: &[Comment]| -> Value {
         let said = comments.iter().filter_map(|comment| {
             let body = comment.body.as_deref()?;
-            // Skip a comment without a time: it may discuss the solution.
+            // Skip a comment without a time, because it may discuss the solution.
             Some(json!({"time": parse_timestamp(&comment.created_at)?, "comment": body}))
         });
         said.collect()

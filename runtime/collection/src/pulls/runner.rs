@@ -40,7 +40,7 @@ pub(super) struct CandidateRunner<'a> {
     pub(super) repo: String,
 }
 
-/// A candidate's result, as cached. Faults are not cached.
+/// A candidate's result in the form that is cached. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CandidateResult {
@@ -107,8 +107,8 @@ impl CandidateRunner<'_> {
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.base_task(candidate, id, statement, &project, &environment, source);
         let judge = VerifyContext { backend: self.context.backend, sources: self.context.sources };
-        // Check for leaks before running tests: an environment that contains the solution rules the task
-        // out anyway.
+        // Check for leaks before running tests. If the environment contains the solution, the task
+        // is rejected anyway.
         let (prepared, findings) = verify::prepare_and_scan(judge, &task).await?;
         verify::check_no_copies(judge, &task, &prepared, &findings)
             .await
@@ -137,8 +137,8 @@ impl CandidateRunner<'_> {
             check_no_failures(&ran)?;
             after.push(ran);
             let ran = run_patched_tests(place, &task, &plan, &[tests]).await?;
-            // If the run aborts, count every test as failed: test helpers may need code that does not exist
-            // yet.
+            // If the run aborts, every test counts as failed. Test helpers may need code that does
+            // not exist yet.
             before.push(statuses_of(ran, "plain").unwrap_or_default());
         }
         let sorted = classify_tests(&before, &after, &[]);
@@ -169,7 +169,8 @@ impl CandidateRunner<'_> {
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
-        // Exclude code files from the key: adding or removing one does not change the environment.
+        // Leave code files out of the key, because adding or removing one does not change the
+        // environment.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
         let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
         if let Some(environment) = self.kept.get::<Environment>("environment", &of) {

@@ -95,7 +95,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
     let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
     let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
     let node = format!("fetch('{url}').then(r => r.text()).then(t => console.log(t.length))");
-    // Before version 22.21, `fetch` does not support proxies.
+    // Before version 22.21, Node's `fetch` does not support proxies.
     let old_node = !std::process::Command::new("node")
         .args([
             "-e",
@@ -130,7 +130,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
             continue;
         };
         if program == "node" && old_node {
-            // A client without proxy support cannot reach anything.
+            // A client without proxy support cannot reach any server.
             assert!(!output.status.success(), "an old node reached {url}");
             continue;
         }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// The folder that Harbor publishes for every task.
 const PUBLISHED: &str = "/logs/artifacts";
 
-/// Folders that Harbor reserves.
+/// Folders that Harbor reserves for logs.
 const LOGS: [&str; 2] = ["/logs/agent", "/logs/verifier"];
 
 pub(super) struct Artifact<'t> {
@@ -31,7 +31,7 @@ pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
     entries.filter_map(read).collect()
 }
 
-/// Returns pairs of sources of which Harbor skips the second.
+/// Returns pairs of sources for which Harbor skips the second one.
 pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
     let published =
         Artifact { source: PUBLISHED, destination: None, exclude: Vec::new(), service: "main" };
@@ -71,7 +71,7 @@ impl<'t> Artifact<'t> {
     }
 }
 
-/// Whether collecting the first artifact already puts the second one in its place.
+/// Whether collecting the first artifact already copies the second one to its destination.
 fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     let (above, below) = (split_path(first.source), split_path(second.source));
     if first.service != second.service || above.0 != below.0 || !below.1.starts_with(&above.1) {

@@ -1,7 +1,7 @@
 //! Detects downloads in shell commands.
 
-/// Whether a command downloads a file from another host and saves or executes it. `next` is the program that
-/// receives its output.
+/// Whether a command downloads a file from another host and saves or executes it. `next` is the
+/// program that the command's output is piped to.
 pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     let Some((&program, arguments)) = command.split_first() else { return false };
     if !matches!(program, "curl" | "wget" | "git")
@@ -15,7 +15,7 @@ pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     if matches!(next, Some("sh" | "bash")) {
         return true;
     }
-    // A request that only checks whether a service responds saves nothing.
+    // Skip requests that only check whether a service responds, because they save nothing.
     if arguments.iter().any(|word| matches!(*word, "--spider" | "-O-" | "-qO-")) {
         return false;
     }

@@ -51,7 +51,7 @@ pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec
     if packages == ["pip"] && upgrades { Vec::new() } else { packages }
 }
 
-/// Whether the package's version may change over time. Files, folders and variables are not considered.
+/// Whether the package's version may change over time. Files, folders and variables don't count.
 pub(super) fn is_unpinned(package: &str) -> bool {
     let is_local = [".", "/", "file:"].iter().any(|start| package.starts_with(start));
     if package.is_empty() || package.contains('$') || is_local {

@@ -14,8 +14,8 @@ use crate::parsers::{
 struct SuiteStack<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> SuiteStack<'a> {
-    /// Adds a heading and ends every suite that is indented at least as far. A blank line counts as
-    /// a heading.
+    /// Adds a heading. Ends every open suite that has at least the same indentation. A blank line
+    /// counts as a heading.
     fn enter(&mut self, line: &'a str) {
         let depth = indent(line);
         while self.0.last().is_some_and(|(_, above)| *above >= depth) {
@@ -68,7 +68,7 @@ pub(super) fn parse_highlightjs(log: &str) -> StatusMap {
 static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])"));
 
-/// Removes what the harness's `ansi_escape` removes.
+/// Removes the escape sequences that the harness's `ansi_escape` removes.
 pub(super) fn strip_ansi_escapes(log: &str) -> String {
     ESCAPES.replace_all(log, "").into_owned()
 }
@@ -199,7 +199,7 @@ pub(super) fn parse_calypso(log: &str) -> Result<StatusMap, ParserCrash> {
 
 static KARMA_LINE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\s*)?([✔✖])?\s(.*)$"));
 
-/// `parse_log_karma`: a test's name includes every enclosing suite, as far as the indentation shows.
+/// `parse_log_karma`: a test's name includes every enclosing suite that the indentation shows.
 pub(super) fn parse_karma(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut depth: Option<usize> = None;

@@ -1,5 +1,5 @@
-//! JavaScript parsers that search the whole log for patterns, and parsers that choose another one
-//! by the row.
+//! JavaScript parsers. Some search the whole log for patterns, others choose another parser
+//! depending on the row.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -199,7 +199,7 @@ pub(super) fn parse_chart_js(log: &str) -> StatusMap {
 }
 
 static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\d+)\)"));
-/// A failure's title ends within this many characters.
+/// Maximum length of a failure's title in characters.
 const MAX_P5_TITLE_CHARS: usize = 1000;
 
 /// `parse_log_p5js`: mocha's list of failures, ignoring JSON and XML that tests printed.
@@ -261,8 +261,8 @@ fn remove_json(log: &str) -> String {
 static TAG: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
 
 /// Removes XML elements. The harness removes one match of `<x>...</x>` at a time and puts the
-/// opening tags inside it back. This is equivalent to counting: each closing tag ends one opening
-/// tag.
+/// opening tags inside the match back. Counting has the same result: each closing tag ends one
+/// opening tag.
 fn remove_xml(log: &str) -> String {
     let mut kept = String::new();
     let mut ends: HashMap<&str, Option<usize>> = HashMap::new();

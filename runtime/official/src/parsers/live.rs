@@ -12,7 +12,7 @@ pub(super) fn parse(log: &str) -> StatusMap {
         } else if word.contains("skip") {
             "SKIPPED"
         } else {
-            // This includes expected failures.
+            // Expected failures count as failures too.
             "FAILED"
         };
         map.set(name, status);

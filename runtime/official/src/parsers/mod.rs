@@ -1,7 +1,7 @@
-//! The log parsers of the official graders, reproduced bug for bug and by version.
+//! The log parsers of the official graders. Each version's bugs are reproduced exactly.
 //!
-//! A benchmark's expected ids are outputs of its parser, so a better parser would match fewer of
-//! them. Never fix bugs here; `crate::reader` is the module that reads logs well.
+//! A benchmark's expected ids are output of its parser, so a better parser would match fewer of
+//! them. Never fix bugs here. `crate::reader` is the module that reads logs correctly.
 
 mod django;
 mod featurebench;

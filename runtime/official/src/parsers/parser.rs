@@ -1,4 +1,4 @@
-//! The closed set of official parsers.
+//! The official parsers. The set is closed.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use crate::parsers::{
     seaborn, smith, stateful, sympy,
 };
 
-/// A parser of a benchmark's own harness. The benchmark's policy determines which repository or row
-/// uses which parser.
+/// A parser of a benchmark's own harness. The benchmark's policy selects the parser for a
+/// repository or row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParserName {
@@ -143,8 +143,8 @@ impl ParserName {
     ///
     /// # Errors
     ///
-    /// The parser depends on the row but does not support it. The official parser raises on every
-    /// log of such a row.
+    /// The parser depends on the row and does not support it. The official parser raises an
+    /// exception for every log of such a row.
     pub fn check_row(self, row: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
             Self::ImmutableJs => javascript::immutable_js_parser(row).map(drop),
@@ -155,8 +155,8 @@ impl ParserName {
     }
 }
 
-/// The generation of the SWE-bench parsers. Generations differ, and ids recorded with one do not
-/// match those of another.
+/// The generation of the SWE-bench parsers. Ids that were recorded with one generation don't match
+/// those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Edition {
     /// 2.1.0, which SWE-Gym forked.
@@ -173,7 +173,8 @@ pub enum Edition {
     V5,
 }
 
-/// The official parser raises on this log. Its harness counts the instance as an error.
+/// The official parser raises an exception for this log. Its harness counts the instance as an
+/// error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
     /// The class of the exception.
@@ -206,7 +207,7 @@ pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMa
     parse_row(parser, edition, log, RowFacts::default())
 }
 
-/// Reads the log of a row like the parser of this edition.
+/// Reads a row's log like the parser of this edition.
 ///
 /// # Errors
 ///

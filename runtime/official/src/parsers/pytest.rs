@@ -53,7 +53,7 @@ fn parse_line(edition: Edition, line: &str) -> Option<(String, String)> {
     Some((status.to_owned(), name.to_owned()))
 }
 
-/// Whether the line is `SKIPPED [3] path:line: reason`, where `[3]` is not a test. Recognized since
+/// Whether the line is `SKIPPED [3] path:line: reason`. Such a line names no test. Recognized since
 /// 5.0.
 pub(super) fn is_skip_summary(status: &str, name: &str) -> bool {
     let count = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));

@@ -45,7 +45,7 @@ pub(super) fn parse_pytest_v2(edition: Edition, log: &str) -> Result<StatusMap, 
     Ok(map)
 }
 
-/// Spaces in ids are kept since 5.0. The message is removed only from `FAILED` lines.
+/// Since 5.0, spaces in ids are kept. The message is removed only from `FAILED` lines.
 fn read_v5_line(map: &mut StatusMap, line: &str, starts: bool) {
     let line = match line.split_once(" - ") {
         Some((head, _)) if line.starts_with("FAILED") => head,

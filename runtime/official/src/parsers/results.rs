@@ -1,4 +1,4 @@
-//! Parsers that read one test per line with a pattern and a table of words.
+//! Parsers that read one test per line, with a pattern and a table of status words.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ enum StatusSource {
 
 use StatusSource::{Always, ByWord};
 
-/// jest's list of files. The patterns differ only in the end of the line.
+/// jest's list of files. The patterns only differ in how the line ends.
 const JEST_FILES: &[(&str, StatusSource)] = &[
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+ms\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("PASSED")),
@@ -192,7 +192,7 @@ static COMPILED_PATTERNS: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
     RULES.iter().map(of).collect()
 });
 
-/// Reads `log` by the rules of `parser`. `None` if the parser is not line by line.
+/// Reads `log` by the rules of `parser`. Returns `None` if the parser does not work line by line.
 pub(super) fn parse(parser: ParserName, log: &str) -> Option<StatusMap> {
     let at = RULES.iter().position(|rules| rules.parser == parser)?;
     let (rules, patterns) = (&RULES[at], &COMPILED_PATTERNS[at]);

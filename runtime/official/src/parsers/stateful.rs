@@ -59,8 +59,8 @@ static MAVEN_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*-Dtest
 static MAVEN_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^.*BUILD (SUCCESS|FAILURE)$"));
 
-/// `parse_log_maven`: one command per test, whose build succeeds or fails. Commands and results are
-/// paired in order. A result without a command is kept for a later command.
+/// `parse_log_maven`: each test has its own command, whose build succeeds or fails. Commands and
+/// results are paired in order. A result without a command waits for a later command.
 pub(super) fn parse_maven(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut tests: VecDeque<String> = VecDeque::new();
@@ -112,7 +112,7 @@ pub(super) fn parse_doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let Some(start) = log.find("<doctest") else { return Ok(map) };
     let end = "</doctest>";
-    // If the end marker is missing, the harness parses a few characters that are not XML.
+    // Without the end marker, the harness parses a few characters that are not XML.
     let bad = |line: &str| ParserCrash::new("ParseError", line);
     let Some(length) = log[start..].find(end) else { return Err(bad(&log[start..])) };
     let text = &log[start..start + length + end.len()];

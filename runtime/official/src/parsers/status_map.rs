@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-/// Ordered like a Python dictionary: a later status replaces the earlier one, which keeps its position.
+/// Test statuses in the order of a Python dictionary: a later status replaces the earlier one, but
+/// keeps its position.
 ///
-/// Statuses are words from the log. Most are `PASSED`, `FAILED`, `SKIPPED`, `ERROR` and `XFAIL`,
-/// but the official parsers accept any word that begins with one of these (`ERROR:`), and grade it
-/// as neither passed nor failed.
+/// Statuses are words from the log. Most are `PASSED`, `FAILED`, `SKIPPED`, `ERROR` and `XFAIL`.
+/// The official parsers accept any word that begins with one of these (`ERROR:`), but grade it as
+/// neither passed nor failed.
 #[derive(Debug, Clone, Default)]
 pub struct StatusMap {
     entries: Vec<(String, String)>,

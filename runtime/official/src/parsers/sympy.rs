@@ -1,5 +1,5 @@
-//! `parse_log_sympy`: `bin/test --verbose`. Names do not contain the file, so tests in different
-//! files can collide.
+//! `parse_log_sympy`: reads `bin/test --verbose`. Names don't contain the file, so tests in
+//! different files may have the same name.
 
 use std::sync::LazyLock;
 

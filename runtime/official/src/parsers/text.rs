@@ -1,4 +1,4 @@
-//! Python's text functions, for cases in which Rust's differ.
+//! Python's text functions, where they differ from Rust's.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ pub fn is_space(c: char) -> bool {
 /// The character class of Python's `\s`.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";
 
-/// Compiles a pattern of the official code that uses [`SPACE`] instead of `\s`.
+/// Compiles a pattern of the official code in which [`SPACE`] replaces `\s`.
 #[expect(clippy::unwrap_used, reason = "all patterns are constants: a bad one fails every test")]
 pub fn pattern(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
-/// Compiles a pattern with Python's semantics: `\s` and `\S` include the information separators,
-/// also in character classes.
+/// Compiles a pattern with Python's semantics. `\s` and `\S` include the information separators,
+/// also inside character classes.
 pub fn python_pattern(text: &str) -> Regex {
     pattern(&text.replace(r"\s", SPACE).replace(r"\S", r"[^\s\x1c-\x1f]"))
 }

@@ -1,12 +1,11 @@
 //! Compares independent sources for one run: the exit status, the runner's own totals, and the
 //! results in the log.
-//!
-//! Every reader fills in what its runner reports. A disagreement means that the log lacks part of
-//! the run, or that it does not show what ran.
+//! Every reader fills in what its runner reports. If the sources disagree, the log lacks part of
+//! the run or shows results of something else.
 
 use proctor_types::plural;
 
-/// What the sources for one log report. Absent values are not compared.
+/// What the sources for one log report. Values that are `None` are not compared.
 #[derive(Debug, Default)]
 pub(super) struct RunCounts {
     /// The exit status of the runner's process.
@@ -31,8 +30,8 @@ impl RunCounts {
     pub(super) fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
         if let Some(exit) = self.exit {
-            // Test runners exit with 0 or 1 at the end of a run. Any other status means a signal,
-            // an interruption or an internal error, and no number of failures explains it.
+            // At the end of a run, test runners exit with 0 or 1. Any other status means a signal,
+            // an interruption or an internal error, and failed tests don't explain it.
             if !matches!(exit, 0 | 1) {
                 found.push(format!("exit status {exit} means that the run did not complete"));
             } else if let Some(succeeded) = self.succeeded

@@ -1,9 +1,11 @@
-//! Checks whether the counts in pytest's last line match the earlier lines of the session.
+//! Checks whether the counts in pytest's last line match the lines before it.
 //!
-//! Only things that an honest run cannot produce count against a log. Therefore, the number of
-//! outcomes has no upper limit: an error at teardown, a module that skips itself and a subtest each
-//! count in addition to the collected tests. A log may contain several sessions, one after the
-//! other or printed by a test. The one that matches the last line counts.
+//! Only contradictions that an honest run cannot produce count against a log. The number of
+//! outcomes therefore has no upper limit: an error at teardown, a module that skips itself and a
+//! subtest all count in addition to the collected tests.
+//!
+//! A log may contain several sessions, one after the other or printed by a test. The session that
+//! matches the last line counts.
 
 use std::sync::LazyLock;
 
@@ -14,7 +16,7 @@ use crate::{
     reader::pytest::{Totals, is_heading, parse_totals, section_after_start},
 };
 
-/// Absent if xdist workers are used, because each of them collects all tests.
+/// Absent if xdist workers are used, because each worker collects all tests.
 static COLLECTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
 /// `file letters [ 50%]`, and lines that continue the letters.
@@ -25,7 +27,7 @@ static PROGRESS_LETTERS: LazyLock<Regex> = LazyLock::new(|| {
 /// Returns contradictions between the counts of the last run and the lines before.
 pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     let mut found = Vec::new();
-    // The collected tests include deselected ones, and so do the counts in the last line.
+    // Both counts include deselected tests, so they can be compared.
     if let Some(collected) = min_collected(lines)
         && collected > last.outcomes()
     {
@@ -43,8 +45,8 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     found
 }
 
-/// Whether the lines form one complete session: the last line counts as many tests as the first
-/// heading's session collected. Returns `false` for a session that quotes another one.
+/// Whether the lines form one complete session: the last line counts as many tests as the session
+/// of the first heading collected. Returns `false` for a session that quotes another one.
 pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
     let first = collected_counts(lines).next();
     first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()

@@ -45,7 +45,7 @@ impl StatusWords {
     }
 }
 
-/// References to characters that XML 1.0 does not allow. Runners write them if a test printed such
+/// Character references that XML 1.0 does not allow. Runners write them if a test printed such
 /// characters.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
 
@@ -59,7 +59,7 @@ pub(super) fn matches_format(text: &str) -> bool {
     {
         rest = rest.split_once(close).map_or("", |(_, after)| after.trim_start());
     }
-    // A report that was truncated within its prolog is still a report.
+    // A report that was truncated inside its prolog is still a report.
     rest.starts_with("<testsuite") || (rest.is_empty() && start.starts_with("<?xml"))
 }
 
@@ -71,7 +71,8 @@ pub(super) fn contains_report(text: &str) -> bool {
     })
 }
 
-/// Reads a report. Reports are written at the end of a run, so one that can be parsed is complete.
+/// Reads a report. Runners write it at the end of a run, so a report that can be parsed is
+/// complete.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
     let words = match STATUS_WORDS.get() {
@@ -96,7 +97,8 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
         let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| matches_id(case, id)).collect();
         let statuses: Vec<TestStatus> = named.iter().map(|case| case_status(case, words)).collect();
         let mut found = worst_status(&statuses);
-        // pytest reports each attempt of a rerun test, but reports a failed attempt without a failure.
+        // pytest reports each attempt of a test that was rerun, but reports failed attempts without
+        // a failure.
         if found == TestStatus::Passed
             && named.len() > 1
             && named.iter().any(|case| is_from_pytest(case))
@@ -114,7 +116,8 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     reading
 }
 
-/// Reads every test in the reports. A text may contain several reports, and other output around them.
+/// Reads every test in the reports. The text may contain several reports, with other output around
+/// them.
 pub(super) fn read_report(text: &str) -> Report {
     let words = match STATUS_WORDS.get() {
         Ok(words) => words,
@@ -167,8 +170,8 @@ fn trim_to_suites(text: &str) -> Option<&str> {
     Some(end.map_or(text.trim_end(), |end| &text[..end]))
 }
 
-/// Returns the name of a test case, prefixed with its class if that adds information. node uses
-/// `test` as every class.
+/// Returns the name of a test case. The class is added as a prefix unless it adds no information:
+/// node uses the class `test` for every test.
 fn case_id(case: &Node<'_, '_>) -> String {
     let name = case.attribute("name").unwrap_or_default();
     match case.attribute("classname").unwrap_or_default() {
@@ -214,12 +217,12 @@ fn count_suite(suite: &Node<'_, '_>, words: &StatusWords) -> RunCounts {
     };
     let cases = suite.descendants().filter(|node| node.has_tag_name("testcase"));
     let cases = cases.filter(is_bad).count();
-    // A test may list several failures, and a suite may list its own.
+    // A test may list several failures, and a suite may list failures of its own.
     let elements = suite
         .descendants()
         .filter(|node| node.has_tag_name("failure") || node.has_tag_name("error"));
     let elements = elements.count();
-    // node counts a failed suite as one failure of the enclosing suite.
+    // node counts a failed suite as one failure of the suite around it.
     let parts = suite.children().filter(|node| match node.tag_name().name() {
         "testcase" => is_bad(node),
         "testsuite" => {
@@ -260,7 +263,8 @@ fn case_status(case: &Node<'_, '_>, words: &StatusWords) -> TestStatus {
         let word = case.attribute(attribute).and_then(|word| words.status_for(word));
         statuses.extend(word.filter(|word| *word != TestStatus::Passed));
     }
-    // Surefire, Gradle and nextest: an earlier attempt failed, and a later one passed.
+    // In Surefire, Gradle and nextest, this means that an earlier attempt failed and a later one
+    // passed.
     if child("flakyFailure").or_else(|| child("flakyError")).is_some() {
         statuses.push(TestStatus::Flaky);
     }
@@ -279,8 +283,8 @@ fn is_from_pytest(case: &Node<'_, '_>) -> bool {
     })
 }
 
-/// Whether an id refers to a case. The id is a pytest node id, or class and name as other runners
-/// join them.
+/// Whether an id refers to a case. The id may be a pytest node id, or a class and a name in the
+/// notation of another runner.
 fn matches_id(case: &Node<'_, '_>, id: &str) -> bool {
     let name = case.attribute("name").unwrap_or_default();
     let class = case.attribute("classname").unwrap_or_default();

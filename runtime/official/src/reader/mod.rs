@@ -1,9 +1,9 @@
 //! Proctor's own reader of logs and reports, for the strict policy.
 //!
-//! The reader searches for the ids that a task expects, so it does not have to guess an id from a
-//! line. A failure counts wherever it is printed, and is final. A pass counts only where the runner
-//! prints its results, in a log that ends like a complete run. If the exit status, the runner's own
-//! totals and the results disagree, the log is in doubt.
+//! The reader searches for the ids that a task expects, so it never has to guess an id from a line.
+//! A failure counts wherever it is printed and is final. A pass counts only where the runner prints
+//! its results, and only in a log that ends like a complete run. If the exit status, the runner's
+//! own totals and the results disagree, the log is in doubt.
 
 mod agreement;
 mod count;
@@ -34,8 +34,8 @@ pub struct LogReading {
 }
 
 /// Reads a log of pytest, unittest (including Django's) or sympy, or a report in another format.
-/// The format is detected; `results` is the format that the task declares, for reports that are
-/// truncated. Paths below `root` are made relative to it.
+/// The format is detected. `results` is the format that the task declares, and is needed for
+/// truncated reports. Paths below `root` are made relative to it.
 pub fn read(
     log: &[u8],
     wanted: &[String],
@@ -69,7 +69,8 @@ pub fn read(
     reading
 }
 
-/// Reads a JUnit report for a task that does not declare JUnit. Its ids may be written in several ways.
+/// Reads a JUnit report for a task that does not declare JUnit. Its expected ids may use several
+/// notations.
 fn read_undeclared_junit(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = junit::read(text, wanted);
     let more = Report::from_text(TestFormat::Junit, text, "").statuses(wanted);

@@ -82,7 +82,8 @@ pub(super) fn parse_totals(line: &str) -> Option<Totals> {
     Some(Totals { counts: counts.collect() })
 }
 
-/// Lines by where they occur. A pass counts only in a run's own list of results.
+/// Lines of a session, by where they occur. A pass counts only in the session's own list of
+/// results.
 #[derive(Default)]
 struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
@@ -91,10 +92,10 @@ struct LogResults<'a> {
     subtests: Vec<&'a str>,
     /// Names of rerun tests.
     reruns: BTreeSet<String>,
-    /// Files whose letters show that a test was rerun.
+    /// Files whose progress letters show that a test was rerun.
     rerun_files: BTreeSet<&'a str>,
     rerun_lines: usize,
-    /// Number of reruns according to the last lines of all sessions.
+    /// Number of reruns, according to the last lines of all sessions.
     reruns_counted: usize,
     /// Number of tests that the session's summary lists as passed.
     listed_passes: usize,
@@ -137,8 +138,8 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
 }
 
 /// Splits a log into its sessions. A session that a test printed, or that another session's log
-/// quotes, stays part of that session. Two sessions are separated only if each agrees with its own
-/// last line.
+/// quotes, stays part of that session. Two sessions are separated only if each matches its own last
+/// line.
 fn split_sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     let mut parts = Vec::new();
     let (mut start, mut ended) = (0, false);
@@ -169,8 +170,8 @@ fn last_totals(lines: &[&str]) -> Option<Totals> {
     lines.iter().rev().find_map(|line| parse_totals(line))
 }
 
-/// Returns the index at which the list of running tests ends: the first heading after the session's
-/// own.
+/// Returns the index of the first heading after the session's own heading. The list of running
+/// tests ends there.
 pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
     let start = lines
         .iter()
@@ -239,7 +240,7 @@ impl<'a> LogResults<'a> {
 
     /// Returns the status of the last attempt of a rerun test.
     fn last_status(&self, id: &str) -> TestStatus {
-        // If a file could not be collected, all its tests have failed.
+        // If a file could not be collected, all its tests count as failed.
         let file = file_from_test_id(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
         let mut exact: Vec<TestStatus> =
@@ -261,7 +262,8 @@ impl<'a> LogResults<'a> {
         if self.reruns.iter().any(|name| matches_id(name, id) || is_truncated_id(name, id)) {
             return true;
         }
-        // These reruns have no line with a name, so they may be any tests in a file with such a letter.
+        // These reruns have no line with a name. They may be of any test in a file that has such a
+        // letter.
         self.reruns_counted > self.rerun_lines
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_from_test_id(id)))
     }
@@ -276,7 +278,7 @@ impl<'a> LogResults<'a> {
 }
 
 /// Whether this id may be a truncated form of a printed name. Benchmarks cut ids at a space or
-/// inside their brackets. An id that ends with a bracket is complete, however many brackets it has.
+/// inside their brackets. An id that ends with a bracket is always complete.
 fn is_truncated_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| {
         let is_open = id.contains('[') && !id.ends_with(']');
@@ -432,8 +434,8 @@ mod tests {
         let reading = read(&good[..at], &wanted, None);
         assert!(!reading.ended);
         assert_eq!(reading.tests["c.py::t"], TestStatus::Missing);
-        // A session that a test printed is not a session of its own: the outer session collected
-        // more tests.
+        // A session that a test printed is not a separate session, because the outer session
+        // collected more tests.
         let outer = format!(
             "== test session starts ==\ncollected 2 items\n\no.py ..  [100%]\n\n== PASSES ==\n{}{}\
              == short test summary info ==\nPASSED o.py::x\nPASSED o.py::y\n== 2 passed in 1s ==\n",

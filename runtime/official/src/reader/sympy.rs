@@ -1,5 +1,5 @@
-//! Reads the output of sympy's `bin/test --verbose`. Names do not contain the file, so tests with
-//! the same name share one status.
+//! Reads the output of sympy's `bin/test --verbose`. Names don't contain the file, so tests of the
+//! same name share one status.
 
 use std::sync::LazyLock;
 
@@ -62,7 +62,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         }
     }
     account.shown_min = marks;
-    // A heading that is wider than the terminal has no such lines around it.
+    // A heading that is wider than the terminal has no such lines, so use the largest count.
     account.shown_max = marks.max(headings).max(rules);
     reading.doubts = account.disagreements();
     reading
@@ -83,7 +83,7 @@ fn parse_counts(totals: &str) -> (usize, usize) {
 }
 
 fn parse_status(mark: &str) -> Option<TestStatus> {
-    // The last test of a file is followed by the file's result on the same line.
+    // After the last test of a file, the same line also contains the file's result.
     let mark = mark.trim();
     let mark = ["[OK]", "[FAIL]"].iter().find_map(|end| mark.strip_suffix(end)).unwrap_or(mark);
     match mark.trim() {

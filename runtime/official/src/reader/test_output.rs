@@ -17,7 +17,7 @@ pub(super) struct TestOutput<'a> {
     pub doubts: Vec<String>,
 }
 
-/// Finds the test run. A log without markers consists only of the test run.
+/// Finds the test run. If a log has no markers, all of it is the test run.
 pub(super) fn find_test_output(log: &str) -> TestOutput<'_> {
     let mut doubts = Vec::new();
     for marker in [START, END] {

@@ -20,17 +20,19 @@ pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| RAN_LINE.is_match(line))
 }
 
-/// A failure and the lines that name its test. The second one is the first line of the test's
+/// A failure and the lines that name its test. The second line is the first line of the test's
 /// docstring.
 struct Failure<'a> {
     status: TestStatus,
     names: Vec<&'a str>,
-    /// Whether the runner printed this failure: its own failures are preceded by a line of `=`.
+    /// Whether the runner printed this failure. The runner prints a line of `=` before each
+    /// failure.
     is_runners: bool,
 }
 
 impl Failure<'_> {
-    /// Whether this failure belongs to a test. A subtest's failure names both its test and the subtest.
+    /// Whether this failure belongs to a test. The failure of a subtest names both the test and the
+    /// subtest.
     fn belongs_to(&self, name: &str) -> bool {
         self.names.iter().any(|line| {
             line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -120,7 +122,8 @@ fn is_separator(line: &str, of: u8) -> bool {
 }
 
 /// Returns the result at the end of a test's line, or at the end of the output before the next
-/// test's line. The last one counts: a test may print `ok` before the runner prints its result.
+/// test's line. The last result counts, because a test may print `ok` before the runner prints its
+/// result.
 fn final_status(rest: &str, below: &[&str]) -> TestStatus {
     let lines = std::iter::once(rest)
         .chain(below.iter().copied().take_while(|line| !ends_test_output(line)));

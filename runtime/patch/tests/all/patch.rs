@@ -181,8 +181,8 @@ fn paths_include_new_deleted_renamed_and_quoted_files() {
     assert_eq!(names(&dated), ["x.py"]);
 }
 
-/// Code that only inspects a patch (what to hide, what to count) uses the parsed parts. Code that
-/// needs the whole patch gets the error.
+/// Callers that only inspect a patch (what to hide, what to count) get the parsed parts. Callers
+/// that need the whole patch get the error.
 #[test]
 fn parsed_parts_are_usable_if_the_patch_is_malformed() {
     for (text, names, lines) in [

@@ -1,9 +1,9 @@
-//! Finds copies of a package under test in an agent's bundle, which is mounted into the sandbox
-//! and readable there.
+//! Finds copies of a package under test in an agent's bundle. The bundle is mounted into the
+//! sandbox, where the agent can read it.
 //!
 //! The search runs on the host before any trial starts. A copy cannot be removed from a bundle,
-//! because the agent may import it. Hiding it from everything but the agent would not help,
-//! because the agent's own shell can read whatever the agent reads.
+//! because the agent may import it. Hiding it from other processes would not help either, because
+//! the agent's own shell can read everything that the agent can read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,8 +31,8 @@ pub struct BundleCopy {
 }
 
 /// Returns the first copy in the bundle for each task, by task index. A task's package is found by
-/// the paths that its patches change and by the name of its repository or distribution. Its hidden
-/// code is found by content, whatever its name.
+/// the paths that its patches change, and by the name of its repository or distribution. Its hidden
+/// code is found by content, under any name.
 ///
 /// # Errors
 /// The bundle or the built-in policy cannot be read.
@@ -57,8 +57,8 @@ pub fn find_bundle_copies(
 }
 
 /// Searches for all remaining tasks at once. A file is reported only for the task that it matches
-/// most. Another task's copy in the same file is found by the next search, which no longer
-/// includes the first task.
+/// best. If it also contains another task's copy, the next search finds that one, because it no
+/// longer includes the first task.
 fn find_copies_by_content(
     folder: &Path,
     tasks: &[&Task],
@@ -73,8 +73,8 @@ fn find_copies_by_content(
         let (mut blocks, mut names) = (Vec::new(), Vec::new());
         for at in left {
             let task = tasks[at];
-            // Hidden files and the source of a from-scratch task are part of the environment,
-            // which does not exist yet.
+            // Leave out hidden files and the source of a from-scratch task. They are part of the
+            // environment, which does not exist yet.
             let mut one = build_secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
             suffixes.extend(patched_paths(task).filter_map(|path| suffix(&path)));
             blocks.extend(one.secrets.blocks.iter().map(|_| at));
@@ -139,10 +139,9 @@ fn suffix(path: &str) -> Option<String> {
     Path::new(path).extension().and_then(OsStr::to_str).map(str::to_owned)
 }
 
-/// The Python packages in a bundle.
 struct BundlePackages {
     bundle: PathBuf,
-    /// Directories that packages are imported from, including those vendored in other packages.
+    /// Directories that packages are imported from, including vendored packages.
     roots: Vec<PathBuf>,
     /// Distributions by normalized name, each with its metadata directory.
     distributions: BTreeMap<String, PathBuf>,
@@ -222,7 +221,7 @@ fn normalize_name(name: &str) -> String {
     out
 }
 
-/// Finds a module's package below an import root. The package alone is enough, because another
+/// Finds a module's package below an import root. Finding the package is enough, because another
 /// version of it may have other modules. A directory without `__init__` proves nothing, because
 /// several packages may share it.
 fn find_importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
@@ -242,8 +241,8 @@ fn find_importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     if let Some(file) = module.get(below).and_then(|part| find_module_file(&at, part)) {
         return Some(file);
     }
-    // A prefix of the path may be a repository directory that is not part of the package. Without
-    // that prefix, the module itself must exist.
+    // The start of the path may be a repository directory that is not part of the package. Without
+    // that directory, the module itself must exist.
     (1..module.len().saturating_sub(1)).find_map(|from| {
         let (name, folders) = module[from..].split_last()?;
         find_module_file(&root.join(folders.join("/")), name)
@@ -271,7 +270,7 @@ fn find_module_file(folder: &Path, name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Twelve unique lines of code, each with one function call.
+    /// Returns twelve unique lines of code, each with one function call.
     fn code(of: &str) -> Vec<String> {
         (0..12).map(|n| format!("    total_{of}_{n} = weigh_{of}(total, {n}) + {n} * 17")).collect()
     }
@@ -348,7 +347,7 @@ mod tests {
                 None => assert_eq!(place, None, "{at}"),
             }
         }
-        // Search one at a time, because other tasks may add file suffixes to the search.
+        // Search for one task at a time, because other tasks may add file suffixes to the search.
         for (at, (task, wanted)) in cases.iter().enumerate() {
             let found = find_bundle_copies(folder.path(), &[task]).unwrap();
             let place = found.get(&0).map(|copy| copy.place.as_str());

@@ -1,5 +1,5 @@
-//! Finds a task's secrets in an environment's layer. Each layer is searched once; the findings are
-//! cached by digest.
+//! Finds a task's secrets in an environment's layer. Each layer is searched once, and the findings
+//! are cached by digest.
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
@@ -22,11 +22,11 @@ use crate::{HiddenCopies, KeptContent, PREPARATION, remove_hidden_content, workd
 /// Maximum size in bytes of a hidden file to fingerprint.
 const MAX_HIDDEN_FILE_BYTES: u64 = 4 << 20;
 
-/// Increase this when the findings get a field that cached ones lack, so that layers are searched
-/// again.
+/// Increase this when the findings get a new field. Cached findings lack the field, so the layers
+/// must be searched again.
 const FORMAT: u32 = 2;
 
-/// A task's hidden content in one environment. The search runs once, and every sandbox is prepared
+/// A task's hidden content in one environment. The search runs once. Every sandbox is then prepared
 /// from its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
@@ -38,8 +38,8 @@ pub struct LayerFindings {
     pub tools: ToolFiles,
     pub unseen: ScanStats,
     decoys: Vec<RawPath>,
-    /// Paths of `hidden` that match nothing: they neither exist in the environment nor are created
-    /// by a patch of the task.
+    /// Paths in `hidden` that match nothing: they don't exist in the environment, and no patch of
+    /// the task creates them.
     #[serde(default)]
     pub unmatched: Vec<String>,
 }
@@ -74,23 +74,23 @@ impl ToolFiles {
     }
 }
 
-/// Files that a scan skipped, for which the leak check guarantees nothing, and statistics of the
-/// scan.
+/// Files that a scan skipped, and statistics of the scan. The leak check guarantees nothing about
+/// skipped files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanStats {
     /// Files and expanded streams above the size limit.
     pub too_large: u64,
     /// Archives nested deeper than the limit.
     pub too_deep: u64,
-    /// Files that could not be read, and damaged archives.
+    /// Files that could not be read, and corrupt archives.
     pub unreadable: u64,
-    /// There were more findings than are reported.
+    /// Whether there were more findings than are reported.
     pub more: bool,
     /// Files that were scanned.
     pub files: u64,
     /// Bytes of these files before any expansion.
     pub bytes: u64,
-    /// Milliseconds.
+    /// Duration of the scan in milliseconds.
     pub ms: u64,
 }
 
@@ -107,28 +107,28 @@ impl ScanStats {
 }
 
 impl LayerFindings {
-    /// Returns the cache key of the findings for a task in an environment (identified as in
-    /// [`proctor_sandbox_api::PreparedEnvironment`]), made by a sandbox agent (identified as in
-    /// [`proctor_sandbox_api::Backend`]).
+    /// Returns the cache key for the findings of a task in an environment. `environment` identifies
+    /// it as in [`proctor_sandbox_api::PreparedEnvironment`], and `agent` identifies the searching
+    /// sandbox agent as in [`proctor_sandbox_api::Backend`].
     ///
     /// # Errors
     /// The built-in policy cannot be read.
     pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
         let makers = format!("{PREPARATION} {agent} {FORMAT}");
-        // Part of the key, because the test command determines the tools.
+        // The tools are part of the key, because the test command determines them.
         let tools = serde_json::json!([task.test_command, task.env, task.user]);
         let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
         Ok(sha256_hex(text.as_bytes()))
     }
 
-    /// Reads cached findings; `None` if there are none or they are unreadable.
+    /// Reads cached findings. Returns `None` if there are none or they are unreadable.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
         let text = proctor_files::read(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Caches the findings. They contain paths and hashes but no content.
+    /// Caches the findings. They contain paths and hashes, but no content.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -136,7 +136,7 @@ impl LayerFindings {
         let write = || -> std::io::Result<()> {
             let text = serde_json::to_vec(self)?;
             fs::create_dir_all(folder)?;
-            // Write atomically, because another run may be reading the file.
+            // Write atomically, because another run may read the file at the same time.
             let file = tempfile::NamedTempFile::new_in(folder)?;
             fs::write(file.path(), text)?;
             file.persist(folder.join(key).with_extension("json"))?;
@@ -182,8 +182,8 @@ impl LayerFindings {
         Ok(Self { unmatched, ..found })
     }
 
-    /// Scans another sandbox of the task for the same secrets: the sandbox of the agent's own
-    /// program, which has no work directory. `task` contains that sandbox's environment.
+    /// Scans another sandbox of the task for the same secrets. This is the sandbox of the agent's
+    /// own program, which has no work directory. `task` contains that sandbox's environment.
     ///
     /// # Errors
     /// A sandbox fault if it cannot be searched.
@@ -240,8 +240,8 @@ impl LayerFindings {
         Ok(leak_check)
     }
 
-    /// Removes the task's hidden content from the work directory and scans the rest, as it is in
-    /// every sandbox of the task. The sandbox cannot be used for anything else afterwards. Skips
+    /// Removes the task's hidden content from the work directory and scans the rest, which every
+    /// sandbox of the task contains. The sandbox cannot be used for anything else afterwards. Skips
     /// tasks that start from scratch: their work directory is emptied for the agent and protected
     /// from the code under test.
     ///
@@ -273,16 +273,15 @@ impl LayerFindings {
         !self.leaks.is_empty()
     }
 
-    /// Returns a digest of everything that the findings change in a sandbox, because verdicts
-    /// depend on it.
+    /// Returns a digest of everything that the findings change in a sandbox. Verdicts depend on it.
     pub fn digest(&self) -> String {
         let text = serde_json::json!([self.leaks, self.workdir, self.tools]).to_string();
         sha256_hex(text.as_bytes())
     }
 
     /// Returns the host paths that must be absent from the task's sandbox, for the leaks that
-    /// `goes` selects. A sandbox cannot change the host's directories, so these paths must be
-    /// absent from the start.
+    /// `goes` selects. A sandbox cannot change the host's directories, so the paths must be absent
+    /// when it starts.
     pub(crate) fn absent_host_paths(
         &self,
         task: &Task,
@@ -306,9 +305,10 @@ impl LayerFindings {
         self.leaks.iter().filter_map(|leak| self.host_path(task, leak)).cloned().collect()
     }
 
-    /// Whether the environment cannot exist without the leak, so that rejecting it would reject
-    /// the task. This covers the original of a from-scratch task and files installed with the test
-    /// tool or the package installer. Such a leak is removed regardless of the policy.
+    /// Whether the environment cannot exist without the leak. Rejecting the leak would then reject
+    /// the task. This covers the original package of a from-scratch task, and files that were
+    /// installed with the test tool or the package installer. Such a leak is removed whatever the
+    /// policy says.
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
         Ok(is_original
@@ -357,8 +357,8 @@ fn compiled_copies(path: &RawPath) -> Vec<RawPath> {
 }
 
 /// Returns host directories that contain Python code, selected evenly by the hash of their paths.
-/// The selection is the same for every task, so comparing two tasks reveals no more than a single
-/// task does.
+/// The selection is the same for every task, so that comparing two tasks reveals no more than a
+/// single one.
 fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
     let mut open = host_base::visible_folders();
@@ -387,7 +387,7 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
 }
 
 /// Returns hidden paths that exist neither in the environment nor in one of the task's patches.
-/// Most are typing errors, so the intended files stay visible to the agent.
+/// Most are typing errors, which leave the intended files visible to the agent.
 async fn unmatched(
     handle: &SandboxHandle,
     task: &Task,

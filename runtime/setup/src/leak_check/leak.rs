@@ -1,4 +1,5 @@
-//! A finding of the leak check, precise enough to fix it without revealing the hidden content.
+//! A finding of the leak check. It is precise enough to fix the leak, but does not reveal the
+//! hidden content.
 
 use std::fmt;
 
@@ -7,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::secrets::LabelledSecrets;
 
-/// The location of content that must not be in a sandbox. It never contains that content.
+/// Where content is that must not be in a sandbox. Never contains the content itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
     pub kind: LeakKind,
-    /// The file in the sandbox, or the variable. ` > ` separates an archive from its members.
+    /// The file in the sandbox, or the variable. ` > ` separates an archive from its member.
     pub place: String,
     /// Description of the copied content.
     pub what: String,
@@ -74,7 +75,7 @@ impl Leak {
                     (None, true) => LeakKind::Copy,
                     (None, false) => LeakKind::ArchivedCopy,
                 };
-                (kind, format!("{label} ({matched} of {of} pieces)"))
+                (kind, format!("{label} ({matched} of {of} fragments)"))
             }
             FindingKind::Bytecode { set, matched } => {
                 let names = labels.secrets.names.get(*set as usize);

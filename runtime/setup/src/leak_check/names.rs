@@ -1,5 +1,5 @@
-//! Extracts names from Python code without parsing it, because runs of removed lines are not
-//! complete programs.
+//! Extracts names from Python code without parsing it. A run of removed lines is not a complete
+//! program, so it cannot be parsed.
 
 use std::collections::BTreeSet;
 

@@ -20,8 +20,8 @@ impl PatchLines {
     }
 }
 
-/// Reads as much of the patch as possible. Only its text counts here; whether it is valid is
-/// checked when it is applied.
+/// Reads as much of the patch as possible. Only its text matters here: applying the patch checks
+/// whether it is valid.
 pub(crate) fn patch_lines_by_file(patch: &str) -> BTreeMap<String, PatchLines> {
     let mut files: BTreeMap<String, PatchLines> = BTreeMap::new();
     for file in Patch::parse(patch.as_bytes()).files {

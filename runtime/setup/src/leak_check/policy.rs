@@ -34,7 +34,7 @@ pub(crate) struct LeakPolicy {
 pub(crate) struct HostFolders {
     pub suffixes: Vec<String>,
     pub skip: Vec<String>,
-    /// Number of directories without a finding to treat as if they had one.
+    /// Number of decoys: directories without a finding that are treated as if they had one.
     pub decoys: usize,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Tool {
     pub name: String,
     /// Words in a command that indicate that it runs the tool.
     pub words: Vec<String>,
-    /// Its directories, wherever it is installed.
+    /// Names of its directories, wherever it is installed.
     pub folders: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct SandboxSecrets {
 
 impl Tool {
     /// Whether the path belongs to this tool. Only directories below an interpreter's library
-    /// count, not every directory with the same name.
+    /// count, because other directories may have the same name.
     fn contains_path(&self, place: &str) -> bool {
         let parts: Vec<&str> = place.split(" > ").next().unwrap_or(place).split('/').collect();
         parts.windows(2).any(|pair| {
@@ -109,8 +109,7 @@ impl LeakPolicy {
         self.histories.iter().any(|history| name == history.as_bytes())
     }
 
-    /// Whether a path is a complete module or package in a directory that an interpreter imports
-    /// from.
+    /// Whether a path is a complete module or package that an interpreter can import.
     pub(crate) fn is_importable(&self, path: &RawPath) -> bool {
         let mut parts = path.as_bytes().rsplit(|&byte| byte == b'/').skip(1);
         let folder = parts.next().unwrap_or_default();
@@ -124,8 +123,8 @@ impl LeakPolicy {
 
     /// Returns the tool that `commands` run and that bundles the file at `place`.
     pub(crate) fn find_tool(&self, commands: &str, place: &str) -> Option<&str> {
-        // A program is recognized by its name in any directory; a directory with that name does not
-        // count.
+        // A program in any directory matches by its name, but a directory of that name does not
+        // match.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =
@@ -134,8 +133,7 @@ impl LeakPolicy {
         tool.map(|tool| tool.name.as_str())
     }
 
-    /// Returns a digest of the policy's whole text, so that findings of another policy are not
-    /// reused.
+    /// Returns a digest of the policy's whole text. Findings of another policy are then not reused.
     pub(crate) fn digest(&self) -> String {
         sha256_hex(format!("{} {TEXT}", self.version).as_bytes())
     }

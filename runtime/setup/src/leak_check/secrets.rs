@@ -12,7 +12,7 @@ use super::{
     policy::{FingerprintThresholds, LeakPolicy},
 };
 
-/// Fingerprints with a description of each. The descriptions are for users and never reach the
+/// Fingerprints, each with a description. The descriptions are for users and never reach the
 /// sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LabelledSecrets {
@@ -24,7 +24,7 @@ pub(crate) struct LabelledSecrets {
 }
 
 /// Returns a digest of the task data that the fingerprints are made from. It does not cover hidden
-/// files, which are read from the environment.
+/// files, because they are read from the environment.
 pub(crate) fn digest(task: &Task) -> String {
     let parts =
         [&task.mask, &task.gold, &task.test_patch].map(|part| part.as_deref().unwrap_or_default());
@@ -95,7 +95,7 @@ fn lines(content: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
 }
 
-/// Returns a file without its leading comment. Many files start with the same licence, and each of
+/// Returns a file without its leading comment. Many files start with the same license, so each of
 /// them would count as a copy of a small file.
 fn strip_leading_comment(mut lines: Vec<String>) -> Vec<String> {
     let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
@@ -103,8 +103,8 @@ fn strip_leading_comment(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Whether this is a short Python file that defines nothing, such as a generated version file that
-/// looks the same in many packages. A from-scratch task asks for functions and classes, so such a
+/// Whether this is a short Python file that defines nothing, such as a generated version file. It
+/// looks the same in many packages. A from-scratch task requests functions and classes, so such a
 /// file solves no task, and a similar file elsewhere is not a copy of it.
 fn is_trivial_file(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     let prints = &policy.prints;
@@ -205,7 +205,7 @@ impl SecretsBuilder<'_> {
         if count == 0 || windows.bytes < self.thresholds().block_bytes {
             return;
         }
-        // Require all windows if there are few: half of three could match by coincidence.
+        // Require all windows if there are few, because half of three could match by coincidence.
         let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
         self.made.blocks.push(label);
         self.made.secrets.blocks.push(Block {
@@ -272,7 +272,7 @@ impl SecretsBuilder<'_> {
         self.made.names.push(format!("compiled code of {path}"));
     }
 
-    /// Thins out the windows evenly if there are too many for one request.
+    /// Removes windows at even distances if there are too many for one request.
     fn thin_windows(&mut self, most: usize) {
         let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(most.max(1));
@@ -343,8 +343,8 @@ mod tests {
                 .blocks
         };
         assert!(labels(version, true).is_empty());
-        // A long table counts as a secret, and so does a masked constant. A constant elsewhere
-        // does not.
+        // A long table counts as a secret, and so does a masked constant. A constant outside the
+        // mask does not.
         let both = ["masked code of a/_version.py", "the original source a.py"];
         assert_eq!(labels(&code, true), both);
         assert_eq!(labels(&long, true), both);

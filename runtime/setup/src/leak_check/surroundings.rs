@@ -1,5 +1,5 @@
-//! Checks a sandbox's surroundings: variables, mounts, engine sockets and credentials from the
-//! host.
+//! Checks a sandbox's surroundings for secrets of the host: variables, mounts, engine sockets and
+//! credential files.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -15,7 +15,7 @@ use super::{
 /// Maximum number of bytes to read from a file in `/proc`.
 const MAX_PROC_FILE_BYTES: u64 = 4 << 20;
 
-/// Searches the sandbox as a process in it would, before any other process runs in it.
+/// Searches the sandbox with the rights of a process in it, before any other process runs there.
 pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
@@ -74,8 +74,8 @@ async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
 
 async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     let found = handle.stat(&path.into()).await;
-    // The sandbox agent reports files that it cannot read. Processes in the sandbox can read no
-    // more than the agent.
+    // The sandbox agent reports files that it cannot read. They leak nothing, because processes in
+    // the sandbox can read no more than the agent.
     match found {
         Ok(found) => Ok(found.is_some()),
         Err(error) if error.is_broken() => Err(error.fault(format!("checking {path}"))),
@@ -85,8 +85,8 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
 
 /// Returns the environment variables of the sandbox's first process, which is the sandbox agent.
 ///
-/// If the sandbox's user is not root, the kernel makes the machine's root the owner of this file.
-/// No process in the sandbox can read it then, so it leaks nothing.
+/// If the sandbox's user is not root, the kernel gives this file to the machine's root. No process
+/// in the sandbox can then read it, so it leaks nothing.
 async fn read_environ(handle: &SandboxHandle) -> Result<String, Fault> {
     let path = "/proc/self/environ";
     match handle.read(&path.into(), MAX_PROC_FILE_BYTES).await {

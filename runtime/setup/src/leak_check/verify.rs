@@ -21,12 +21,12 @@ use crate::{HiddenCopies, preparation::remove};
 /// Maximum number of findings to list in the error. The rest are only counted.
 const MAX_LISTED_FINDINGS: usize = 5;
 
-/// The leak-check result of a sandbox that the agent may run in.
+/// The result of the leak check for a sandbox in which the agent may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LeakReport {
-    /// Content that was removed because of the policy, one sentence each.
+    /// One sentence for each removal that the policy required.
     pub removed: Vec<String>,
-    /// Files that were not scanned, by the layer's scan and the trial's own scan together.
+    /// Files that were skipped: the sum of the layer's scan and the trial's own scan.
     pub unseen: ScanStats,
     /// Paths of the task's `hidden` that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +48,7 @@ pub(crate) async fn verify(
     let policy = LeakPolicy::get()?;
     let mut roots = vec![RawPath::from(task.workdir.as_str())];
     roots.extend(policy.volatile.iter().map(|path| RawPath::from(path.as_str())));
-    // Also verify that content hidden when the sandbox was opened is gone.
+    // Also check that content is gone that was hidden when the sandbox was opened.
     roots.extend(layer.leaks.iter().filter_map(|leak| leak.remove.clone()));
     let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits: policy.limits };
     let reply = layer.scan(handle, request).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn verify(
     let mut leaks: Vec<Leak> = own.collect();
     leaks.extend(surroundings::search(handle, task).await?);
     let mut seen = Vec::new();
-    // The volatile directories are part of the layer too, so a leak in them is found twice.
+    // The volatile directories are also part of the layer, so a leak in them is found twice.
     leaks.retain(|leak| match seen.contains(&leak.place) {
         true => false,
         false => {

@@ -14,9 +14,9 @@ use super::{digest, git, unpack};
 /// Sources on this host, cached below one directory: `archives/<sha256>.tar.gz`,
 /// `trees/<digest>/`.
 ///
-/// A tree is moved into `trees` only once it is complete. If Proctor is killed, it leaves at most
-/// a temporary directory and never a partial source. Trees never change afterwards; a sandbox gets
-/// a copy.
+/// A tree is moved into `trees` only when it is complete. If Proctor is killed, it leaves at most a
+/// temporary directory, never an incomplete source. Trees never change afterwards, because each
+/// sandbox gets a copy.
 #[derive(Debug, Clone)]
 pub struct Sources {
     pub cache: PathBuf,
@@ -120,15 +120,15 @@ impl Sources {
     }
 }
 
-/// Moves a complete tree to its final location. Another process may already have done so.
+/// Moves a complete tree to its final location, unless another process has already done so.
 fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::PermissionsExt;
-    // A temporary directory is private, but sandbox users must be able to read the tree.
+    // A temporary directory is private by default, but sandbox users must be able to read the tree.
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
         .map_err(|error| io(fresh.path(), &error))?;
     match fs::rename(fresh.path(), folder) {
         Ok(()) => {
-            // The directory was moved; `keep` only disables its removal.
+            // The directory was already moved. `keep` only prevents its removal.
             let _ = fresh.keep();
             Ok(())
         }
@@ -138,7 +138,7 @@ fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault>
 }
 
 fn tree(folder: PathBuf, digest: String) -> SourceTree {
-    // The cache directory may be a relative path, but a sandbox needs an absolute one.
+    // The path of the cache directory may be relative, but a sandbox needs an absolute path.
     let folder = fs::canonicalize(&folder).unwrap_or(folder);
     SourceTree { folder, digest, at: RawPath::default() }
 }

@@ -10,8 +10,8 @@ use super::fetch::{fault, io};
 /// Checks out `commit` into the empty directory `into` and removes the history.
 ///
 /// The repository is not trusted: no hooks, no filters, no submodules, no `ext::` transports. The
-/// configuration of the user and the system is ignored, so that two hosts get the same tree. A
-/// shallow fetch of the commit is tried first; if the server rejects it, everything is fetched.
+/// configuration of the user and the system is ignored, so that two hosts get the same tree. The
+/// commit is first fetched without its history. If the server rejects that, everything is fetched.
 pub(super) async fn checkout(
     url: &str,
     commit: &str,
@@ -21,7 +21,7 @@ pub(super) async fn checkout(
     if url.starts_with('-') || url.starts_with("ext::") {
         return Err(fault(format!("{url:?} is not a repository URL")));
     }
-    // Resolve a relative directory against the task's file, like every other path of a task.
+    // Like every other path in a task, a relative directory is resolved against the task's file.
     let local = base_dir.join(url);
     let url = if local.is_dir() { local.display().to_string() } else { url.to_owned() };
     git(into, &["init", "--quiet", "."]).await?;

@@ -6,7 +6,7 @@ use proctor_types::{Cause, Fault, Source, sha256_hex};
 use super::{Sources, fetch::fault};
 
 impl Sources {
-    /// Returns a release as a source, with the checksum of the sdist that the index currently
+    /// Returns a release as a source. Its checksum is that of the sdist that the index currently
     /// offers.
     ///
     /// # Errors
@@ -21,7 +21,7 @@ impl Sources {
         };
         let sha256 = match &offer.sha256 {
             Some(sha256) => sha256.to_lowercase(),
-            // If the index gives no checksum, use that of the current file.
+            // If the index provides no checksum, compute it from the current file.
             None => sha256_hex(&index.download(offer).await?),
         };
         Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
@@ -46,8 +46,8 @@ impl Sources {
     }
 }
 
-/// Returns the fault for a missing release, with a suggestion. An empty version stands for any
-/// sdist.
+/// Returns the fault for a missing release, with a suggestion. An empty `version` means that any
+/// sdist would do.
 fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Fault {
     let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
     if files.is_empty() {
@@ -87,8 +87,8 @@ fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> 
     out
 }
 
-/// Returns the newest release among those that share the most leading numbers with `wanted`;
-/// `None` if no release shares any.
+/// Returns the newest release among those that share the most leading numbers with `wanted`.
+/// Returns `None` if no release shares any.
 fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
     let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
     let same = |numbers: &[u64]| numbers == wanted;
@@ -106,7 +106,7 @@ fn parse_version(version: &str) -> Option<Vec<u64>> {
     while out.last() == Some(&0) {
         out.pop();
     }
-    // Sort a post-release before a version with one more number.
+    // This sorts a post-release before a version with one more number.
     out.extend([0, post].into_iter().filter(|_| post > 0));
     Some(out)
 }

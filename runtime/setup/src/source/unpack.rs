@@ -10,7 +10,7 @@ use proctor_types::Fault;
 
 use super::fetch::{fault, io};
 
-/// Limits on unpacked bytes and entries. A larger archive is treated as a bomb.
+/// Limits on the unpacked bytes and entries. A larger archive is treated as a decompression bomb.
 const BYTE_LIMIT: u64 = 2 << 30;
 const ENTRY_LIMIT: usize = 200_000;
 
@@ -52,7 +52,7 @@ pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         } else if !kind.is_file() && !kind.is_dir() {
             return Err(refuse(format!("{} is not a file, folder or link", path.display())));
         }
-        // The library checks again, including links that were unpacked earlier.
+        // `unpack_in` checks again and also considers links that were unpacked earlier.
         if !entry.unpack_in(staging.path()).map_err(broken)? {
             return Err(refuse(format!("{} points outside the folder", path.display())));
         }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes raw names, because the library's own builder would reject the hostile ones.
+    /// Write raw names, because the library's own builder would reject hostile names.
     fn archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (name, kind, content) in entries {

@@ -25,11 +25,12 @@ pub(crate) struct BarRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct BarCell {
     pub(crate) text: String,
-    /// Width in percent of the cell. 0 for no bar.
+    /// Width of the bar in percent of the cell. 0 means no bar.
     pub(crate) width: f64,
 }
 
-/// Builds rows with a value for each arm. Bars are relative to `most`, or to the largest value.
+/// Builds rows with a value for each arm. The largest bar stands for `most`, or for the largest
+/// value if `most` is `None`.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,
@@ -98,7 +99,6 @@ pub(crate) fn exceptions_table(report: &Report, study: &NumberedArms<'_>) -> Opt
     )
 }
 
-/// Formats a count. Empty for 0.
 fn format_count(count: f64) -> String {
     if count > 0.0 { format!("{count:.0}") } else { String::new() }
 }

@@ -20,7 +20,7 @@ pub(crate) struct BudgetChart {
     pub(crate) plane: PlaneChart,
     pub(crate) legend: Vec<(usize, String)>,
     pub(crate) caption: String,
-    /// Rows of a budget and a cell for each arm of the legend.
+    /// Each row has a budget, and a cell for each arm in the legend.
     pub(crate) rows: Vec<(String, Vec<String>)>,
 }
 

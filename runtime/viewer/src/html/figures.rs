@@ -16,7 +16,8 @@ use crate::html::plot::{
 /// Arms under study with their numbers, counted from 1.
 pub(crate) type NumberedArms<'a> = [(usize, &'a ArmReport)];
 
-/// An interval is cut off at the edge of the chart if it ends beyond this many times the largest value.
+/// If an interval ends beyond this many times the largest value, it is cut off at the edge of the
+/// chart.
 const MAX_OVERSHOOT: f64 = 4.0;
 
 /// Charts the share of trials that resolve their task.
@@ -75,7 +76,8 @@ pub(crate) fn forest_plots(comparison: &Comparison) -> Vec<StripChart> {
 }
 
 /// Charts the paired differences of one metric with their intervals, one row per pair of arms.
-/// `None` if no pair has a difference. The arm that resolves more comes first, as in the headlines.
+/// Returns `None` if no pair has a difference. As in the headlines, the arm that resolves more is
+/// named first.
 fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<StripChart> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let of_pair = |metrics: &[Pair]| {
@@ -95,7 +97,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         comparison.pairs.chunk_by(same_arms).filter_map(of_pair).collect();
     let most = all.iter().flat_map(|(.., ends, _)| *ends).map(f64::abs).reduce(f64::max)?;
     let axis = Axis::up_to(most);
-    // Zero is in the middle.
+    // The axis has zero in the middle.
     let at = |value: f64| round_to_tenth(50.0 + axis.position(value.abs()) / 2.0 * value.signum());
     let word = |value: f64| format_signed_points(value, 0);
     let (below, above) = (axis.tick_values().skip(1), axis.tick_values());
@@ -146,12 +148,13 @@ fn format_points(share: f64) -> String {
 pub(crate) struct CostChart {
     pub(crate) plane: PlaneChart,
     pub(crate) legend: Vec<(usize, String)>,
-    /// Whether each arm is on the front, by the arm's number.
+    /// Whether each arm is on the Pareto front, by the arm's number.
     #[serde(skip)]
     pub(crate) on_front: BTreeMap<usize, bool>,
 }
 
-/// Builds the chart from the arms that call a model and have a known cost. `None` if nothing was billed.
+/// Builds the chart from the arms that call a model and have a known cost. Returns `None` if
+/// nothing was billed.
 pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
     let priced = |(_, arm): &&(usize, &ArmReport)| arm.model.is_some() && arm.paid.cost_known;
     let arms: Vec<&(usize, &ArmReport)> = arms.iter().filter(priced).collect();
@@ -215,8 +218,8 @@ pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
     })
 }
 
-/// Returns the path of a step function: it rises at each point and stays level in between, up to
-/// the right edge.
+/// Returns the path of a step function. It rises at each point and is level between points and up
+/// to the right edge.
 pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
     let Some((first, _)) = points.first() else { return String::new() };
     let mut path = format!("M {first} 100");
@@ -228,7 +231,8 @@ pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
     path + &format!(" L 100 {level}")
 }
 
-/// Formats a tick in dollars with as many decimals as the step needs, and at least two for cents.
+/// Formats a tick in dollars. Uses as many decimals as the step needs, and at least two if there
+/// are cents.
 pub(crate) fn format_dollar_tick(step: f64, value: f64) -> String {
     if value == 0.0 || step >= 1.0 {
         return format!("${value:.0}");
@@ -306,7 +310,8 @@ fn amount_chart(
     })
 }
 
-/// Returns the class of an arm's colour. Beyond six arms, only the numbers distinguish arms.
+/// Returns the CSS class of an arm's color. There are six colors, so further arms are distinguished
+/// only by their numbers.
 pub(crate) fn arm_color_class(number: usize) -> usize {
     (number + 5) % 6 + 1
 }

@@ -12,12 +12,12 @@ const SCRIPT: &str = include_str!("../../templates/viewer.js");
 const STYLE: &str = include_str!("../../templates/style.css");
 const VIEWER_STYLE: &str = include_str!("../../templates/viewer.css");
 
-/// Joins the pieces of a file.
+/// Joins the parts of a file.
 pub fn join_pieces(pieces: &[&str]) -> String {
     pieces.concat()
 }
 
-/// Prefixes and suffixes of a page's links, which lead to a server's pages or to files.
+/// Prefixes and suffixes of a page's links. Links lead to pages of a server, or to files.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Links<'a> {
     /// Prefix of every address. Ends in `/` or is empty.
@@ -28,7 +28,7 @@ pub struct Links<'a> {
     pub here: &'a str,
     /// Suffix of every page's address.
     pub ending: &'a str,
-    /// Whether a server handles requests. Only a server can search, filter and return bytes that
-    /// are not on any page.
+    /// Whether a server handles requests. Files cannot offer searches, filters, or bytes that are
+    /// not on any page.
     pub served: bool,
 }

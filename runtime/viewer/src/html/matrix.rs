@@ -12,9 +12,9 @@ pub struct MatrixCell {
     pub href: String,
     pub attempt: u32,
     pub word: &'static str,
-    /// `yes`, `no` or `open`.
+    /// CSS class: `yes`, `no` or `open`.
     pub class: &'static str,
-    /// How the trial ended, and why its task is not resolved. Both come from a closed set of words.
+    /// How the trial ended, and why its task is not resolved. Each is one of a fixed set of words.
     pub ending: String,
     pub reason: String,
     pub steps: String,
@@ -24,7 +24,8 @@ pub struct MatrixCell {
 #[derive(Debug, Clone, Serialize)]
 pub struct MatrixRow {
     pub task: String,
-    /// The address of the page with the task's trials side by side. Empty if there is only one trial.
+    /// The address of the page that shows the task's trials side by side. Empty if there is only
+    /// one trial.
     pub beside: String,
     pub cells: Vec<Vec<MatrixCell>>,
 }
@@ -51,9 +52,9 @@ pub struct Filter {
     pub arm: String,
     pub outcome: String,
     pub reason: String,
-    /// `task`, `least` or `most`. Plan order for any other value.
+    /// `task`, `least` or `most`. Any other value means plan order.
     pub sort: String,
-    /// Counted from 1.
+    /// The page number, counted from 1.
     pub page: usize,
 }
 
@@ -77,7 +78,7 @@ pub struct Overview {
     pub pages: usize,
     /// The address of this filter without the page number, relative to the root.
     pub again: String,
-    /// Whether some trials have not ended.
+    /// Whether some trials have not ended yet.
     pub live: bool,
 }
 

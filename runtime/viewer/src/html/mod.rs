@@ -1,7 +1,7 @@
 //! HTML pages: the report as one file, and the viewer's pages. They load no external resources.
 //!
-//! Text from a run is always escaped, never treated as markup. `templates.rs` is the only place
-//! where values enter a page.
+//! Text from a run is always escaped and never treated as markup. Values enter a page only in
+//! `templates.rs`.
 
 mod bars;
 mod budgets;

@@ -1,5 +1,5 @@
-//! Geometry of the report's charts. Positions are percentages of the width, so text has the same
-//! size on a phone and on paper. Templates and the style sheet define the appearance.
+//! Geometry of the report's charts. Horizontal positions are percentages, so that text has the same
+//! size on a phone and on paper. Templates and the style sheet define how charts look.
 
 use serde::Serialize;
 
@@ -21,13 +21,13 @@ pub(crate) struct StripChart {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct StripRow {
     pub(crate) name: String,
-    /// The arm's number. 0 for a pair of arms.
+    /// The arm's number. A pair of arms has 0.
     pub(crate) number: usize,
-    /// Whether the difference is distinguishable.
+    /// Whether the difference is statistically distinguishable from 0.
     pub(crate) strong: bool,
-    /// Start and width.
+    /// Start and width of the bar.
     pub(crate) bar: Option<(f64, f64)>,
-    /// Both ends.
+    /// Both ends of the interval.
     pub(crate) range: Option<(f64, f64)>,
     /// Whether the range continues beyond the scale.
     pub(crate) open: bool,
@@ -114,7 +114,8 @@ impl Axis {
     }
 }
 
-/// Creates a tick. At the edge of a chart, the label is aligned so that it stays on the page.
+/// Creates a tick. The label of a tick at the edge of a chart is aligned so that it stays on the
+/// page.
 pub(crate) fn tick(at: f64, label: String) -> Tick {
     let anchor = if at < 2.0 {
         "start"
@@ -126,13 +127,14 @@ pub(crate) fn tick(at: f64, label: String) -> Tick {
     (at, label, anchor)
 }
 
-/// Formats a tick: `25 %`, or `0.5 %` if whole numbers cannot distinguish the ticks.
+/// Formats a tick, such as `25 %`. Uses one decimal (`0.5 %`) if whole numbers cannot distinguish
+/// the ticks.
 pub(crate) fn format_percent_tick(share: f64) -> String {
     let percent = round_to_tenth(share * 100.0);
     if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// Returns where to draw the number of each point so that no two overlap, even on a phone.
+/// Returns where to draw the number of each point. No two numbers overlap, even on a phone.
 /// Positions are in percent.
 pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
     /// Pixels per percent at a width of 390 pixels.
@@ -170,7 +172,7 @@ pub(crate) fn round_step(least: f64) -> f64 {
     times.unwrap_or(10.0) * power
 }
 
-/// Rounds to a tenth. More digits would be noise in the file.
+/// Rounds to a tenth, because more digits would only make the file larger.
 pub(crate) fn round_to_tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -31,7 +31,7 @@ use super::{
     tiles::{TaskChart, task_chart},
 };
 
-/// Maximum number of tests named in a trial's row. The others are counted.
+/// Maximum number of tests to name in a trial's row. Further tests are only counted.
 const MAX_NAMED_TESTS: usize = 20;
 
 /// The input of a report page.
@@ -83,7 +83,7 @@ struct ReportContext<'a> {
     ks: Vec<u32>,
     endings: BTreeSet<&'a str>,
     groups: Vec<GroupTable<'a>>,
-    /// The classes of evidence that any arm has, and a cell for each arm.
+    /// The classes of evidence that at least one arm has, with a cell for each arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
     repeats: String,
@@ -106,7 +106,7 @@ struct ResumedRow<'a> {
 
 #[derive(Serialize)]
 struct ArmRow<'a> {
-    /// Counted from 1, the same in every table and plot; 0 for a control.
+    /// Counted from 1, the same in every table and plot. A control has 0.
     number: usize,
     #[serde(flatten)]
     report: &'a ArmReport,
@@ -118,7 +118,7 @@ struct ArmRow<'a> {
     /// Dollars and tokens per resolved trial.
     cost_each: String,
     tokens_each: String,
-    /// Whether no other arm beats this one in both cost and score. Empty if the cost is unknown.
+    /// Says whether no other arm is better in both cost and score. Empty if the cost is unknown.
     on_front: &'static str,
 }
 
@@ -137,7 +137,7 @@ struct PairRow<'a> {
 #[derive(Serialize)]
 struct Finding {
     text: String,
-    /// Whether this line belongs to the finding before it.
+    /// Whether this line gives details of the finding before it.
     deeper: bool,
 }
 
@@ -183,8 +183,7 @@ struct RunRow<'a> {
 
 /// Renders the whole page.
 ///
-/// # Errors
-/// A template refers to something that does not exist. No content of a run can cause this.
+/// A template refers to a name that does not exist. The content of a run cannot cause this.
 pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
     let report = page.report;
     let study: Vec<(usize, &ArmReport)> = (1..).zip(report.arms_under_study()).collect();
@@ -331,8 +330,8 @@ fn evidence_class_rows(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
 }
 
-/// Returns the evidence that makes a result doubtful. A missing canary is not a finding of a trial;
-/// a line of the findings counts these.
+/// Returns the evidence that makes a result doubtful. A missing canary does not count for a single
+/// trial: one line of the findings counts all of them.
 fn evidence_rows<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
     let Some(verdict) = &trial.verdict else { return Vec::new() };
     if verdict.integrity < Integrity::Suspect {

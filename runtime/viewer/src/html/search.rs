@@ -11,7 +11,7 @@ pub struct Hit {
     /// The trial's readable name, and its address relative to the root.
     pub trial: String,
     pub href: String,
-    /// The step. 0 is before the first response.
+    /// The step. 0 means before the first response.
     pub step: u64,
     /// The kind of text: `message`, `output` and the like.
     pub place: String,
@@ -20,7 +20,7 @@ pub struct Hit {
     pub after: String,
     /// Number of further matches in the same text.
     pub more: usize,
-    /// The match as a text fragment. Browsers that support text fragments scroll to it.
+    /// The match as a text fragment in a URL. Browsers that support it scroll to the match.
     pub fragment: String,
 }
 
@@ -32,12 +32,12 @@ pub struct SearchResults {
     /// A trial's address. Empty if all trials were searched.
     pub trial: String,
     pub hits: Vec<Hit>,
-    /// Whether there are more matches.
+    /// Whether there are more matches than are shown.
     pub cut: bool,
-    /// Number of journals that were searched, and of all journals.
+    /// Number of journals that were searched, and number of all journals.
     pub read: usize,
     pub of: usize,
-    /// Why the search was not possible. Empty if it was.
+    /// Why the search failed. Empty if it didn't.
     pub refused: String,
 }
 

@@ -17,11 +17,11 @@ pub struct TrialColumn {
     pub class: &'static str,
     pub detail: String,
     pub steps: Vec<StepRow>,
-    /// The trial's complete step at the point where the trials diverge.
+    /// The trial's complete step at which the trials diverge.
     pub at: Option<Step>,
 }
 
-/// A trial of the task that can be shown, and whether it is shown.
+/// A trial of the task that the reader can select.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialChoice {
     /// The value in the query string.
@@ -47,14 +47,14 @@ struct PageContext<'a> {
 pub struct Divergence {
     /// Number of identical steps at the beginning.
     pub alike: usize,
-    /// The first of these steps after which the trials saw different results, counted from 1.
+    /// The first identical step after which the trials saw different results, counted from 1.
     pub saw: Option<usize>,
-    /// The trials are identical throughout.
+    /// Whether the trials are identical throughout.
     pub never: bool,
 }
 
-/// Finds where trials diverge. Two steps are the same if they made the same calls, or wrote the
-/// same message without calls.
+/// Finds where trials diverge. Two steps are the same if they made the same calls or, without
+/// calls, wrote the same message.
 pub fn find_divergence(all: &[&[StepRow]]) -> Divergence {
     let Some((first, others)) = all.split_first() else {
         return Divergence { alike: 0, saw: None, never: true };

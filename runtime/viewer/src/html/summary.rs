@@ -1,5 +1,5 @@
-//! The answer at the top of the report: which arm is better, why trials fail, and whether the result is
-//! sound.
+//! The summary at the top of the report: which arm is better, why trials fail, and whether the
+//! result can be trusted.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::html::figures::NumberedArms;
 
-/// Maximum number of comparisons with a headline. The forest plot shows the others.
+/// Maximum number of comparisons that get a headline. The forest plot shows the others.
 const MAX_HEADLINES: usize = 6;
 /// Maximum number of failure reasons named in an arm's line.
 const MAX_NAMED_REASONS: usize = 3;
@@ -59,7 +59,7 @@ pub(crate) fn format_report_size(report: &Report) -> String {
     format!("{arms}{controls}, {tasks}, {trials}")
 }
 
-/// Returns the answer: one line per comparison, or a single line if there is only one arm.
+/// Returns the headlines: one line per comparison, or a single line if there is only one arm.
 pub(crate) fn headline_rows(
     report: &Report,
     comparison: Option<&Comparison>,

@@ -1,4 +1,4 @@
-//! The templates, and the only place where values enter them.
+//! The templates. Values enter a page only here.
 
 use std::sync::LazyLock;
 
@@ -44,8 +44,7 @@ static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(
 
 /// Fills in a template.
 ///
-/// # Errors
-/// A template refers to something that does not exist. No value can cause this.
+/// A template refers to a name that does not exist. No value can cause this.
 pub(crate) fn render_template(name: &str, filling: impl Serialize) -> Result<String, Error> {
     let templates =
         TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
@@ -57,10 +56,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     templates.set_syntax(blocks);
     templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    // All templates are HTML, whatever their names.
+    // Escape every template as HTML, whatever its name.
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(|out, state, value| match value.as_str() {
-        // Text that a template created was already escaped.
+        // Text that was rendered by a template is already escaped.
         Some(text) if !value.is_safe() => {
             escape_formatter(out, state, &Value::from(escape_unprintable(text).into_owned()))
         }

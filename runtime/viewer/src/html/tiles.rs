@@ -1,4 +1,4 @@
-//! Tasks by arms: a strip for each arm, and a table with the same data.
+//! Results by task and arm: a strip of tiles for each arm, and a table with the same data.
 
 use proctor_report::{Grid, Report, TaskReport, build_grid, cell_text, resolved_share};
 use proctor_types::plural;
@@ -11,7 +11,8 @@ use crate::html::{
 
 /// Height of a strip in pixels.
 const HEIGHT: f64 = 26.0;
-/// With more tasks than this, tiles have no gaps, and equal neighbours are merged into one tile.
+/// With more tasks than this, tiles have no gaps, and neighbors with the same result are merged
+/// into one tile.
 const MAX_SEPARATE_TILES: usize = 60;
 /// With more tasks than this, the table is collapsed.
 const MAX_EXPANDED_TASKS: usize = 40;
@@ -100,7 +101,6 @@ pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<Tas
     })
 }
 
-/// Returns the CSS class of a cell.
 fn cell_class(trials: &[&TaskReport]) -> &'static str {
     if trials.iter().any(|trial| trial.resolved.is_none()) {
         return "unknown";
@@ -113,7 +113,7 @@ fn cell_class(trials: &[&TaskReport]) -> &'static str {
     }
 }
 
-/// Returns the tiles of one arm. Unresolved tasks have no tile.
+/// Returns the tiles of one arm. A task that the arm did not resolve has no tile.
 fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     let count = grid.rows.len();
     let wide = 100.0 / count as f64;

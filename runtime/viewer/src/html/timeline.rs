@@ -1,4 +1,5 @@
-//! The time and budget chart of a trial: where its time went, and how close the trial came to each limit.
+//! The time and budget chart of a trial. It shows where the time went, and how close the trial came
+//! to each limit.
 
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ const FULL_Y: f64 = 74.0;
 const EMPTY_Y: f64 = 194.0;
 /// Minimum distance between the names of two lines.
 const LABEL_GAP: f64 = 15.0;
-/// Maximum number of steps drawn separately. With more steps, neighbours are merged.
+/// Maximum number of steps to draw separately. With more steps, neighbors are merged.
 const MAX_DRAWN_STEPS: usize = 400;
 
 /// A limit of a trial's budget.
@@ -25,7 +26,7 @@ pub struct ChartLimit {
     pub most: f64,
 }
 
-/// The quantity that a limit counts. Kinds that cannot be computed from steps are not drawn.
+/// The quantity that a limit counts. Limits that cannot be computed from steps are not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartLimitKind {
     Steps,
@@ -52,7 +53,6 @@ impl ChartLimitKind {
         }
     }
 
-    /// Returns the amount that a step adds.
     fn amount_added_by(self, row: &StepRow) -> f64 {
         match self {
             Self::Steps => 1.0,
@@ -77,7 +77,6 @@ impl ChartLimitKind {
     }
 }
 
-/// The chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Timeline {
     width: f64,
@@ -88,16 +87,15 @@ pub(crate) struct Timeline {
     thick: f64,
     full: f64,
     empty: f64,
-    /// Position and label.
+    /// Position and label of each tick.
     ticks: Vec<(f64, String)>,
     parts: Vec<Part>,
     lines: Vec<Line>,
 }
 
-/// A part of the strip.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Part {
-    /// `model`, `wait`, `tool` or `other`.
+    /// CSS class: `model`, `wait`, `tool` or `other`.
     class: &'static str,
     x: f64,
     width: f64,
@@ -171,7 +169,7 @@ fn line(rows: &[StepRow], cap: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64)
     }
 }
 
-/// Moves the names at the ends of the lines apart so that they do not overlap.
+/// Moves the names at the ends of the lines apart, so that they do not overlap.
 fn spread_labels(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;

@@ -17,7 +17,7 @@ const MAX_ROWS_PER_END: usize = 1_000;
 /// One step of a trial, as a row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StepRow {
-    /// The step's number, counted from 1. 0 is everything before the first response.
+    /// The step's number, counted from 1. Step 0 is everything before the first response.
     pub number: u64,
     /// Seconds since the attempt began.
     pub at: f64,
@@ -32,9 +32,10 @@ pub struct StepRow {
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
-    /// Summaries of the step: the tools with the first words of their calls, or the first words of the message.
+    /// A summary of the step: the tools with the first words of their calls or, without calls, the
+    /// first words of the message.
     pub did: Vec<String>,
-    /// Whether some tool failed, or its call could not be parsed.
+    /// Whether a tool failed or a call could not be parsed.
     pub failed: bool,
     /// Whether the step ran tests, judging by its shell commands.
     pub tests: bool,
@@ -45,7 +46,8 @@ pub struct StepRow {
     pub denied: u64,
     /// Number of failed requests to the endpoint.
     pub resends: u64,
-    /// Hashes of the step's actions and of the results it saw. Steps with equal hashes did, or saw, the same.
+    /// Hashes of the step's actions and of the results that it saw. Two steps with equal hashes
+    /// did, or saw, the same.
     #[serde(skip)]
     pub act: u64,
     #[serde(skip)]
@@ -64,20 +66,20 @@ pub struct Step {
     pub notes: Vec<String>,
     /// What the step changed in the work directory.
     pub diff: String,
-    /// Differences between the work directory after the step and before the first step. Empty if
+    /// Differences between the work directory before the first step and after this step. Empty if
     /// they are the same as `diff`.
     pub so_far: String,
     pub sends: Vec<EndpointRequest>,
     /// Labels that people gave the step.
     pub labels: Vec<ShownLabel>,
-    /// The work directory after the step. Absent in exported files, and if no snapshot was taken.
+    /// The work directory after the step. `None` in exported files, and if there is no snapshot.
     pub workspace: Option<Folder>,
 }
 
 /// A person's label of a trial or a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ShownLabel {
-    /// `None` if the label concerns the whole trial.
+    /// The step, or `None` if the label is for the whole trial.
     pub step: Option<u64>,
     pub label: String,
     pub comment: String,
@@ -118,7 +120,7 @@ pub struct EgressRequest {
     pub why: String,
 }
 
-/// A test that was expected to pass, with the lines of the log about it.
+/// An expected test, with the lines of the log that concern it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TestLine {
     /// `F2P` or `P2P`.
@@ -127,8 +129,8 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The address of a search for mentions of the test in the trial, relative to the root. Empty
-    /// if the test passed.
+    /// The address of a search for this test's name in the trial, relative to the root. Empty if
+    /// the test passed.
     pub speaks: String,
 }
 
@@ -145,9 +147,9 @@ pub struct Trial {
     pub reason: String,
     pub why: Vec<String>,
     pub integrity: String,
-    /// The effect of interruptions, in words. Empty if there were none.
+    /// The effect of interruptions as text. Empty if there were none.
     pub interruptions: String,
-    /// Kind, details and steps of each piece of evidence.
+    /// Kind, details and steps of each finding.
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
@@ -179,7 +181,7 @@ struct TrialContext<'a> {
     gold: &'a str,
     timeline: Option<Timeline>,
     first: &'a [StepRow],
-    /// The steps in the middle that have no row: the first of them, and their number.
+    /// The steps in the middle that have no row: the first step, and the number of steps.
     left_out: Option<(u64, usize)>,
     last: &'a [StepRow],
     ways: Vec<StepLink>,
@@ -210,7 +212,8 @@ struct StepLink {
 /// Whether a shortcut stops at a step.
 type StepFilter = fn(&StepRow) -> bool;
 
-/// Returns the links from a step to others. If `from` is 0, they start before the first step.
+/// Returns the links from a step to other steps. If `from` is 0, the search starts before the first
+/// step.
 fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
     let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
@@ -236,9 +239,8 @@ fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
 /// Renders the page of a trial. `patch` is the final diff, which is shown next to `gold`. `live`
 /// means that the trial has not ended.
 ///
-/// # Errors
-/// A template refers to something that does not exist. No content of a run can cause this; the same
-/// applies to all pages.
+/// A template refers to a name that does not exist. The content of a run cannot cause this. The
+/// same applies to all pages.
 pub fn render_trial(
     trial: &Trial,
     links: &Links<'_>,

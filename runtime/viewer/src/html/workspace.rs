@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-/// One directory of the work directory.
+/// A directory within the work directory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Folder {
-    /// The parent directories from the top down to this one, each with its address relative to the step's.
+    /// The parent directories from the top down to this one. Each has its address relative to the
+    /// step's.
     pub above: Vec<(String, String)>,
     /// Directories first.
     pub entries: Vec<Entry>,
@@ -29,7 +30,7 @@ pub struct Entry {
     pub changed: u64,
     /// For a file: its size in bytes.
     pub size: u64,
-    /// The change made by this step: `new`, `changed`, `gone` or empty.
+    /// How this step changed the entry: `new`, `changed`, `gone`, or empty.
     pub mark: &'static str,
     /// The target of a symbolic link. Empty for other entries.
     pub link: String,

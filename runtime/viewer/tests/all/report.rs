@@ -13,8 +13,9 @@ use proctor_viewer::html::{ReportPage, RunPage, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
-/// Attacks that text from a run may contain: markup, the end of the surrounding element, a
-/// template, escape sequences, marks that change the text direction, bytes that XML does not allow.
+/// Attacks that text from a run may contain: markup, the end tag of the surrounding element, a
+/// template, escape sequences, marks that change the text direction, and bytes that XML does not
+/// allow.
 const HOSTILE_TEXTS: [&str; 9] = [
     "<script>alert(1)</script>",
     "\"><img src=https://evil.example/x onerror=alert(1)>",
@@ -208,7 +209,7 @@ fn report_page_escapes_hostile_text() {
     for attribute in tree.descendants().flat_map(|node| node.attributes().collect::<Vec<_>>()) {
         assert!(known.contains(&attribute.name()), "{}", attribute.name());
     }
-    // Every attack must be readable in full: unchanged, or with active characters spelled out.
+    // Every attack must be fully readable: unchanged, or with its active characters spelled out.
     let text: String =
         tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
     for trick in HOSTILE_TEXTS {
@@ -283,8 +284,8 @@ fn report_page_has_every_arm_plot_and_section() {
     for link in tree.descendants().filter_map(|node| node.attribute("href")) {
         assert!(ids.contains(&link.trim_start_matches('#')), "{link} has no target");
     }
-    // Everything that an image shows must also be present as text: a name and a value next to it,
-    // or a table below it.
+    // Everything that an image shows must also be on the page as text: as a name and a value next
+    // to the image, or in a table below it.
     for picture in tree.descendants().filter(|node| node.has_tag_name("svg")) {
         let is_inner = picture.ancestors().skip(1).any(|above| above.has_tag_name("svg"));
         let is_beside =

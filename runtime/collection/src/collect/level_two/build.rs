@@ -32,7 +32,7 @@ use crate::{
 /// The README in the agent's initial work directory, as in FeatureBench.
 const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
-/// The variant whose functions return `None`.
+/// Name of the variant in which all functions return `None`.
 const IDLE: &str = "idle";
 
 /// Maximum number of tests listed in a reason.
@@ -41,8 +41,7 @@ const MAX_LISTED_TESTS: usize = 3;
 impl CandidateContext<'_> {
     /// Creates a level-2 task from a test file, or returns the reason for rejecting it.
     ///
-    /// # Errors
-    /// A fault that is unrelated to the test file. A retry may help.
+    /// A fault that has nothing to do with the test file, so a retry may help.
     pub(in crate::collect) async fn build_level_two(&self, file: &str) -> Result<Outcome, Fault> {
         match self.try_build_level_two(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -153,7 +152,7 @@ impl CandidateContext<'_> {
             );
             return Err(StopReason::Reject("oracle", why));
         }
-        // No rewrite can pass a test that checks for the library's own classes.
+        // A test that checks for the library's own classes fails with every rewrite.
         let whole = steady.iter().all(|id| passes("gold", id));
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
@@ -240,7 +239,8 @@ impl CandidateContext<'_> {
         Ok(VerifiedTask { task, row, facts, solvability })
     }
 
-    /// Returns the top-level names of the tops, which tests can import: functions, and the classes of methods.
+    /// Returns the top-level names of the tops, which tests can import. For a method, this is the
+    /// name of its class.
     fn top_level_names(&self, tops: &BTreeSet<usize>) -> BTreeSet<TopLevelName> {
         let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
         let owner = |object: &crate::collect::objects::Object| TopLevelName {
@@ -250,8 +250,8 @@ impl CandidateContext<'_> {
         objects.map(owner).collect()
     }
 
-    /// Whether an object is private, so the statement does not show it. Exceptions that it raises are
-    /// attributed to its callers.
+    /// Whether an object is private. The statement does not show private objects, and attributes
+    /// the exceptions that they raise to their callers.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
@@ -271,8 +271,8 @@ impl CandidateContext<'_> {
         let laid = gold::package_patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run_patched_tests(place, task, plan, &[&test_patch, &laid]).await?;
-        // Functions that do nothing may make a test loop forever. Accept an incomplete run: tests without a
-        // result count as not passed.
+        // Functions that do nothing may make a test loop forever, so accept an incomplete run.
+        // Tests without a result count as not passed.
         if side == IDLE {
             return Ok(ran.tests);
         }

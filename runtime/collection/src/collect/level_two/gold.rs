@@ -1,5 +1,5 @@
-//! Creates packages for level 2: the gold solution, which contains a copy of the library, and variants for
-//! checks, such as one that re-exports the library's own objects.
+//! Creates packages for level 2. The gold solution contains a copy of the library. Variants of it
+//! are used for checks, such as one that re-exports the library's own objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,13 +64,13 @@ pub(super) fn constant_copy(
     out
 }
 
-/// Returns the package that re-exports the library's own objects.
+/// Returns a package that re-exports the library's own objects.
 pub(super) fn shim(requested: &BTreeSet<TopLevelName>) -> Files {
     with_exports(requested, "")
 }
 
-/// Returns the package with a copy of the library modules that the objects need. The copied modules import each
-/// other instead of the library.
+/// Returns a package with a copy of the library modules that the objects need. The copied modules
+/// import each other and not the library.
 ///
 /// # Errors
 /// The reason why a module cannot be copied, as a sentence.
@@ -84,7 +84,7 @@ pub(super) fn library_copy(
     let mut open: Vec<String> = requested.iter().map(|owner| owner.module.clone()).collect();
     let (mut seen, mut out) = (BTreeSet::new(), with_exports(requested, "."));
     while let Some(module) = open.pop() {
-        // `module` may be a name in a module, so try its parent as well.
+        // `module` may be a name within a module, so try its parent as well.
         if let Some((package, _)) = module.rsplit_once('.') {
             open.push(package.to_owned());
         }
@@ -130,7 +130,8 @@ pub(in crate::collect) fn imported_module(
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();
     }
-    // One dot refers to the module's package. In a package's `__init__.py`, it refers to the package itself.
+    // One dot refers to the package of the module. In the `__init__.py` of a package, it refers to
+    // that package itself.
     let up = import.level as usize - usize::from(is_package);
     let mut parts: Vec<&str> = module.split('.').collect();
     parts.truncate(parts.len().saturating_sub(up));
@@ -186,7 +187,8 @@ struct ImportRedirector<'a> {
     is_package: bool,
     text: &'a str,
     modules: &'a BTreeMap<String, &'a String>,
-    /// Whether the file imports modules by names in strings, as plug-ins and lazy imports do.
+    /// Whether the file contains module names in strings and imports them, as plug-ins and lazy
+    /// imports do.
     by_name: bool,
     needs: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
@@ -217,8 +219,8 @@ impl ImportRedirector<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// Redirects a string that names a module of the library, or an object in one, to the copy. A name without a
-    /// dot is left alone, because it may be an ordinary word.
+    /// If a string names a module of the library, or an object in one, redirects it to the copy. A
+    /// name without a dot is not changed, because it may be an ordinary word.
     fn redirect_name(&mut self, literal: &ExprStringLiteral) {
         if !self.by_name {
             return;
@@ -240,7 +242,8 @@ impl ImportRedirector<'_> {
         self.edits.push((at..at, format!("{PACKAGE}.")));
     }
 
-    /// Redirects import statements in a string to the copy. Code generators and templates contain them.
+    /// Redirects import statements inside a string to the copy. Code generators and templates
+    /// contain such strings.
     fn redirect_generated_imports(&mut self, literal: &ExprStringLiteral) {
         let start = literal.start().to_usize();
         let source = &self.text[start..literal.end().to_usize()];

@@ -1,5 +1,5 @@
-//! Level 2: the agent writes the functions and classes that a test file tests from scratch, as the package
-//! `agent_code`.
+//! Level 2 of the tasks. The agent writes the package `agent_code` from scratch, with the functions
+//! and classes that a test file tests.
 
 mod build;
 mod gold;

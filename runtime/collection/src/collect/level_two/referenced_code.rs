@@ -1,5 +1,5 @@
-//! Finds the library code that an interface refers to but that is not requested: constants, types and base
-//! classes. The statement shows it, because the agent needs it to write the interface.
+//! Finds library code that an interface refers to but that is not requested: constants, types and
+//! base classes. The statement shows it, because the agent needs it to write the interface.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -26,7 +26,8 @@ use crate::{
 /// Values with more lines or bytes are replaced by `...`.
 const MAX_VALUE_LINES: usize = 6;
 const MAX_VALUE_BYTES: usize = 400;
-/// Limits for following names: levels of references, and bytes of shown code. Closer names come first.
+/// Limits for following names: the depth of references, and the bytes of shown code. Closer names
+/// are shown first.
 const MAX_REFERENCE_DEPTH: usize = 2;
 const MAX_CODE_BYTES: usize = 12_000;
 
@@ -67,7 +68,8 @@ impl<'a> Visitor<'a> for NameCollector {
             Expr::Name(name) if name.ctx == ExprContext::Load => {
                 self.loaded.insert(name.id.to_string());
             }
-            // An annotation may be written as a string, but a `Literal`'s string is not one.
+            // An annotation may be written as a string. The string in a `Literal` is not an
+            // annotation.
             Expr::StringLiteral(literal) if self.in_annotation => {
                 let words =
                     literal.value.to_str().split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -202,9 +204,9 @@ fn shorten_assignment(whole: &str, head: &str) -> String {
     }
 }
 
-/// Returns the library code that the `interfaces` refer to and that the tests import (`wanted`: module and
-/// name), except for the requested objects. Imports come first. Class stubs include the private names in `used`.
-/// Returns an empty text if there is no such code.
+/// Returns the library code that the `interfaces` refer to and that the tests import (`wanted`:
+/// module and name), without the requested objects. Imports are listed first. Class stubs include
+/// the private names in `used`. The text is empty if there is no such code.
 pub(super) fn referenced_code(
     (tree, project): (&Path, &Project),
     requested: &BTreeSet<TopLevelName>,

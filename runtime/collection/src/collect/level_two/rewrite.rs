@@ -1,7 +1,7 @@
 //! Rewrites a test file to import from `agent_code`, as in FeatureBench's level 2.
 //!
-//! It changes only names in import statements and attributes of imported modules. The number of lines stays
-//! the same.
+//! Only names in import statements and attributes of imported modules change. The number of lines
+//! stays the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use ruff_text_size::Ranged;
 use super::gold::imported_module;
 use crate::carve::dotted_name;
 
-/// The requested package.
+/// Name of the package that the agent must write.
 pub(super) const PACKAGE: &str = "agent_code";
 
 /// A top-level name of a module.
@@ -54,7 +54,7 @@ pub(super) fn rewrite(
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
     let mut found = Rewriter { own, by_name, ..Rewriter::default() };
-    // Collect imports first: an import may come after its use in the text.
+    // Collect the imports first, because a name may be used above its import.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
@@ -168,7 +168,7 @@ impl<'a> Rewriter<'a> {
                 format!("from {} import {}; {requested}", module_source(import), stay.join(", "))
             }
         };
-        // Append newlines to keep the number of lines.
+        // Append newlines, so that the number of lines stays the same.
         self.edits.push((span, new + &lines));
     }
 }
@@ -232,8 +232,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Whether an object of `module` can be imported from `imported`: from the module itself or from a parent package,
-/// which may re-export it.
+/// Whether an object of `module` can be imported from `imported`. This is the case for the module
+/// itself and for its parent packages, which may re-export the object.
 fn is_importable_from(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
 }

@@ -28,8 +28,8 @@ pub(super) struct TestFunction {
 
 type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
 
-/// Returns the requirements of the tests, sorted by kind. Tests with an [`Coverage::Uncovered`] requirement must be
-/// removed from the task.
+/// Returns the requirements of the tests, sorted by kind. A test with an [`Coverage::Uncovered`]
+/// requirement must be removed from the task.
 pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -> Vec<Requirement> {
     let mut found = RequirementMap::new();
     for test in tests {
@@ -42,7 +42,7 @@ pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -
         add_attributes(&mut found, test, shown);
     }
     add_texts(&mut found, tests, shown);
-    // Don't add requirements to the statement that only removed tests have.
+    // Requirements that only removed tests have are not added to the statement.
     let left = uncovered(&found);
     for requirement in found.values_mut() {
         if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
@@ -74,15 +74,15 @@ fn add(
     });
     let is_attribute =
         matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
-    // For an attribute, one example of its use is enough.
+    // One example of an attribute's use is enough.
     if !is_attribute || requirement.by.is_empty() {
         requirement.by.extend(by.iter().cloned());
     }
     requirement.tests.insert(test.name.clone());
 }
 
-/// Adds the required names. A name alone would not help a solver, so unknown names are not added to the
-/// statement.
+/// Adds the required names. Unknown names are not added to the statement, because a name alone
+/// would not help a solver.
 fn add_names(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
     for (module, name) in &test.needs.names {
         let is_constant =
@@ -100,7 +100,7 @@ fn add_expectations(found: &mut RequirementMap, test: &TestFunction, shown: &Tas
         [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
     {
         for (name, by) in types {
-            // Ignore the remaining code, which may mention the type for another reason.
+            // Ignore the remaining code here, because it may mention the type for another reason.
             let is_said = shown.statement.has_word(name);
             let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
             add(found, test, kind, name, by, coverage);
@@ -146,8 +146,9 @@ fn add_attributes(found: &mut RequirementMap, test: &TestFunction, shown: &TaskT
     }
 }
 
-/// Adds the texts of the hidden code that occur in the tests' strings. A test that needs too many unknown texts must
-/// be removed. Tests that need the fewest come first, because a text added for one test is known to the others.
+/// Adds texts of the hidden code that also occur in the tests' strings. A test that needs too many
+/// unknown texts must be removed. The tests that need the fewest texts are handled first, because a
+/// text that is added for one test is known to the others.
 fn add_texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &TaskTexts<'_>) {
     let limits = shown.limits;
     let is_long =

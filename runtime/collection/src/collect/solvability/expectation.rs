@@ -24,7 +24,7 @@ impl Expectation {
             found.map(|it| &it.value)
         };
         let first = |name: &str| args.first().or_else(|| keyword(name));
-        // The arguments are in a different order in each function.
+        // Each of these functions has its arguments in a different order.
         let (is_warning, types, text, called) = match name.as_str() {
             "raises" => (false, first("expected_exception"), keyword("match"), args.get(1)),
             "warns" => (true, first("expected_warning"), keyword("match"), args.get(1)),
@@ -55,7 +55,7 @@ impl Expectation {
     }
 }
 
-/// Types that match almost anything, so a solver need not know them.
+/// Types that match almost anything. A solver doesn't need to know them.
 const CATCH_ALL_TYPES: [&str; 3] = ["Exception", "BaseException", "Warning"];
 
 /// Returns the classes that an expression names. Skips variables, whose value is unknown.

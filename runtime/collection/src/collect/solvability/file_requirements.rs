@@ -67,7 +67,6 @@ impl FileRequirements {
         out
     }
 
-    /// Returns the requirements of the test with this id.
     pub(super) fn for_test(&self, id: &str) -> TestRequirements {
         let Some(start) = self.find_unit(id) else { return TestRequirements::default() };
         let own_class = test_path(id).rsplit_once("::").map_or("", |(class, _)| class).to_owned();
@@ -85,7 +84,7 @@ impl FileRequirements {
             }
             out.add(&unit.needs);
             open.extend(unit.named.iter().cloned());
-            // Add all methods of a class that the test uses, but not those of its own class, which
+            // Add all methods of a class that the test uses. Skip its own class, whose methods
             // include other tests.
             if unit.is_class && !self.with_bases(&own_class).contains(&name) {
                 let below = format!("{name}::");
@@ -129,7 +128,7 @@ impl FileRequirements {
         let mut reader = Reader::new(file, class);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
-            // A parameter may be the name of a fixture.
+            // A parameter may be a fixture of the same name.
             reader.named.insert(parameter.parameter.name.to_string());
             reader.named.insert(qualified_name(class, &parameter.parameter.name));
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
@@ -175,7 +174,8 @@ impl FileRequirements {
         bound.0.into_iter().for_each(|name| self.put(name, unit.clone()));
     }
 
-    /// Adds a unit, merging it with an existing one: a name may be defined in both branches of an `if`.
+    /// Adds a unit. If it exists, merges both, because a name may be defined in both branches of an
+    /// `if`.
     fn put(&mut self, name: String, unit: Unit) {
         let all = self.units.entry(name).or_default();
         all.needs.add(&unit.needs);

@@ -1,7 +1,8 @@
-//! The solvability report: the requirements of a task's fail-to-pass tests, and where a solver can find each.
+//! The solvability report: what a task's fail-to-pass tests require, and where a solver can find
+//! it.
 //!
-//! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the statement. If that
-//! is impossible, `collect` removes the tests from the task.
+//! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the
+//! statement. If that is impossible, `collect` removes the tests that have it from the task.
 
 mod coverage;
 mod expectation;
@@ -169,7 +170,6 @@ impl Requirement {
     }
 }
 
-/// Formats a text as Markdown code.
 fn markdown_code(text: &str) -> String {
     match text.contains('`') {
         true => format!("`` {text} ``"),

@@ -102,8 +102,8 @@ impl CandidateContext<'_> {
                 let name = object.path.split('.').next().unwrap_or(&object.path);
                 let is_requested =
                     requested.iter().any(|it| it.module == module && it.name == name);
-                // Ignore functions that the test does not name: the interpreter calls operators, constructors
-                // and generators implicitly.
+                // Ignore functions that the test does not name. The interpreter calls operators,
+                // constructors and generators implicitly.
                 let is_named = test.has_word(object.name());
                 (is_requested && is_named)
                     .then(|| (object.path.clone(), said.has_word(object.name())))
@@ -160,7 +160,8 @@ impl CandidateContext<'_> {
         Solvability { task: task.id.to_string(), requirements, left_out }
     }
 
-    /// Returns the objects that a test's own code, rather than the library's, called in the traced run.
+    /// Returns the objects that the test's own code called in the traced run. Calls by the
+    /// library's code don't count.
     fn callees_of_test(&self, file: &str, id: &str) -> BTreeSet<usize> {
         let calls = &self.suite.calls;
         let edges = calls.files.get(file).and_then(|of_file| of_file.tests.get(id));
@@ -215,7 +216,6 @@ impl CandidateContext<'_> {
     }
 }
 
-/// The inputs of a report.
 struct ReportInputs<'a> {
     text: &'a str,
     tree: &'a VisibleText,

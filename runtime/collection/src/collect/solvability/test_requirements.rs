@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::expectation::Expectation;
 
-/// The requirements of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestRequirements {
     /// Module and name of objects that the test imports or accesses as attributes of an imported module.

@@ -41,7 +41,7 @@ pub(super) fn read(log: &str) -> Report {
                 Some("passed") => TestStatus::Passed,
                 Some("failed") => TestStatus::Failed,
                 Some("skipped" | "pending") => TestStatus::Skipped,
-                // `other` is not a pass.
+                // Don't treat `other` as a pass.
                 _ => TestStatus::Error,
             },
         );

@@ -55,12 +55,12 @@ pub(super) fn read(log: &str) -> Report {
     let is_traced = !started.is_empty();
     for (id, status) in results {
         // If a test prints a line such as `--- PASS: TestX`, Go reports a result for a test that
-        // never ran.
+        // never ran. Ignore it.
         if status != TestStatus::Passed || !is_traced || started.contains(&id) {
             report.add(id, status);
         }
     }
-    // A test without a result in a failed package panicked, or its process died.
+    // In a failed package, a test without a result panicked or its process died.
     for id in &started {
         let package = id.rsplit_once("::").map_or("", |(package, _)| package);
         let failed = packages.get(package) == Some(&Some(TestStatus::Failed));
@@ -101,7 +101,7 @@ mod tests {
             ("example.com/calc::TestSkip", Some(Skipped)),
             ("example.com/calc::TestGood", Some(Passed)),
             ("example.com/calc/sub::TestPanic", Some(Failed)),
-            // A test printed this result; the test itself does not exist.
+            // A test printed this result. The test that it names does not exist.
             ("example.com/calc::TestFake", None),
         ] {
             assert_eq!(report.tests.get(id).copied(), status, "{id}");

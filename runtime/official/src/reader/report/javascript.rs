@@ -72,7 +72,7 @@ fn read_jest(value: &Value, root: &Root) -> Report {
             report.other_failures += 1;
         }
     }
-    // jest reports whether a run was interrupted. vitest does not have this key.
+    // Only jest reports whether a run was interrupted. vitest does not have this key.
     report.ended = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
     report.compare(&RunCounts {
         counted: count_field(value, "numFailedTests"),
@@ -148,7 +148,8 @@ mod tests {
             }
             assert_eq!(report.tests.len(), 4);
             assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
-            // With another root, the path stays absolute, and the task's ids are still a suffix of it.
+            // With another root, the path stays absolute. The task's ids still match as a suffix of
+            // it.
             let elsewhere = read_report(log, "/other");
             let id = format!("{file}::top level");
             assert_eq!(elsewhere.statuses(std::slice::from_ref(&id))[&id], Passed);

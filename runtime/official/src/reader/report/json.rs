@@ -2,13 +2,13 @@
 
 use serde_json::{Deserializer, Value};
 
-/// Returns the first object that satisfies `fits` and starts at the beginning of a line. Runners
-/// print it on standard output, where package managers and tests print as well.
+/// Returns the first object that starts at the beginning of a line and satisfies `fits`. Runners
+/// print the object on standard output, and so do package managers and tests.
 pub(super) fn find_object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;
     for start in starts {
-        // A line inside an object that was already parsed does not start another one.
+        // Skip lines inside an object that was already parsed.
         if start < from || !text[start..].trim_start_matches([' ', '\t']).starts_with('{') {
             continue;
         }
@@ -30,17 +30,14 @@ pub(super) fn json_lines(text: &str) -> impl Iterator<Item = Value> {
         .filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// Returns the text at a key.
 pub(super) fn str_field<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
 }
 
-/// Returns the count at a key.
 pub(super) fn count_field(value: &Value, key: &str) -> Option<usize> {
     usize::try_from(value.get(key)?.as_u64()?).ok()
 }
 
-/// Returns the list at a key.
 pub(super) fn array_field<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

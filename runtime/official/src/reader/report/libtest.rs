@@ -12,7 +12,7 @@ use super::{
 };
 use crate::parsers::text::pattern;
 
-/// cargo prints the name of the binary whose tests follow, on standard error.
+/// cargo prints the name of a binary before its tests, on standard error.
 static BINARY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^\s*(?:Running (?:unittests )?(?:\S+ )?\(?(?:\S*/)?([^\s/()`]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)?|Doc-tests (\S+))$",
@@ -58,7 +58,7 @@ pub(super) fn read(log: &str) -> Report {
     reader.into_report()
 }
 
-/// The tests of one binary, as far as they have been read.
+/// The tests of one binary that have been read so far.
 #[derive(Default)]
 struct Suite {
     announced: usize,
@@ -70,11 +70,11 @@ struct Suite {
 #[derive(Default)]
 struct Reader {
     report: Report,
-    /// The binary whose tests follow, if cargo printed its name.
+    /// The binary of the next tests, if cargo printed its name.
     binary: Option<String>,
     suite: Option<Suite>,
-    /// A test whose status is on a later line. If output is not captured, the test's output comes
-    /// in between.
+    /// A test whose status is on a later line. If output is not captured, the test's output is
+    /// printed before the status.
     pending: Option<String>,
     /// Whether the current line is in the list of failures, which quotes the output of failed tests.
     in_failures: bool,
@@ -161,7 +161,7 @@ impl Reader {
         });
     }
 
-    /// Ends a binary's tests. If there was no result, the run was cut off.
+    /// Ends the tests of a binary. If the binary has no result, the run was cut off.
     fn close_suite(&mut self) {
         self.pending = None;
         if let Some(suite) = self.suite.take() {
@@ -271,12 +271,11 @@ fn event_status(event: &str) -> Option<TestStatus> {
         "failed" => Some(TestStatus::Failed),
         "ignored" => Some(TestStatus::Skipped),
         "allowed_failure" => Some(TestStatus::Xfailed),
-        // `started`, or `timeout`, which is only a warning.
+        // `started`, or `timeout`, which is only a warning about a slow test.
         _ => None,
     }
 }
 
-/// One test in a line of nextest.
 struct NextestLine {
     id: String,
     status: TestStatus,

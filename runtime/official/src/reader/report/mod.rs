@@ -1,4 +1,5 @@
-//! Reports of test runners: every test of a run, whether or not the task expects it.
+//! Reports of test runners. They contain every test of a run, including tests that the task does
+//! not expect.
 //!
 //! Each reader returns the tests with the ids that `docs/tasks.md` specifies for its format. If a
 //! test is reported twice, its worst status counts.
@@ -25,14 +26,14 @@ pub struct Report {
     pub ended: bool,
     /// Reasons to doubt the report itself.
     pub doubts: Vec<String>,
-    /// Failures that do not belong to a test, such as a file that does not load or a package that
-    /// does not build.
+    /// Failures that don't belong to a test, such as a file that cannot be loaded or a package that
+    /// cannot be built.
     pub other_failures: usize,
 }
 
 impl Report {
-    /// Reads the files of one run. Paths below `root` are made relative to it. Without files, the
-    /// report is empty.
+    /// Reads the files of one run. Paths below `root` are made relative to it. The report is empty
+    /// if there are no files.
     pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
         let mut report = Self::default();
         for (at, file) in files.iter().enumerate() {
@@ -50,7 +51,7 @@ impl Report {
     pub(super) fn from_text(format: TestFormat, text: &str, root: &str) -> Self {
         let root = Root::new(root);
         match format {
-            // pytest's own log is not a report format.
+            // pytest's own log is not a report, and another reader reads it.
             TestFormat::Pytest => Self::default(),
             TestFormat::Junit => junit::read_report(text),
             TestFormat::Tap => tap::read(text, &root),
@@ -75,8 +76,8 @@ impl Report {
     /// Returns the reported id that an expected id refers to: the same id, or the only one that
     /// ends with it.
     ///
-    /// A suffix of whole components is preferred: `adds` refers to `Calc::adds` even if there is a
-    /// test `Calc::never adds`.
+    /// A suffix that consists of whole components is preferred. For example, `adds` refers to
+    /// `Calc::adds` even if there is a test `Calc::never adds`.
     pub fn resolve(&self, wanted: &str) -> Option<&str> {
         if let Some((id, _)) = self.tests.get_key_value(wanted) {
             return Some(id.as_str());
@@ -97,7 +98,7 @@ impl Report {
     }
 
     /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
-    /// `None` if there is no such id, and `Some(None)` if there are several.
+    /// `None` if no id matches, and `Some(None)` if several match.
     fn find_unique_suffix(
         &self,
         wanted: &str,

@@ -35,7 +35,7 @@ type PendingResults = Vec<(String, TestStatus)>;
 #[derive(Default)]
 struct TapReader {
     levels: BTreeMap<usize, PendingResults>,
-    /// Tests whose subtests follow in braces.
+    /// Tests whose subtests follow in braces, by level.
     open: BTreeMap<usize, String>,
     /// Names from `# Subtest: name`, by the level of the comment.
     announced: BTreeMap<usize, String>,
@@ -105,8 +105,8 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             continue;
         }
         let level = column / INDENT;
-        // A YAML block belongs to the point directly above it. Otherwise, a test may have printed
-        // the marker.
+        // A YAML block belongs to the point directly above it. Anywhere else, a test may have
+        // printed the marker.
         let is_yaml = std::mem::take(&mut after_point) && text == "---" && column > 0;
         if is_yaml {
             in_yaml = true;
@@ -133,7 +133,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             after_point = true;
         }
     }
-    // Subtests whose parent has no result.
+    // These subtests have a parent that has no result.
     while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
     {
         let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));

@@ -296,14 +296,14 @@ async fn check_host_copy(backend: &dyn Backend) {
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
-    // In a sandbox that has the copy, the check finds it.
+    // The check finds the copy in a sandbox that still has it.
     let mut open = fixture::open(backend, &environment).await;
     let (handle, nothing) = (open.handle(), HiddenCopies::default());
     let refused = prepare_for_agent(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
 
-    // Measure the cost: one more mount if white-outs already exist.
+    // Measure the cost. If white-outs already exist, it is one more mount.
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
@@ -343,8 +343,8 @@ async fn check_host_copy(backend: &dyn Backend) {
             said.contains("No such file") && said.contains("No module named 'textwrap'"),
             "{said}"
         );
-        // There is no device, no empty placeholder, and no mount at or below the directory that
-        // lost it.
+        // The directory must contain no device and no empty placeholder, and there must be no mount
+        // at or below it.
         let odd = format!(
             "find {parent} ! -type f ! -type d ! -type l; \
              awk '{{ print $5 }}' /proc/self/mountinfo | grep '^{parent}' | grep -v -- -packages"
@@ -394,8 +394,8 @@ const STDLIB_MODULES: [&str; 16] = [
     "tarfile",
 ];
 
-/// Hides a whole library of real code. Each of its files is found where it is, and none of the
-/// thousands of other files is mistaken for one of them, however their lines are read.
+/// Hides a whole library of real code. Each of its files must be found. None of the thousands of
+/// other files may be mistaken for one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_code_is_found_without_false_positives() {
     let (_cache, native) = native();
