@@ -12,11 +12,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub runner: Runner,
-    /// The work directory. `.` if only the image defines it, because tests start there.
+    /// The work directory. If only the image defines it, this is `.`, because tests start there.
     pub workdir: String,
     /// The modules that the solution changes, those with the most names first.
     pub modules: Vec<Module>,
-    /// Why there are no modules, if so.
+    /// The reason why there are no modules. `None` if there are some.
     pub no_modules: Option<&'static str>,
     /// The ids of all expected tests.
     pub tests: Vec<String>,

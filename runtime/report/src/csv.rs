@@ -87,7 +87,7 @@ mod tests {
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
             assert!(format_field(formula).starts_with('\''), "{formula:?}");
         }
-        // Characters that a spreadsheet skips before a formula are escaped.
+        // A spreadsheet skips these characters before a formula.
         for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
             assert!(format_field(formula).starts_with('\\'), "{formula:?}");
         }
