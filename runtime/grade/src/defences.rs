@@ -1,7 +1,7 @@
-//! The defences. Each can be switched off separately.
+//! Defines the defences of grading. Each can be disabled separately.
 
-/// Which defences are active. Only the attack tests disable one, to show that the attack succeeds
-/// without it.
+/// Which defences are active. Only the attack tests disable a defence, to show that an attack
+/// succeeds without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defences {
     pub(crate) restore_tests: bool,

@@ -64,7 +64,7 @@ impl<'a> Fields<'a> {
     /// Takes a field by its name in the row.
     pub(crate) fn take_named(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
-            // Don't skip a null value, so that the error about it can name the field.
+            // Leave a null value in the row, so that the error about it can name the field.
             None if self.row.get(name).is_none_or(Value::is_null) => return None,
             None => self.row.swap_remove(name)?,
             Some((outer, path)) => {

@@ -4,7 +4,7 @@
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-/// pytest's options, from which it follows whether a word is an option's value.
+/// pytest's options. They are needed to tell the value of an option from the name of a test.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {

@@ -39,7 +39,8 @@ pub(crate) struct JavaScriptWords {
 
 /// A new symbol, which equals no honest value.
 const UNIQUE_SYMBOL: &str = "Symbol()";
-/// Throws an error. The condition prevents compilers from reporting the rest as unreachable.
+/// Throws an error. The condition is always true. It only prevents compilers from reporting the
+/// rest as unreachable.
 const FAILING_STATEMENT: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
 /// Words before a bracket that does not begin a function's parameters.
 const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
@@ -407,7 +408,7 @@ impl TestParser<'_> {
         let source = self.source;
         let written = (one.and_then(|one| self.literals(one)), self.literals(other));
         let (argument, literals) = match (written, one) {
-            // Both arguments are literals: nothing of the code under test is compared.
+            // Both arguments are literals, so the code under test has no effect on the comparison.
             ((Some(_), Some(_)), _) => return Vec::new(),
             ((Some(literals), None), Some(one)) => (one, literals),
             ((_, literals), _) => (other, literals.unwrap_or_default()),
