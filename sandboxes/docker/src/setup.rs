@@ -1,4 +1,5 @@
-//! Runs the set-up lines of an environment with the files that the machine provides for them.
+//! Runs the set-up lines of an environment, with the machine's own settings for registries and
+//! certificates.
 
 use std::{
     fmt,
@@ -48,12 +49,12 @@ pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
 }
 
 /// Runs the lines in order and stops at the first failure. The machine's registry settings and
-/// certificates are available meanwhile; afterwards the original files are restored.
+/// certificates are available while the lines run. Afterwards, the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let broken = |error: SandboxError| setup_fault("cannot prepare the set-up environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
-        // The engine provides these files for each container.
+        // Skip these files, which the engine provides for each container.
         if [Path::new("/etc/resolv.conf"), Path::new("/etc/hosts")].contains(&&*path) {
             continue;
         }
