@@ -36,7 +36,7 @@ impl Target {
                 Vec::new(),
                 Some("the agent starts from an empty directory, so there is no module to change"),
             ),
-            None => (Vec::new(), Some("the task has no patch of the solution")),
+            None => (Vec::new(), Some("the task has no gold patch")),
             Some(gold) => {
                 let found = find_changed_modules(task, &Patch::parse(&gold), start)?;
                 let none = found.is_empty().then_some("the solution changes no Python module");

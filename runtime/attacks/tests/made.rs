@@ -123,7 +123,7 @@ fn generate_patch_reports_why_an_attack_is_not_applicable() {
         AttackPatch::NotApplicable(why) => why,
         AttackPatch::Patch(_) => panic!("the attack was generated"),
     };
-    assert_eq!(why(generate("early-exit", &task)), "the task has no patch of the solution");
+    assert_eq!(why(generate("early-exit", &task)), "the task has no gold patch");
     patch_text(generate("huge-tree", &task));
     task.mask = Some(MASK.into());
     task.test_command = vec!["./tests/runtests.py".into()];

@@ -21,7 +21,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, Datas
         match &address.place {
             DatasetLocation::Disk(_) => loader.load_from_disk(&address)?,
             DatasetLocation::Hub(name) => {
-                let why = "cannot be downloaded here".to_owned();
+                let why = "only local files are supported here".to_owned();
                 return Err(DatasetError::Hub { name: name.name.clone(), why });
             }
         }

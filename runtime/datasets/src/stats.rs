@@ -284,8 +284,8 @@ impl DefinitionChanges {
     }
 }
 
-/// Returns whether the line is a class header, and the name; `None` if it is neither a class nor a
-/// function header.
+/// Parses a class or function header. Returns whether it is a class, and its name. Returns `None`
+/// if the line is no header.
 fn parse_header(line: &str) -> Option<(bool, String)> {
     let line = line.strip_prefix("async ").map_or(line, str::trim_start);
     let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {

@@ -64,8 +64,8 @@ fn format_cell(cell: &Cell) -> String {
     }
 }
 
-/// Formats a CSV field on one line. Text that begins like a formula is escaped, because a
-/// spreadsheet would evaluate it.
+/// Formats a CSV field on one line. Escapes text that begins like a formula, because a spreadsheet
+/// would evaluate it.
 pub(crate) fn format_field(text: &str) -> String {
     let text = escape_unprintable_line(text);
     let safe =

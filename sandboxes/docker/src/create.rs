@@ -31,14 +31,14 @@ use crate::{
     tarball::AGENT_PATH,
 };
 
-/// The root capabilities that a sandbox's files need, and no others:
+/// The only capabilities that root has in a sandbox:
 /// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files owned by several users, and the agent
 ///   must write, remove and snapshot all of them;
 /// - `SETUID`, `SETGID`: a task may specify the user its commands run as;
 /// - `KILL`: the agent must be able to kill that user's processes.
 ///
-/// Not granted, although engines grant them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is
-/// no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
+/// Engines grant these by default, but sandboxes don't have them: `NET_RAW` and `NET_BIND_SERVICE`
+/// (there is no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
 const ALLOWED_CAPABILITIES: &[&str] =
     &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
 
@@ -98,7 +98,7 @@ pub async fn open_sandbox(
         enforcement.not_enforced.push(why.to_owned());
     }
     for warning in warnings {
-        tracing::debug!(warning, "the engine warns");
+        tracing::debug!(warning, "the engine returned a warning");
     }
     let leaks = async {
         let handle = start(engine, &guard).await?;

@@ -33,8 +33,9 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     Ok(format!("{repository}:{tag}"))
 }
 
-/// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only. A
-/// host base may already contain it, and an engine on another machine cannot access it.
+/// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only.
+/// Returns none if a host base already contains the directory, or if the engine is on another
+/// machine and cannot access it.
 pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     if !engine.local || spec.base == Base::Host {
         return Vec::new();

@@ -101,7 +101,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
             helper.kill();
             let said = helper.0.stderr.take().map_or_else(Vec::new, read_stderr);
             let said = String::from_utf8_lossy(&said);
-            let what = format!("the sandbox's helper ended too early: {error} {}", said.trim());
+            let what = format!("the sandbox's helper exited unexpectedly: {error} {}", said.trim());
             Err(Fault::new(Layer::Sandbox, what))
         }
     }

@@ -115,7 +115,7 @@ pub(crate) async fn install_node(
             }
         })?;
         verify(about.path(), NODE_PACKAGE, &wanted)?;
-        if found { Ok(()) } else { Err(BundleError::new("no bin/node in it")) }
+        if found { Ok(()) } else { Err(BundleError::new("the package contains no bin/node")) }
     });
     laid.await.map_err(|error| error.context(format_args!("{NODE_PACKAGE}@{}", node.version)))
 }
@@ -177,7 +177,7 @@ pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError
     // Sort so that a nested package comes after its parent.
     out.sort_by(|a, b| a.folder.cmp(&b.folder));
     match out.is_empty() {
-        true => Err(BundleError::new("no packages in it")),
+        true => Err(BundleError::new("the file contains no packages")),
         false => Ok(out),
     }
 }

@@ -129,8 +129,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// Returns the top-level names that the packages provide. The caller checks that the package under
-/// test is not among them.
+/// Returns the top-level names that the packages provide. The package under test must not be among
+/// them.
 pub(crate) fn importable_names(tree: &Path) -> Result<Vec<String>, BundleError> {
     let site: PathBuf = tree.join(FOLDER);
     let mut out = BTreeSet::new();

@@ -131,7 +131,7 @@ impl BundleRecipe {
             return wrong("files", "kind = \"files\" needs at least one file");
         }
         if self.bin.is_empty() {
-            return wrong("bin", "has no program");
+            return wrong("bin", "lists no programs");
         }
         for name in self.bin.keys() {
             if !is_name(name) {

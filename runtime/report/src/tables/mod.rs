@@ -135,7 +135,7 @@ pub struct ColumnInfo {
     pub about: &'static str,
 }
 
-/// A column: its description, and a function pointer (`F`) that computes its value for a row.
+/// A column: its description, and a function (`F`) that computes its value for a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<F> {
     pub info: ColumnInfo,

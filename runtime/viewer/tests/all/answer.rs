@@ -290,8 +290,8 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     };
     let page = render_page(&[curve]);
     let tree = parse_page(&page);
-    // The tasks took from 10 steps (the first) to 14 (the fifth). Each is five percent of the
-    // trials.
+    // The trials of the first task took 10 steps, those of the fifth took 14. Each trial is five
+    // percent.
     let figure =
         by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();

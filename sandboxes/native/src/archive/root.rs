@@ -27,8 +27,8 @@ pub(super) struct Root {
     /// Paths that the current layer wrote. An opaque directory hides the content of earlier layers,
     /// but not these.
     written: HashSet<PathBuf>,
-    /// Final modes of directories without write permission. They are set at the end, so that the
-    /// rest of the image can be written without being root.
+    /// The directories' final modes, if this process cannot set owners. They are set at the end,
+    /// because a directory without write permission would block the rest of the image.
     later: BTreeMap<PathBuf, u32>,
 }
 
