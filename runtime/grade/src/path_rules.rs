@@ -268,7 +268,7 @@ mod tests {
             ("pkg/tests/shared.py", Some(GuardReason::Test)),
             ("pkg/tests/source.py", None),
             ("test_top.py", Some(GuardReason::Test)),
-            // Another test file beside an expected one is guarded: tests import each other.
+            // A test file next to an expected one is guarded, because tests import each other.
             ("test_other.py", Some(GuardReason::Test)),
             ("setup.py", None),
             ("checks/helper.py", Some(GuardReason::Test)),

@@ -34,7 +34,7 @@ const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
 /// A directory that root prepared for the test.
 const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
 
-/// Returns whether the test is done, because root has run it as `user` or cannot do so.
+/// Returns whether the test is finished: root has run it as `user`, or could not do so.
 fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     if env::var_os(STARTED).is_some() {
         assert!(!geteuid().is_root());

@@ -1,4 +1,4 @@
-//! A finished bundle, and the build record stored beside its tree.
+//! Defines a finished bundle, and the build record that is stored next to its tree.
 
 use std::{
     collections::BTreeMap,

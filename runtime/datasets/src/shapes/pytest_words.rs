@@ -167,7 +167,7 @@ mod tests {
                 line
             );
         }
-        // The option is unknown, so the next word is classified by its own form.
+        // The option is unknown, so the form of the next word decides whether it is a test.
         assert_eq!(
             remaining_words("pytest --of-a-plugin tests/test_new.py"),
             "pytest --of-a-plugin"

@@ -139,7 +139,8 @@ impl TestParser<'_> {
         regions
     }
 
-    /// Whether a word is neither a method, except of a test's context (`t.test`), nor a definition.
+    /// Whether a word may be a call of a test function. It must not be a definition, and not a
+    /// method, except of a test's context (`t.test`).
     fn is_free_call(&self, at: usize) -> bool {
         let source = self.source;
         match at.checked_sub(1) {

@@ -142,7 +142,7 @@ const LASTING_DAMAGE: [(&str, &str); 20] = [
     ),
 ];
 
-/// Damage by the content of the patch itself.
+/// Returns patches whose own content does the damage.
 fn patches() -> Vec<(&'static str, String)> {
     let component = format!("{}/", "n".repeat(255));
     let text = Some("x = 1\n");

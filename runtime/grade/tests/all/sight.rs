@@ -406,7 +406,7 @@ fn changes_inside_the_interpreter_are_detected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each attack would succeed if nothing checked for it.
+/// Each attack succeeds without the check for it.
 #[test]
 fn changes_inside_the_interpreter_resolve_without_fingerprints() {
     for name in [

@@ -74,7 +74,7 @@ fn print(leak_check: &LayerFindings) {
     println!("  {:?}", leak_check.unseen);
 }
 
-/// Asserts that every place has a finding of its kind, and that there are no other findings.
+/// Asserts that every planted copy has a finding of its kind, and that there are no other findings.
 fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     for (how, path, kind) in places {
         let found: Vec<_> =
@@ -143,7 +143,7 @@ fn native() -> (tempfile::TempDir, Native) {
 async fn planted_copies_in_a_native_sandbox_are_found() {
     let (_cache, native) = native();
     let mut places = PLANTED_COPIES.to_vec();
-    // Git itself packs the blob as a delta. The commit is only in the reflog.
+    // `git gc` packs the blob as a delta. Only the reflog refers to the commit.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
     places.push(("wheel_in_history", "/root/builds", LeakKind::History));
     places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
