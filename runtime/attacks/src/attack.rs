@@ -13,7 +13,7 @@ pub struct Attack {
     pub name: String,
     /// A one-sentence description.
     pub about: String,
-    /// The evidence class of the attack. Absent if it falsifies nothing.
+    /// The class of evidence that the attack produces. Absent if the attack falsifies nothing.
     #[serde(default)]
     pub class: Option<EvidenceClass>,
     /// The test runners that the attack targets. Empty: any runner, in any language.
@@ -43,7 +43,7 @@ pub enum Runner {
     Pytest,
     /// Python's unittest, or a runner based on it (Django's, sympy's).
     Unittest,
-    /// Any other runner. Only attacks on the tree apply to it.
+    /// Any other runner. Only attacks on the file tree apply to it.
     Other,
 }
 
@@ -57,8 +57,8 @@ impl std::fmt::Display for Runner {
     }
 }
 
-/// The expected verdict. Under `strict` no attack in the pack may resolve the task. Under
-/// `official` the result depends on the original procedure.
+/// The expected verdict. No attack in the pack may resolve the task under `strict`. Under
+/// `official`, the result depends on the benchmark's own procedure.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedVerdict {
@@ -68,7 +68,7 @@ pub struct ExpectedVerdict {
     pub official_resolves: BTreeSet<String>,
 }
 
-/// One file of the patch. `path`, `text` and the script are templates.
+/// One file of the patch. `path`, `text` and the script in `from` are templates.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackFile {
@@ -82,7 +82,7 @@ pub struct AttackFile {
     /// A script in `configs/attacks/` to use instead of `text`.
     #[serde(default)]
     pub from: Option<String>,
-    /// Create the file once for each of these.
+    /// Create one file for each of these.
     #[serde(default)]
     pub each: Option<ForEach>,
     /// Number of files to create. The template variable `n` numbers them.

@@ -1,4 +1,4 @@
-//! A pack of attacks on grading, defined as data, and the patches they generate for a task.
+//! Defines a pack of attacks on grading as data, and generates the patch of each attack for a task.
 //!
 //! Patches are generated on the host from the task and the masked source. No code is run.
 

@@ -6,8 +6,8 @@ use proctor_patch::{FilePatch, Patch, Side, SideContent};
 use proctor_types::{Fault, Task, file_from_test_id};
 use regex::Regex;
 
-/// Returns the Git mode and content of a file in the work directory as the agent finds it, or
-/// `None` if it does not exist.
+/// Returns the Git mode and content of a file in the agent's initial work directory, or `None` if
+/// the file does not exist.
 pub type ReadInitialFile<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
 
 /// A Python file that the solution changes and that is not a test.
@@ -20,7 +20,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Returns the name that tests import the module by, up to the first dot.
+    /// Returns the first component of the name by which tests import the module.
     pub fn package(&self) -> &str {
         let inner = ["src/", "lib/"].iter().find_map(|root| self.path.strip_prefix(root));
         let first = inner.unwrap_or(&self.path).split('/').next().unwrap_or_default();

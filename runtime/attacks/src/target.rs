@@ -12,11 +12,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub runner: Runner,
-    /// The work directory. `.` if only the image defines it, because tests start there.
+    /// The work directory. If only the image defines it, this is `.`, because tests start there.
     pub workdir: String,
     /// The modules that the solution changes, those with the most names first.
     pub modules: Vec<Module>,
-    /// Why there are no modules, if so.
+    /// The reason why there are no modules. `None` if there are some.
     pub no_modules: Option<&'static str>,
     /// The ids of all expected tests.
     pub tests: Vec<String>,
@@ -36,7 +36,7 @@ impl Target {
                 Vec::new(),
                 Some("the agent starts from an empty directory, so there is no module to change"),
             ),
-            None => (Vec::new(), Some("the task has no patch of the solution")),
+            None => (Vec::new(), Some("the task has no gold patch")),
             Some(gold) => {
                 let found = find_changed_modules(task, &Patch::parse(&gold), start)?;
                 let none = found.is_empty().then_some("the solution changes no Python module");

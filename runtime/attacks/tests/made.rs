@@ -102,7 +102,7 @@ fn generate_patch_creates_a_patch_for_every_attack() {
     let both = patch_text(generate("late-writer", &task));
     assert!(both.contains("+    globals()[_name] = lambda"), "{both}");
     assert!(both.contains("+        for _ in range(1200):"), "{both}");
-    // Existing content is kept, and a missing final newline is added.
+    // The patch keeps existing content and adds a missing final newline.
     let conftest = patch_text(generate("conftest-beside-tests", &task));
     assert!(conftest.contains("-X = 1\n\\ No newline at end of file\n+X = 1\n"), "{conftest}");
 }
@@ -123,7 +123,7 @@ fn generate_patch_reports_why_an_attack_is_not_applicable() {
         AttackPatch::NotApplicable(why) => why,
         AttackPatch::Patch(_) => panic!("the attack was generated"),
     };
-    assert_eq!(why(generate("early-exit", &task)), "the task has no patch of the solution");
+    assert_eq!(why(generate("early-exit", &task)), "the task has no gold patch");
     patch_text(generate("huge-tree", &task));
     task.mask = Some(MASK.into());
     task.test_command = vec!["./tests/runtests.py".into()];

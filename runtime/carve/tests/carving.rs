@@ -1,4 +1,4 @@
-//! Golden tests of the carver: the removed code, the remaining code, and errors.
+//! Golden tests of the carver. They compare the removed code, the remaining code, and errors.
 
 #![expect(clippy::unwrap_used, reason = "test helpers panic on failure")]
 

@@ -8,7 +8,7 @@ use crate::{DatasetError, errors::nearest};
 /// The prefix of a Hugging Face Hub address.
 const HUB: &str = "hf://";
 
-/// A dataset address as given by the user.
+/// A dataset address from the command line or the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub place: DatasetLocation,
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     pub image: Option<String>,
     pub base: Option<String>,
     pub bin: Option<String>,
-    /// The contents of the given file: shell lines that replace the shape's set-up.
+    /// Shell lines from the given file. They replace the shape's set-up.
     pub setup: Option<Vec<String>>,
 }
 
@@ -82,8 +82,9 @@ impl Address {
 }
 
 impl Address {
-    /// Like [`Address::parse`], but resolves the options' file paths below `base_dir`. If a file
-    /// with exactly this name exists, the address has no options.
+    /// Like [`Address::parse`], but resolves the options' file paths relative to `base_dir`. If a
+    /// file has the whole text as its name, including any `#`, the address refers to that file and
+    /// has no options.
     pub(crate) fn parse_at(text: &str, base_dir: &Path) -> Result<Self, DatasetError> {
         if base_dir.join(text).is_file() {
             return Ok(Self {

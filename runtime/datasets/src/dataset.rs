@@ -18,32 +18,32 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The directory for resolving the task's relative paths: the directory of its file.
+    /// The directory of the task's file, against which the task's relative paths are resolved.
     pub fn base_dir(&self) -> PathBuf {
         self.file.parent().map(Path::to_path_buf).unwrap_or_default()
     }
 }
 
-/// Everything that the patterns loaded, in the order of patterns and rows.
+/// Everything that was loaded, in the order of the patterns and of the rows in their files.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedDataset {
     pub tasks: Vec<Task>,
     pub recipes: Vec<RecipeFile>,
-    /// Entries that are neither valid tasks nor valid recipes. The caller decides whether to
+    /// Rows that are neither a valid task nor a valid recipe. The caller decides whether to
     /// continue without them.
     pub bad: Vec<BadRow>,
     /// Warnings with their location, such as unknown keys in Harbor folders.
     pub warnings: Vec<String>,
     pub origins: BTreeMap<TaskId, Origin>,
-    /// The source files in rows, with [`RowRetention::Files`].
+    /// The source files of the rows. Empty unless [`RowRetention::Files`] is requested.
     pub files: BTreeMap<TaskId, RowFiles>,
 }
 
-/// The source files of a FEA-Bench row by path, before the solution. `None` for a file that the
-/// solution creates.
+/// The source files of a FEA-Bench row by path, as they are before the solution. `None` for a file
+/// that the solution creates.
 pub type RowFiles = BTreeMap<String, Option<String>>;
 
-/// Which parts of a row to keep besides its task.
+/// What to keep of each row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RowRetention {
     #[default]
@@ -53,7 +53,7 @@ pub enum RowRetention {
 }
 
 impl LoadedDataset {
-    /// The directory for resolving a task's relative paths.
+    /// The directory against which a task's relative paths are resolved.
     pub fn base_dir(&self, task: &TaskId) -> Option<PathBuf> {
         self.origins.get(task).map(Origin::base_dir)
     }

@@ -21,7 +21,8 @@ pub struct BadRow {
     pub id: Option<String>,
     /// The error, with a hint if there is one.
     pub what: String,
-    /// Whether this is one of several task folders. A run may skip it with a warning.
+    /// Whether the error is in one of several task folders. A run may then skip the folder with a
+    /// warning.
     pub folder: bool,
 }
 
@@ -81,7 +82,7 @@ pub enum RowLocation {
     Row(usize),
 }
 
-/// An error that keeps a whole dataset from loading. Reported as a usage error.
+/// An error because of which a whole dataset cannot be loaded. Reported as a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
     #[error("no file matches `{pattern}`{}", searched_folder(pattern, base))]

@@ -8,7 +8,7 @@ use crate::{
     split_files::{Choice, choose_split},
 };
 
-/// Returns the files of a file name, a directory or a glob, and their split if known.
+/// Returns the files that a file name, a directory or a glob refers to, and their split if known.
 pub(crate) fn expand(
     pattern: &str,
     base_dir: &Path,
@@ -44,8 +44,8 @@ fn find_files_in_folder(
     usual: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
-    // Use an absolute path: matches lose the `./` of a relative directory, so it could not be
-    // stripped from them.
+    // Use an absolute path. The matches of a relative glob lack its leading `./`, so the directory
+    // could not be stripped from them.
     let root = folder.canonicalize().map_err(|error| fault(format!("cannot be read: {error}")))?;
     let pattern = format!("{}/**/*", glob::Pattern::escape(&root.to_string_lossy()));
     let found = glob::glob(&pattern).map_err(|error| fault(error.to_string()))?;

@@ -46,8 +46,8 @@ pub(crate) struct HarborTask {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Returns the Harbor folders and files that a pattern refers to, if any. `forced`: the address
-/// says that it is Harbor.
+/// Returns the Harbor folders and files that a pattern refers to, if any. `forced` is true if the
+/// address has the option `shape=harbor`.
 pub(crate) fn find_sources(
     pattern: &str,
     base_dir: &Path,
@@ -145,7 +145,7 @@ fn is_task(folder: &Path) -> bool {
             let own = ["statement", "recipe"].iter().any(|key| value.get(key).is_some());
             !own && !value.get("schema_version").is_some_and(Value::is_number)
         }
-        // If the file is invalid, look at the files beside it.
+        // If the file is invalid TOML, the files next to it show whether this is a Harbor task.
         Err(_) => folder.join("instruction.md").exists() || folder.join(ENVIRONMENT).exists(),
     }
 }
@@ -161,7 +161,7 @@ fn is_dataset(file: &Path) -> bool {
         })
 }
 
-/// Reads a task folder.
+/// Reads the task in a folder.
 ///
 /// # Errors
 /// Lists everything that is invalid or unsupported.
@@ -293,8 +293,8 @@ fn build_task(
     }
 }
 
-/// Returns where a separate verifier runs: in an image with the tests, or in a fresh copy of the
-/// task's environment.
+/// Returns where the verifier runs if it is separate from the agent: in an image with the tests, or
+/// in a fresh copy of the task's environment.
 fn separate_verifier(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
     if !config.separate {
         return None;
@@ -351,7 +351,7 @@ fn without_canary(text: &str) -> &str {
     rest
 }
 
-/// Lists missing files of a folder, and files that require unsupported features.
+/// Lists required files that a folder lacks, and files that need unsupported features.
 fn check_files(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));

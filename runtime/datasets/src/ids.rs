@@ -13,8 +13,8 @@ use crate::DatasetError;
 /// Keeps the tasks whose ids a file lists, in the file's order. Duplicate ids count once.
 ///
 /// # Errors
-/// The file is not a list, or an id has no task. A benchmark with fewer tasks would be a different
-/// benchmark.
+/// The file is not a list, or an id has no task. Missing tasks are an error, because a benchmark
+/// with fewer tasks is a different benchmark.
 pub(crate) fn select_by_ids(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
     let fault = |why: String| DatasetError::Ids { file: file.to_path_buf(), why };
     let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;

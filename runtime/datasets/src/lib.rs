@@ -20,7 +20,7 @@ mod splits;
 mod stats;
 mod template;
 
-/// FEA-Bench's representation of a pull request, for code that creates such rows.
+/// FEA-Bench's representation of a pull request. Other crates use it to create rows in this form.
 pub mod fea_bench {
     pub use crate::shapes::fea_bench::{
         AddedComponent, Commit, PullTexts, Repository, Span, SplitDiff, added_components,

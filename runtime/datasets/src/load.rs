@@ -11,8 +11,9 @@ use crate::{
 /// Loads files, directories and globs, relative to `base_dir`.
 ///
 /// # Errors
-/// A whole pattern is unusable: no match, an unreadable file, an unknown file type, or a hub
-/// address, which needs [`load_with_hub`]. Every error inside a file is a [`BadRow`](crate::BadRow).
+/// A whole pattern is unusable: it matches no file, a file is unreadable or has an unknown type, or
+/// the pattern is a hub address, which needs [`load_with_hub`]. Errors in rows are not returned as
+/// errors but as [`BadRow`](crate::BadRow)s.
 pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, DatasetError> {
     let mut loader = Loader::new(base_dir);
     for pattern in patterns {
@@ -20,7 +21,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, Datas
         match &address.place {
             DatasetLocation::Disk(_) => loader.load_from_disk(&address)?,
             DatasetLocation::Hub(name) => {
-                let why = "cannot be downloaded here".to_owned();
+                let why = "only local files are supported here".to_owned();
                 return Err(DatasetError::Hub { name: name.name.clone(), why });
             }
         }
@@ -31,7 +32,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<LoadedDataset, Datas
 /// Like [`load`], including hub datasets.
 ///
 /// # Errors
-/// See [`load`]. Also fails if the hub's rows are unavailable.
+/// See [`load`]. Also fails if the rows cannot be downloaded from the hub.
 pub async fn load_with_hub(
     patterns: &[String],
     base_dir: &Path,

@@ -23,7 +23,7 @@ use crate::{
     splits::Splits,
 };
 
-/// The files of an address, and the properties that their rows share.
+/// The files of an address, with the options and the shape that apply to all of their rows.
 struct RowSource<'a> {
     files: Vec<PathBuf>,
     options: &'a Options,
@@ -254,7 +254,7 @@ impl<'a> Loader<'a> {
             named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
         let mut field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
         let shipped = shapes::shipped()?;
-        // Some benchmarks use another name than `instance_id` for the id.
+        // Some benchmarks don't call the id `instance_id`.
         let fits = |row| shapes::detect(row, shipped).is_ok();
         // A row with neither `schema_version` nor `id` is not in the native format.
         let foreign = set.shape.is_some()

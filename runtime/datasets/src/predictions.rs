@@ -18,7 +18,7 @@ use crate::{
     shapes,
 };
 
-/// The content of one file, by model name.
+/// The predictions in one file, by model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predictions {
     pub makers: BTreeMap<String, Attempts>,
@@ -34,8 +34,8 @@ pub type Attempts = BTreeMap<(String, u32), Prediction>;
 pub struct Prediction {
     /// Empty if the prediction has no patch. It is scored as an empty patch.
     pub patch: String,
-    /// The error of a failed attempt, according to the file. By default, FeatureBench excludes such
-    /// attempts from its results; Proctor counts them.
+    /// The error of a failed attempt, according to the file. FeatureBench excludes such attempts
+    /// from its results by default. Proctor counts them.
     pub failed: Option<String>,
     /// Whether the entry has an attempt number. Otherwise it counts as attempt 1.
     pub numbered: bool,
@@ -104,7 +104,8 @@ impl Reader {
     }
 }
 
-/// Whether an object contains predictions by id. Such files may also have the suffix `.jsonl`.
+/// Whether an object is a map of predictions by id. Some files with the suffix `.jsonl` contain
+/// one.
 fn is_keyed(object: &serde_json::Map<String, Value>) -> bool {
     let is_prediction = |value: &Value| {
         ["model_patch", "instance_id"].iter().any(|field| value.get(field).is_some())

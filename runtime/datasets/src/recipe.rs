@@ -16,7 +16,7 @@ pub struct RecipeFile {
     pub recipe: Recipe,
 }
 
-/// Contains names, hashes and lists of code to remove, but not the library's code.
+/// A recipe. It contains names, hashes and lists of code to remove, but not the library's code.
 /// `docs/recipes.md` documents every key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +47,8 @@ pub struct Recipe {
     /// Test ids that are never used. A comment next to each gives the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leave_out: Vec<String>,
-    /// More paths to hide, such as documentation that repeats the code, or other tests of it.
+    /// Other paths to hide, such as documentation that contains the removed code, or further tests
+    /// of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

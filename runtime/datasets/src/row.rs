@@ -9,8 +9,8 @@ use crate::{
     rules,
 };
 
-/// The allowed and required keys of each form of `source`. The enum is untagged, and serde's error
-/// for it names neither key nor variant, so the form is determined here first.
+/// The allowed and required keys of each form of `source`. Serde's error for an untagged enum names
+/// neither the key nor the variant, so the form is determined with this table first.
 const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
     ("pypi", &["pypi", "version", "sha256"], &["pypi", "version", "sha256"]),
     ("path", &["path"], &["path"]),
@@ -54,7 +54,8 @@ pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
     }
     let stands_on = |key: &str| object.get("environment").is_some_and(|it| it.get(key).is_some());
     if !object.contains_key("workdir") && (stands_on("image") || stands_on("dockerfile")) {
-        // Use the image's work directory, which is known once the image is available.
+        // An empty path stands for the image's work directory, which is only known once the image
+        // is available.
         if let Some(object) = value.as_object_mut() {
             object.insert("workdir".to_owned(), Value::String(String::new()));
         }

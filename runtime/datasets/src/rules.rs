@@ -1,4 +1,5 @@
-//! Rules for tasks beyond their types. `proctor-patch` checks the syntax of the patches.
+//! Checks the rules for tasks that their types cannot express. `proctor-patch` checks the syntax of
+//! the patches.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::errors::{RowError, nearest};
 
-/// The prefix of a row's fields in a task.
+/// The prefix of a benchmark row's fields in a task.
 pub(crate) const DETAILS: &str = "benchmark.details.";
 
 pub(crate) fn check(task: &Task) -> Vec<RowError> {
@@ -72,7 +73,8 @@ pub(crate) fn check(task: &Task) -> Vec<RowError> {
         complain("fail_to_pass", "is empty, so the task could never be resolved".into());
     }
     check_ids(task, &mut complain);
-    // An unknown benchmark is reported at planning time, because some commands only show tasks.
+    // An unknown benchmark is only reported when a run is planned, because some commands just show
+    // tasks.
     if let Ok(Some(policy)) = OfficialPolicy::for_task(task)
         && let Err((key, error)) = policy.check_named_parser(task)
     {
@@ -137,14 +139,15 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
     for (field, ids) in [("fail_to_pass", &task.fail_to_pass), ("pass_to_pass", &task.pass_to_pass)]
     {
         for id in ids {
-            // Each benchmark has its own notation for ids: files, Django's ids, sympy's bare names.
+            // Don't check the form of the ids. Each benchmark has its own: files, Django's ids,
+            // sympy's bare names.
             if task.benchmark.is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
                 }
                 continue;
             }
-            // Test ids from reports can be any text, like test names.
+            // A report can contain any text as a test id.
             if task.test_report().is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
@@ -206,7 +209,8 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// A cheat that changes nothing would count as beaten, and two cheats with the same name as one.
+/// Checks that every cheat changes something and has a unique name. Otherwise an empty cheat would
+/// count as defeated, and two cheats with the same name would count as one.
 fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
     let mut names = BTreeSet::new();
     for (at, cheat) in task.cheats.iter().enumerate() {

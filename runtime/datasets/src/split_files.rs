@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-/// Types of data files, in order of preference. If a dataset has several types, each has the same
-/// content.
+/// Types of data files, in order of preference. If a dataset has files of several types, they have
+/// the same content.
 const DATA_FILE_SUFFIXES: [&str; 3] = [".parquet", ".jsonl", ".json"];
 
-/// Metadata files with the suffix of a data file.
+/// Metadata files, which are no data despite their suffix.
 const METADATA_FILES: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
 
 /// The result for a list of paths.
@@ -16,7 +16,8 @@ pub(crate) enum Choice {
         split: Option<String>,
         files: Vec<String>,
     },
-    /// No split was requested although there are several, or the requested split is missing.
+    /// There are several splits and none was requested, or the requested split is missing. Contains
+    /// the splits.
     Splits(Vec<String>),
     Nothing,
 }

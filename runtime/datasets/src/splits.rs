@@ -12,7 +12,8 @@ impl Splits {
         Self { wanted, seen: None, told: false }
     }
 
-    /// Whether to use the rows of a split. If no split was requested, a second split is ambiguous.
+    /// Whether to use the rows of a split. If no split was requested, a file with a second split is
+    /// ambiguous and is rejected.
     pub(crate) fn includes(&mut self, split: &str) -> Result<bool, RowError> {
         if let Some(wanted) = &self.wanted {
             return Ok(wanted == split);

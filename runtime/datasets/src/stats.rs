@@ -1,4 +1,4 @@
-//! Statistics of a dataset's tasks, as in FeatureBench's and FEA-Bench's tables.
+//! Computes statistics of a dataset's tasks, as in FeatureBench's and FEA-Bench's tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,7 +125,7 @@ fn gold_stats(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> 
             out.add_file(measured.unwrap_or_else(|| DefinitionChanges::from_diff(file)));
         }
     }
-    // A row's own components are used as given, because its prompts were made from them.
+    // Use a row's own components as given, because its prompts are based on them.
     if out.estimated
         && let Some(details) = task.details()
     {
@@ -182,7 +182,7 @@ struct DefinitionChanges {
     classes: BTreeSet<String>,
     functions_added: usize,
     classes_added: usize,
-    /// `None` if counted using only the diff.
+    /// `None` if only the diff was available.
     added_lines: Option<usize>,
 }
 
@@ -256,7 +256,8 @@ impl DefinitionChanges {
                 continue;
             }
             let indent = text.len() - trimmed.len();
-            // A line that starts with a closing bracket may end a header and belongs to its `def`.
+            // A line that starts with a closing bracket may be the end of a multi-line header, so
+            // it does not end a definition.
             if !trimmed.starts_with([')', ']', '}', '#']) {
                 open.retain(|(outer, _, _)| *outer < indent);
             }
@@ -283,8 +284,8 @@ impl DefinitionChanges {
     }
 }
 
-/// Returns whether the line is a class header, and the name; `None` if it is neither a class nor a
-/// function header.
+/// Parses a class or function header. Returns whether it is a class, and its name. Returns `None`
+/// if the line is no header.
 fn parse_header(line: &str) -> Option<(bool, String)> {
     let line = line.strip_prefix("async ").map_or(line, str::trim_start);
     let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {

@@ -1,8 +1,9 @@
 //! Opens regular files in a run directory or cache, and rejects anything else at their paths.
 //!
-//! The directory may contain FIFOs, devices or dangling symlinks. Opening a FIFO blocks forever, a
-//! device may be endless, and writing through a dangling symlink creates a file elsewhere. So all
-//! of these are rejected before they are opened. A symlink to a regular file counts as that file.
+//! The directory may contain FIFOs, devices or dangling symlinks. Opening a FIFO may block forever,
+//! reading a device may never end, and writing through a dangling symlink creates a file elsewhere.
+//! All of these are therefore rejected without opening them. A symlink to a regular file is treated
+//! like that file.
 
 mod lock;
 

@@ -14,8 +14,8 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Acquires the exclusive lock of a file. Waits while another process or task holds it.
 ///
 /// The task sleeps between attempts. A blocking `flock` would occupy a thread of tokio's blocking
-/// pool: once 512 tasks wait, the lock's owner could not get a thread to finish its work and
-/// release the lock.
+/// pool. Once 512 tasks wait, the lock's owner could not get a thread to finish its work, so it
+/// would never release the lock.
 ///
 /// # Errors
 /// Returns an error if the file system does not support locks.

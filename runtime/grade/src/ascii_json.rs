@@ -1,4 +1,4 @@
-//! JSON in ASCII, for scripts in the sandbox.
+//! Converts JSON to ASCII for scripts in the sandbox.
 
 use proctor_types::{Fault, Layer};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! The costs of a test run, from its raw results. Certificates use them; verdicts don't.
+//! Reads the costs of a test run from its raw results. Certificates contain them, verdicts don't.
 
 use std::collections::BTreeMap;
 

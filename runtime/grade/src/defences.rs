@@ -1,7 +1,7 @@
-//! The defences. Each can be switched off separately.
+//! Defines the defences of grading. Each can be disabled separately.
 
-/// Which defences are active. Only the attack tests disable one, to show that the attack succeeds
-/// without it.
+/// Which defences are active. Only the attack tests disable a defence, to show that an attack
+/// succeeds without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defences {
     pub(crate) restore_tests: bool,
@@ -56,7 +56,7 @@ impl Default for Defences {
 }
 
 impl Defences {
-    /// The names that [`Defences::without`] accepts. For tests.
+    /// The names that [`Defences::without`] accepts, for tests.
     #[doc(hidden)]
     pub const NAMES: [&str; 21] = [
         "restore_tests",
@@ -96,11 +96,11 @@ impl Defences {
         checks.into_iter().filter(|(is_active, _)| *is_active).map(|(_, name)| name).collect()
     }
 
-    /// All defences except the named one. For tests.
+    /// Returns all defences except the named one, for tests.
     ///
     /// # Panics
     ///
-    /// If `name` is not a defence, so that a typo cannot make a test pass.
+    /// Panics if `name` is not a defence, so that a typo cannot make a test pass.
     #[doc(hidden)]
     #[must_use]
     pub fn without(self, name: &str) -> Self {

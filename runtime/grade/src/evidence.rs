@@ -9,7 +9,8 @@ pub(crate) const BYTECODE_REMOVED: &str = "bytecode_removed";
 pub(crate) const CANARY_BROKEN: &str = "canary_broken";
 pub(crate) const CANARY_MISSING: &str = "canary_missing";
 pub(crate) const CANARY_PASSED: &str = "canary_passed";
-/// A canary passed, and its unchanged test cannot be run twice.
+/// A canary gave no reliable result, for example because its unchanged test fails when it runs
+/// again.
 pub(crate) const CANARY_UNFIT: &str = "canary_unfit";
 pub(crate) const CHANGED_DURING_RUN: &str = "changed_during_run";
 pub(crate) const CONFIG_RESTORED: &str = "config_restored";
@@ -21,13 +22,13 @@ pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
 /// A hook of the recorder raised an exception, so its observations are missing.
 pub(crate) const HOOK_FAILED: &str = "hook_failed";
-/// An impossible task, which no honest solution can resolve, was resolved.
+/// A patch resolved a variant of the task that no honest solution can resolve.
 pub(crate) const IMPOSSIBLE_PASSED: &str = "impossible_passed";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 /// A copy of hidden content that was kept because the benchmark's own procedure needs it.
 pub(crate) const KEPT_FOR_TOOL: &str = "kept_for_tool";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
-/// A copy of hidden content that only the test tool can read, not the code under test.
+/// A copy of hidden content that the test tool can read but the code under test cannot.
 pub(crate) const LENT_TO_TOOL: &str = "lent_to_tool";
 pub(crate) const LOG_DOUBTED: &str = "log_doubted";
 /// The benchmark's own procedure resolves the task, but the strict policy does not.
@@ -46,7 +47,8 @@ pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const READ_FROM_LOG: &str = "read_from_log";
 /// The results come from a report that the graded code could have written.
 pub(crate) const READ_FROM_REPORT: &str = "read_from_report";
-/// A test passed in the run in which it contained a mistake, so its runner's report proves nothing.
+/// A test passed although it contained a mistake in that run, so the runner's report proves
+/// nothing.
 pub(crate) const REPORT_CANARY_PASSED: &str = "report_canary_passed";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";

@@ -1,8 +1,8 @@
 //! Limits how much evidence a verdict lists.
 //!
-//! The graded code determines how much evidence there is: a test that writes a thousand files
-//! produces a thousand pieces. The limit keeps a verdict readable and small enough for a journal.
-//! Omitted evidence is counted.
+//! Graded code can produce any amount of evidence: a test that writes a thousand files produces a
+//! thousand items. The limit keeps a verdict readable and small enough for a journal. Omitted items
+//! are counted.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,15 @@ use proctor_types::{Evidence, Fault, Verdict};
 
 use crate::policy::Policy;
 
-/// Keeps the first pieces of evidence of each kind and counts the rest. Each kind keeps at least one
-/// piece, so the integrity does not change.
+/// Keeps the first items of evidence of each kind and counts the rest. At least one item of each
+/// kind remains, so the integrity does not change.
 ///
-/// Call it once, after collecting all evidence: the comparison with gold's run needs the full list.
+/// Call it once, after all evidence is collected, because the comparison with gold's run needs the
+/// full list.
 ///
 /// # Errors
 ///
-/// The grader's own policy cannot be read, which is a build fault.
+/// The grader's own policy cannot be read. This is a fault of the build.
 pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
     let limits = &Policy::get()?.limits;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();

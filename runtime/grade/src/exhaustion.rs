@@ -6,13 +6,14 @@ use proctor_types::{Evidence, Fault};
 
 use crate::evidence::{self, new_evidence};
 
-/// Returns evidence instead of the fault if the sandbox's content caused it. Otherwise returns the
-/// fault itself.
+/// Returns evidence if the sandbox's content caused the fault. Otherwise returns the fault itself.
 ///
-/// Without this check, a patch could turn its failure into a missing result. The content of a sandbox
-/// can make every later grading step fail: a full disk, no free inodes, a path that is too long for
-/// the kernel, or a file that exceeds the read limit. This one function decides for all steps,
-/// including steps that are added later. Call it only after Proctor has started to apply the patch.
+/// Without this check, a patch could turn its failure into a missing result. The content of a
+/// sandbox can make any later grading step fail: a full disk, no free inodes, a path that is too
+/// long for the kernel, or a file that exceeds the read limit. This function is used for all steps,
+/// so that a new step cannot forget the check.
+///
+/// Call it only after Proctor has started to apply the patch.
 pub(crate) async fn classify_fault(
     handle: &SandboxHandle,
     fault: Fault,

@@ -1,7 +1,8 @@
 //! Evidence that a task's own tests and libraries produce for every solution.
 //!
-//! Examples are tests that rewrite their data and libraries that patch the interpreter. Only a grading
-//! of the gold patch can distinguish these from an attack. It runs only if there is evidence to explain.
+//! Examples are tests that rewrite their data and libraries that patch the interpreter. Only a
+//! grading of the gold patch can distinguish these from an attack. Gold is only graded if there is
+//! such evidence.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GradingResult, evidence::OFFICIAL_ONLY, policy::Policy};
 
-/// A set of evidence, each as its kind and text.
+/// A set of evidence. Each item is a kind and a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedEvidence(BTreeSet<(String, String)>);
 
@@ -28,7 +29,7 @@ impl ExpectedEvidence {
     }
 }
 
-/// Returns the evidence of a grading that does not count if the gold patch produces it, too.
+/// Returns the evidence of a grading of gold that does not count against other patches.
 ///
 /// # Errors
 ///
@@ -39,9 +40,9 @@ pub fn expected_of_gold(graded: &GradingResult) -> Result<ExpectedEvidence, Faul
     Ok(ExpectedEvidence(evidence.map(|found| (found.kind.clone(), found.what.clone())).collect()))
 }
 
-/// Returns the evidence of gold's strict grading. If gold is not resolved either, the strict policy
-/// cannot fully judge the task. Its verdict then does not count against a patch that the benchmark's
-/// own procedure resolves.
+/// Returns the evidence of gold's strict grading. If the strict policy doesn't resolve gold either,
+/// it cannot fully judge the task. It then does not count against a patch that the benchmark's own
+/// procedure resolves.
 ///
 /// # Errors
 ///

@@ -47,8 +47,9 @@ static F2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code
 impl ExternalLog {
     /// Reads a log file, or the folder with a harness's logs of one attempt.
     ///
-    /// The exit status of a file's run comes from the harness's own log in the same folder. Without it,
-    /// the status is inferred from the counts at the end of the file's log; else it is unknown.
+    /// The exit status of a file's run comes from the harness's own log in the same folder. Without
+    /// that log, the status is inferred from the counts at the end of the file's log. If there are
+    /// none, the status is unknown.
     ///
     /// # Errors
     ///
@@ -97,11 +98,11 @@ pub fn grade_log(task: &Task, log: &ExternalLog) -> Result<Verdict, LogError> {
     Ok(with_official(strict, grade_official(policy, task, log)?))
 }
 
-/// How a log was read and what it contains. Any file can be passed as a log, and one without results
-/// is unresolved, just like a bad patch: these counts tell the two apart.
+/// How a log was read and what it contains. Any file can be passed as a log. If it has no results,
+/// the task is unresolved, as with a bad patch. These counts tell the two apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
-    /// The parser that was used, as a phrase.
+    /// A phrase that names the parser.
     pub reader: String,
     pub lines: usize,
     /// Number of results, of any test.
@@ -187,8 +188,9 @@ fn grade_strict(task: &Task, log: &ExternalLog) -> Result<Verdict, Fault> {
     build_verdict(task, &tests, ended, evidence, &BTreeSet::new())
 }
 
-/// Returns the status of a file. It passes if at least one of its tests passed and none failed. A skip
-/// is not a pass, and only a pass-to-pass file (`may_skip`) may have skipped tests.
+/// Returns the status of a file. A file passes if at least one of its tests passed and none failed.
+/// A skipped test does not count as passed, and only a pass-to-pass file (`may_skip`) may have
+/// skipped tests.
 fn file_status(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = parse_totals(&run.log) else { return TestStatus::Missing };
     if totals.failure_count() > 0 || run.exit.is_some_and(|exit| exit != 0) {

@@ -13,9 +13,9 @@ use crate::{
 
 /// Adds the status of each file that the task expects to `tests`.
 ///
-/// A file passes if at least one of its tests passed and none failed or is missing. A test of a
-/// fail-to-pass file may be skipped only if it did not pass before the source was masked. Every function
-/// that passed then and still exists must have run.
+/// A file passes if at least one of its tests passed and none failed or is missing. Every test
+/// function that passed on the unmasked source and still exists must have run. In a fail-to-pass
+/// file, a test may only be skipped if it did not pass on the unmasked source.
 pub(crate) fn add_file_statuses(
     task: &Task,
     frozen: Option<&FrozenIds>,
@@ -98,7 +98,7 @@ mod tests {
     fn whole_file_passes_only_if_every_earlier_pass_ran() {
         let before = ["test_a[1]", "T::test_b", "test_gone"];
         assert_eq!(file_status(&before, &[("test_a[2]", Passed), ("T::test_b", Passed)]), Passed);
-        // The code under test kept the test from being collected.
+        // The code under test prevented the collection of the test.
         assert_eq!(file_status(&before, &[("test_a[1]", Passed)]), Missing);
         assert_eq!(file_status(&before, &[]), Missing);
         assert_eq!(file_status(&before, &[("test_a[1]", Passed), ("T::test_b", Skipped)]), Skipped);

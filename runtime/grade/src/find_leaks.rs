@@ -1,4 +1,4 @@
-//! Scans an environment for a task's hidden content, once, in a dedicated sandbox.
+//! Scans an environment for a task's hidden content. The scan runs once, in its own sandbox.
 
 use proctor_sandbox_api::{
     Backend, PreparedEnvironment, SandboxHandle, SandboxRequest, wire::RawPath,
@@ -45,7 +45,8 @@ pub async fn find_leaks(
         }
         let mut findings = LayerFindings::search_environment(handle, task).await?;
         if findings.has_leaks() {
-            // Do this before masking: the test tool may import modules from the work directory.
+            // This must precede the masking, because the test tool may import modules from the work
+            // directory.
             findings.tools = tool_files(handle, task).await?;
         }
         findings.search_workdir(handle, task).await?;
@@ -57,9 +58,9 @@ pub async fn find_leaks(
     found
 }
 
-/// The files that the test tool loads or declares. Empty if the tests do not use pytest or the
-/// interpreter does not start. No copies are then kept for the tool, and the grading reports what is
-/// missing.
+/// Returns the files that the test tool loads or declares. Empty if the tests do not use pytest or
+/// the interpreter does not start. In that case, no copies are kept for the tool, and the grading
+/// reports what is missing.
 async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
         Layer::Sandbox => Err(fault),

@@ -1,7 +1,7 @@
 //! Determines the tests of a task that expects whole files, by running them on the unmasked source.
 //!
-//! The graded run must not define which tests a file has: the code under test could change what is
-//! parametrized, skipped and collected.
+//! The graded run must not define which tests a file has, because the code under test could change
+//! the parameters, the skipped tests and the collected tests.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ pub struct FrozenIds {
     pub pass_to_pass: Vec<String>,
 }
 
-/// Whether the strict policy needs [`freeze`] first, because the task expects files, not tests.
+/// Whether the task expects whole files instead of tests. The strict policy then needs [`freeze`]
+/// first.
 pub fn needs_freezing(task: &Task) -> bool {
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
@@ -29,13 +30,13 @@ pub fn needs_freezing(task: &Task) -> bool {
 /// Runs the task's test files in a fresh sandbox with the environment and its unmasked source.
 /// Returns the tests that passed. The sandbox cannot be reused.
 ///
-/// Tests that the source itself fails are left out, because no patch is required to fix them. For a
-/// task that starts from scratch, these are its tests before the test patch.
+/// Tests that fail on this source are left out, because no patch is required to fix them. For a
+/// task that starts from scratch, the test patch is not applied.
 ///
 /// # Errors
 ///
-/// A grading fault if no test of a fail-to-pass file passes or the run does not end properly: then no
-/// patch can resolve the task. A sandbox fault if the sandbox fails.
+/// A grading fault if no test of a fail-to-pass file passes or the run does not end properly,
+/// because then no patch can resolve the task. A sandbox fault if the sandbox fails.
 pub async fn freeze(
     handle: &SandboxHandle,
     task: &Task,
@@ -58,7 +59,7 @@ pub async fn freeze(
         fail_to_pass: passed(&run, &task.fail_to_pass),
         pass_to_pass: passed(&run, &task.pass_to_pass),
     };
-    // The tests that the test patch adds do not exist yet.
+    // Tests that the test patch adds don't exist here, so a file may have no passing test.
     if task.from_scratch.is_some() {
         return Ok(frozen);
     }

@@ -1,4 +1,4 @@
-//! Detects tasks that cannot be graded by looking at the task alone.
+//! Detects tasks that cannot be graded, from the task alone.
 
 use proctor_official::OfficialPolicy;
 use proctor_types::{Cause, Fault, Layer, Task};
@@ -9,9 +9,12 @@ use crate::{
     procedure::{has_official_run, policy_fault, test_patch},
 };
 
-/// Checks that a task can be graded. Its patches must be valid, and its benchmark's policy must exist
-/// and have a log parser. Pytest must run its tests, unless the benchmark's procedure runs them or
-/// `test_results` says where the results are. Call it before paying for trials.
+/// Checks that a task can be graded, before trials cost money:
+///
+/// - Its patches are valid.
+/// - Its benchmark has a policy, and the policy has a log parser.
+/// - Pytest runs its tests, unless the benchmark's procedure runs them or `test_results` says where
+///   the results are.
 ///
 /// # Errors
 /// A grading fault that names the invalid field.

@@ -54,14 +54,14 @@ use crate::{
     verdict::build_verdict,
 };
 
-/// Maximum number of the tests' data files whose readers are recorded. More files than that are a
-/// large corpus, whose tests pass the content that they read to the code under test.
+/// Maximum number of data files of tests whose readers are recorded. If there are more, they are
+/// probably a corpus, and the tests themselves pass its content to the code under test.
 const MAX_WATCHED_DATA_FILES: usize = 2000;
 
 /// Grades `patch` in a fresh sandbox with the task's environment and its unmasked source.
 ///
-/// A patch that does not apply, is hostile, hangs or crashes gets a verdict. The sandbox cannot be
-/// reused.
+/// A patch that does not apply, is hostile, hangs or crashes still gets a verdict. The sandbox
+/// cannot be reused.
 ///
 /// # Errors
 ///
@@ -76,8 +76,8 @@ pub async fn grade(
     grade_with_fresh_sandboxes(handle, None, task, patch, options).await
 }
 
-/// Like [`grade`], but reruns tests in a new sandbox from `fresh`, because graded code may have left
-/// files in the first one. Without `fresh` they rerun in the first sandbox.
+/// Like [`grade`], but reruns tests in a new sandbox from `fresh`, because graded code may have
+/// left files in the first one. If `fresh` is `None`, tests rerun in the first sandbox.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ impl<'a> Grading<'a> {
             let base = ScreeningBase {
                 names: &pristine.names,
                 provided: Some(&provided),
-                // Everything else is restored or removed before the run.
+                // All other paths are restored or removed before the run.
                 screened: &|path: &str| paths.guard(path).is_none(),
             };
             screened = screen_patch(handle, task, patch, &base).await?;
@@ -210,7 +210,7 @@ impl<'a> Grading<'a> {
         let mut evidence = incomplete_patch_evidence(left_out);
         evidence.extend(screened);
         if defences.remove_shadowing {
-            // Self-loading files are removed and reported below.
+            // Skip self-loading files, which are removed and reported below.
             let imported = changed
                 .iter()
                 .filter(|path| paths.guard(path) != Some(GuardReason::SelfLoading))
@@ -234,7 +234,7 @@ impl<'a> Grading<'a> {
         PathRules::new(self.policy, self.task, &self.probe, source, &self.test_patch, &tree.names)
     }
 
-    /// Top-level names that do not belong to the repository.
+    /// Returns the top-level module names that do not belong to the repository.
     fn provided_modules(&self) -> BTreeSet<String> {
         self.probe.provided.iter().chain(&self.probe.standard_library).cloned().collect()
     }
@@ -268,7 +268,7 @@ impl<'a> Grading<'a> {
                     || touched.contains(path)
                     || self.masked.contains(path)
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
-                    // Roots::find reads the import path from it.
+                    // `ImportRoots::find` reads the import path from these files.
                     || (paths.guard(path) == Some(GuardReason::Config) && !path.contains('/'))
             }
         };
@@ -282,9 +282,9 @@ impl<'a> Grading<'a> {
         Ok(pristine)
     }
 
-    /// Removes everything that the agent did not have: the masked code, hidden paths, version control
-    /// history, and compiled copies of the code, from which a patch could read the solution at test
-    /// time. Returns the paths that restoring must check.
+    /// Removes everything from which a patch could read the solution at test time and that the
+    /// agent did not have: the masked code, hidden paths, version control history, and compiled
+    /// copies of the code. Returns the paths that restoring must check.
     async fn strip_sandbox(
         &self,
         handle: &SandboxHandle,
@@ -425,7 +425,8 @@ impl<'a> Grading<'a> {
         }
         let expected = &self.options.expected;
         evidence.retain(|evidence| !expected.contains(evidence));
-        // Only the attack tests disable the end check. Then every run counts as complete.
+        // If the end check is disabled, which only the attack tests do, every run counts as
+        // complete.
         let complete = run.complete || !defences.require_end;
         let quarantine = &self.options.quarantine;
         let verdict = build_verdict(task, &run.tests, complete, evidence, quarantine)?;
@@ -442,7 +443,7 @@ impl<'a> Grading<'a> {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
             files: files.into_iter().map(str::to_owned).collect(),
-            // If the task expects whole files, all of their tests run.
+            // `None` runs all tests of the files, for a task that expects whole files.
             ids: (!needs_freezing(task)).then_some(ids),
             env: task.command_env(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
@@ -457,7 +458,7 @@ impl<'a> Grading<'a> {
         let searched =
             laid.roots.with_import_path(&self.task.workdir, &self.probe, &end.sight.path);
         let found = searched.find_shadows(laid.pristine, laid.changed);
-        // Modules that were removed before the run are already reported.
+        // Skip modules that were removed before the run, which are already reported.
         let removed = laid.roots.find_shadows(laid.pristine, laid.changed);
         found
             .difference(&removed)

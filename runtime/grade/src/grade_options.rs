@@ -14,16 +14,17 @@ pub struct GradeOptions {
     pub defences: Defences,
     /// Tests that run and are reported but do not count under the strict policy.
     pub quarantine: BTreeSet<String>,
-    /// The frozen tests of the files that the task expects. Without it, the graded run defines which
+    /// The frozen tests of the files that the task expects. If `None`, the graded run defines which
     /// tests these files contain.
     pub frozen: Option<FrozenIds>,
-    /// The content that preparing the sandbox hid, and the content to hide in the work directory.
+    /// The content that was hidden when the sandbox was prepared, and the content to hide in the
+    /// work directory.
     pub hidden: HiddenCopies,
     /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
     /// against other patches.
     pub expected: ExpectedEvidence,
-    /// Identifies the sandbox's content and preparation. With it, the probe of the interpreter is
-    /// cached. Without it, each grading probes again.
+    /// Identifies the sandbox's content and preparation. It is the key under which the probe of the
+    /// interpreter is cached. If `None`, each grading probes again.
     pub prepared: Option<String>,
     pub interpreters: ProbeCache,
 }

@@ -1,7 +1,8 @@
-//! Harbor's verifier: runs `tests/test.sh` and reads the rewards that it writes.
+//! Runs Harbor's verifier, `tests/test.sh`, and reads the rewards that it writes.
 //!
 //! The verifier writes to a folder that no process of the agent could access. The rewards are read
-//! after the verifier's last process is dead. Its exit status is ignored, as in Harbor.
+//! after the verifier's last process has ended. As in Harbor, the verifier's exit status is
+//! ignored.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -42,7 +43,7 @@ pub struct Verification<'a> {
     pub task: &'a Task,
     /// The files of `tests/`.
     pub tests: &'a [InputFile],
-    /// Environment variables besides the task's: the verifier's own, and those that point to a proxy.
+    /// Environment variables in addition to the task's: the verifier's own, and those for a proxy.
     pub env: &'a [(String, String)],
     /// Whether the verifier runs in the agent's sandbox, with the agent's processes and files.
     pub shared: bool,
@@ -71,7 +72,8 @@ pub async fn verify(
         }
         create_log_dirs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
         if bundled {
-            // As in Harbor. If this fails, the verifier does not start, and its output says why.
+            // Harbor does the same. If it fails, the verifier does not start, and its output says
+            // why.
             let script = format!("{TESTS}/{TEST_SCRIPT}");
             return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
         }
@@ -83,8 +85,8 @@ pub async fn verify(
     let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
-    // Without a network the verifier cannot download anything. Such a message then comes from the
-    // agent's result, and the reward counts.
+    // Ignore messages about failed downloads if the verifier has no network. It cannot download
+    // anything, so such a message comes from the agent's result, and the reward counts.
     let harbor = task.harbor.as_ref();
     let has_network =
         harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork);

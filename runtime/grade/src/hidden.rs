@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::evidence::{self, new_evidence};
 
-/// Makes the lent modules importable.
+/// A script that makes the lent modules importable.
 pub(crate) const LEND: &str = include_str!("../python/lend.py");
 
 /// Modules that only the test tool can import, in the form that `lend.py` reads.

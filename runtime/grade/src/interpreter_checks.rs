@@ -14,7 +14,7 @@ use crate::{
     run_changes::RunChanges,
 };
 
-/// Determines which code is trusted: the environment's and the repository's unchanged code.
+/// Determines which code is trusted: code of the environment, and unchanged code of the repository.
 pub(crate) struct TrustedCode<'a> {
     pub plan: &'a TestPlan,
     pub probe: &'a Probe,
@@ -26,9 +26,9 @@ pub(crate) struct TrustedCode<'a> {
 }
 
 impl TrustedCode<'_> {
-    /// Whether a file belongs to the environment: it is below an import folder and older than the
-    /// run. Being outside the work directory is not enough, because the graded code can write
-    /// there.
+    /// Whether a file belongs to the environment, which means that it is below an import folder and
+    /// older than the run. It is not enough that the file is outside the work directory, because
+    /// the graded code can write there.
     fn is_environment(&self, file: &str) -> bool {
         let probe = self.probe;
         let is_below = |folder: &String| {
@@ -71,9 +71,12 @@ impl TrustedCode<'_> {
     }
 }
 
-/// Returns evidence of plugins, hooks and test functions of unknown origin, and of test files that
-/// the graded code read. Also reports functions of pytest, unittest and Python that were replaced by
-/// the graded code or by code without a file, and environment modules that came from elsewhere.
+/// Returns evidence of:
+///
+/// - plugins, hooks and test functions of unknown origin
+/// - test files that the graded code read
+/// - functions of pytest, unittest and Python that the graded code or code without a file replaced
+/// - modules of the environment that were imported from elsewhere
 pub(crate) fn check_interpreter(records: &Records, trust: &TrustedCode<'_>) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let sight = &end.sight;
@@ -138,7 +141,7 @@ pub(crate) fn check_swallowed(
 }
 
 /// Checks that the tests had the expected content when they were compiled and collected, and that
-/// their folders were not moved. `expected` has the content of each file.
+/// their folders were not moved. `expected` contains the expected content of each file.
 pub(crate) fn check_content(
     records: &Records,
     expected: &BTreeMap<String, ContentHash>,
@@ -151,7 +154,7 @@ pub(crate) fn check_content(
         let is_other = |seen: &Option<String>| seen.as_ref() != Some(&content.sha256);
         let watched = records.begin().and_then(|begin| begin.watched.get(path));
         let texts = compiled.and_then(|all| all.get(path));
-        // If pytest compiles tests itself, it compiles all of them.
+        // Pytest compiles either all tests itself or none.
         let is_elsewhere = collected.contains(path.as_str())
             && compiled.is_some_and(|all| !all.is_empty() && !all.contains_key(path));
         if watched.is_some_and(is_other) {

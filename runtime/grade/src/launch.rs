@@ -27,8 +27,8 @@ const SCRIPT_LIMIT: u64 = 1 << 20;
 impl Launch {
     /// Accepts `python [flags] -m pytest ...` and `pytest ...`.
     ///
-    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the recorder
-    /// could not start before the graded code.
+    /// Rejects commands that start pytest in another way (a shell line, a wrapper). With these, the
+    /// recorder could not start before the graded code.
     pub(crate) async fn read(
         handle: &SandboxHandle,
         command: &[String],

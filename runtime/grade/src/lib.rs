@@ -1,4 +1,4 @@
-//! Grading: runs a task's tests on a patch in a fresh sandbox and reports the findings.
+//! Grades patches: runs a task's tests on a patch in a fresh sandbox and reports the findings.
 
 mod ascii_json;
 mod canary;
@@ -41,7 +41,7 @@ mod statuses;
 mod test_trees;
 mod verdict;
 
-/// Identifies this grader: its code and its policies.
+/// Identifies the version of this grader's code and policies.
 pub const GRADER: &str = env!("GRADER");
 
 pub use costs::Costs;

@@ -1,4 +1,4 @@
-//! The tree that is graded: the recorded files with a patch applied.
+//! The graded tree: the pristine files with the patch applied.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
 /// Maximum number of test folders that the recorder checks for replacement.
 const MAX_FOLDERS: usize = 1000;
 
-/// The graded tree: the pristine tree, and the paths that the patch changed.
+/// The pristine tree, and the paths that the patch changed in it.
 #[derive(Clone, Copy)]
 pub(crate) struct PatchedTree<'a> {
     pub pristine: &'a PristineTree,
@@ -37,7 +37,8 @@ impl PatchedTree<'_> {
         }
     }
 
-    /// The test folders and their parents: moving such a folder moves the tests in it.
+    /// Returns the test folders and their parents. If the graded code moves such a folder, it moves
+    /// tests.
     pub(crate) fn test_folders(&self) -> Vec<String> {
         let names = self.pristine.names.iter();
         let folders = names.filter(|(path, kind)| {

@@ -33,10 +33,10 @@ pub(crate) struct PathRules<'a> {
     own: BTreeSet<String>,
     /// Test folders.
     trees: BTreeSet<String>,
-    /// Other folders that directly contain an expected test: folders of source code, or the work
-    /// directory. In these, only files with test names are guarded.
+    /// Other folders that directly contain an expected test, such as a folder of source code or the
+    /// work directory. In these folders, only files with test names are guarded.
     beside: BTreeSet<String>,
-    /// Interpreter prefixes below the work directory.
+    /// Prefixes of Python installations below the work directory.
     prefixes: Vec<String>,
     /// Paths that the mask changes, or the gold patch if there is no mask. They are source code even
     /// below a test folder.
@@ -58,7 +58,7 @@ impl<'a> PathRules<'a> {
             .filter(|_| task.test_ids_start_with_file())
             .map(|id| escape_task_path(file_from_test_id(id)));
         let own: BTreeSet<String> = files
-            // A test may be in the source file that it tests, which the model may change.
+            // The model may change a source file even if it contains its own tests.
             .filter(|path| task.mask.is_some() || !masked.contains(path))
             .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
@@ -81,7 +81,7 @@ impl<'a> PathRules<'a> {
             .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .chain(config_file_option(&task.test_command))
-            // A doctest is in the source file that it tests, which the model may change.
+            // The model may change a source file even if it contains doctests.
             .filter(|path| {
                 task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
             })
@@ -268,7 +268,7 @@ mod tests {
             ("pkg/tests/shared.py", Some(GuardReason::Test)),
             ("pkg/tests/source.py", None),
             ("test_top.py", Some(GuardReason::Test)),
-            // Another test file beside an expected one is guarded: tests import each other.
+            // A test file next to an expected one is guarded, because tests import each other.
             ("test_other.py", Some(GuardReason::Test)),
             ("setup.py", None),
             ("checks/helper.py", Some(GuardReason::Test)),

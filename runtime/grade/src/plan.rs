@@ -10,7 +10,7 @@ use proctor_types::{Evidence, TestStatus};
 
 use crate::paths::file_from_test_id;
 
-/// One start of the test interpreter.
+/// The parameters of one start of the test interpreter.
 #[derive(Debug, Clone)]
 pub struct TestPlan {
     /// `python [flags] -m pytest [arguments]` or `pytest [arguments]`, without the test files.
@@ -63,8 +63,8 @@ impl TestRun {
         self.tests.get(id).copied().unwrap_or(TestStatus::Missing)
     }
 
-    /// Merges the results of a rerun of failed tests, including its log and evidence. Returns the
-    /// tests that now pass.
+    /// Adds the results of a rerun of failed tests, including its log and evidence. Returns the
+    /// tests that passed in the rerun.
     pub(crate) fn merge_rerun(&mut self, again: Self) -> Vec<String> {
         let bad = [TestStatus::Failed, TestStatus::Error];
         let mut passed = Vec::new();
@@ -76,7 +76,7 @@ impl TestRun {
             }
         }
         self.complete &= again.complete;
-        self.log.extend_from_slice(b"\n===== again, without canaries =====\n");
+        self.log.extend_from_slice(b"\n===== rerun without canaries =====\n");
         self.log.extend_from_slice(&again.log);
         self.raw.extend_from_slice(&again.raw);
         self.evidence.extend(again.evidence);

@@ -53,8 +53,9 @@ pub(crate) struct Pytest {
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
 }
 
-/// How tests are recognized if their ids do not name files, which programs can report through the
-/// results pipe, and how canaries are made. `test_files` and `config_files` are file name patterns.
+/// The rules for tests whose results are in a report: how tests are recognized if their ids do not
+/// name files, which programs can report through the results pipe, and how canaries are created.
+/// `test_files` and `config_files` are file name patterns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportRules {
@@ -73,7 +74,7 @@ pub(crate) struct CanaryLimits {
     pub enough: usize,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
-    /// Number of times a passed canary runs again: a test with random behaviour may pass by chance.
+    /// How often a passed canary runs again. A test with random behavior may pass by chance.
     pub again: usize,
     pub seconds: f64,
     /// Names that the canary generator recognizes, by category.
@@ -102,7 +103,8 @@ pub fn test_names() -> Result<&'static TestNames, Fault> {
 }
 
 impl Environment {
-    /// The environment variables of the interpreter, both for probing and for running tests.
+    /// Returns the environment variables of the interpreter, for probing as well as for running
+    /// tests.
     pub(crate) fn for_task(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut env = self.default.clone();
         env.extend(task.clone());
@@ -129,14 +131,16 @@ impl Policy {
         POLICY.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// Whether an id can belong to a test. Some benchmarks' log parsers mistake other words for ids.
+    /// Whether an id can belong to a test. Some benchmarks list other words as ids, because their
+    /// log parsers mistake them for ids.
     pub(crate) fn is_test(&self, id: &str) -> bool {
         static NOT_TESTS: OnceLock<Option<RegexSet>> = OnceLock::new();
         let set = NOT_TESTS.get_or_init(|| RegexSet::new(&self.not_tests).ok());
         !set.as_ref().is_some_and(|set| set.is_match(id))
     }
 
-    /// Denies by default: a kind that the policy does not list is suspect and blocks.
+    /// Returns the effect of a kind of evidence. A kind that the policy does not list is suspect
+    /// and blocks the verdict.
     pub(crate) fn effect(&self, evidence: &Evidence) -> EvidenceEffect {
         self.evidence
             .get(&evidence.kind)

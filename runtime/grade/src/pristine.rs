@@ -162,8 +162,8 @@ impl ContentHash {
     }
 }
 
-/// Returns the content of many paths, in order. Reads are concurrent: with sequential round trips, a
-/// thousand small files would take longer than running their tests.
+/// Returns the content of many paths, in order. Reads are concurrent, because sequential round
+/// trips for a thousand small files take longer than running the tests.
 pub(crate) async fn read_entries(
     handle: &SandboxHandle,
     workdir: &str,

@@ -16,7 +16,8 @@ use crate::{
 
 const PROBE: &str = include_str!("../python/probe.py");
 
-/// Makes a script import the lent modules from memory first. Returns the script and its input.
+/// Extends a script so that it first loads the lent modules from memory. Returns the script and its
+/// input.
 fn prepend_lent_modules(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
     if lent.is_empty() {
         return Ok((script.to_owned(), Vec::new()));
@@ -28,7 +29,7 @@ fn prepend_lent_modules(script: &str, lent: &LentModules) -> Result<(String, Vec
     Ok((format!("{apart}{LEND}\n{first}\n{script}"), escape_non_ascii(&text).into_bytes()))
 }
 
-/// Properties of the pristine interpreter, and what it would load.
+/// Properties of the pristine interpreter, and the files that it would load.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Probe {
@@ -56,7 +57,7 @@ pub(crate) struct Probe {
     pub standard_library: Vec<String>,
 }
 
-/// How to start the interpreter for a probe: the same as for the tests.
+/// How to start the interpreter for a probe. It starts in the same way as for the tests.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeRequest<'a> {
     pub launch: &'a Launch,
@@ -82,8 +83,8 @@ impl ProbeRequest<'_> {
 pub struct ProbeCache(Arc<Memo<String, Probe>>);
 
 impl ProbeCache {
-    /// Returns the cached result for sandboxes with the same preparation, or probes now. Call it before
-    /// the patch is applied. Probing takes as long as importing pytest.
+    /// Returns the cached result for sandboxes with the same preparation, or probes now, which
+    /// takes as long as importing pytest. Call it before the patch is applied.
     pub(crate) async fn probe(
         &self,
         handle: &SandboxHandle,
@@ -109,7 +110,8 @@ impl Probe {
         let ProbeRequest { launch, workdir, env, user, lent } = *request;
         let (text, stdin) = prepend_lent_modules(PROBE, lent)?;
         let env = Policy::get()?.environment.for_task(env);
-        // Not isolated: the probe must have the same import path as the tests.
+        // Don't isolate the interpreter (`-I`), because the probe must have the same import path as
+        // the tests.
         let out = run_script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("invalid output: {error}")))?;

@@ -57,7 +57,8 @@ pub(crate) struct TestRecord {
     pub when: String,
     pub outcome: String,
     pub xfail: bool,
-    /// Whether the phase raised, as observed by the recorder itself; absent if it observed no phase.
+    /// Whether the recorder itself saw the phase raise an exception. Absent if the recorder did not
+    /// see the phase.
     pub raised: Option<bool>,
     /// How often the test has been called so far, to detect plugins that rerun it silently.
     #[serde(default)]
@@ -80,7 +81,7 @@ pub(crate) struct CanaryRecord {
     pub outcome: String,
     pub xfail: bool,
     pub raised: Option<bool>,
-    /// The line of the test at which it raised.
+    /// The line of the test at which the exception was raised.
     pub line: Option<usize>,
     /// Whether the exception is of the kind that a failed expectation raises.
     pub expectation: bool,
@@ -119,8 +120,8 @@ pub(crate) struct Observations {
     pub readers: Vec<(String, String)>,
     /// Tests that continued after one of their assertions failed.
     pub swallowed: Vec<String>,
-    /// Tests that continued although their function raised an uncaught exception. Python 3.12 or later
-    /// is required to detect them.
+    /// Tests that continued although their function raised an uncaught exception. They are only
+    /// detected on Python 3.12 or later.
     pub caught: Vec<String>,
     /// Hooks of the recorder that raised an exception.
     pub failed: Vec<String>,
@@ -128,7 +129,8 @@ pub(crate) struct Observations {
     pub forked: Vec<String>,
     /// Every entry that was ever on the import path.
     pub path: Vec<String>,
-    /// SHA-256 of the watched files when they were compiled; `None` if a file changed at that time.
+    /// SHA-256 of each watched file at each time when it was compiled. `None` if the file changed
+    /// meanwhile.
     pub compiled: BTreeMap<String, Vec<Option<String>>>,
 }
 
@@ -143,8 +145,9 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Reads lines of the form `MAC JSON`. Each MAC includes the previous valid line, so a foreign line
-    /// affects only itself. A dropped record invalidates all records after it.
+    /// Reads lines of the form `MAC JSON`. Each MAC also covers the previous valid line. As a
+    /// result, a foreign line affects no other line, and a dropped record invalidates all records
+    /// after it.
     pub(crate) fn read(raw: &[u8], key: &PipeKey, authenticate: bool) -> Self {
         let mut records = Self::default();
         let mut last = Vec::new();

@@ -13,10 +13,11 @@ use crate::{
     pristine::{PristineTree, read_entries, read_entry, workdir_path},
 };
 
-/// Restores every guarded path: rewrites a changed file and removes a file that did not exist.
+/// Restores every guarded path: rewrites changed files and removes files that did not exist before.
 ///
-/// `changed` are the paths that the model's patch changed; only these produce evidence. `absent` are
-/// paths that grading itself removed before applying the patch (hidden and masked paths).
+/// `changed` contains the paths that the model's patch changed. Only these produce evidence.
+/// `absent` contains the hidden and masked paths, which grading itself removed before applying the
+/// patch.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &str,
@@ -82,8 +83,8 @@ fn kind(guard: GuardReason) -> &'static str {
 }
 
 /// Removes a file or link that a patch created in place of a folder, so that nothing is written
-/// through the link. This applies only to folders with stored files. Other folders may be replaced:
-/// moving a package and leaving a link is honest work.
+/// through the link. This applies only to folders with stored files. Replacing another folder is
+/// allowed, because moving a package and leaving a link is honest work.
 async fn remove_folder_replacements(
     handle: &SandboxHandle,
     workdir: &str,
@@ -110,8 +111,8 @@ pub(crate) async fn replace_entry(
 ) -> Result<(), Fault> {
     let root = RawPath::from(workdir);
     let full = workdir_path(workdir, path);
-    // Remove the file first, so that nothing is written through a link. The new file also gets a new
-    // modification time, so that no compiled copy of an edited file matches it.
+    // Remove the file first, so that nothing is written through a link. Also, the new file then has
+    // a new modification time, so that a compiled copy of an edited file does not match it.
     remove(handle, workdir, path).await?;
     match was {
         Some(CurrentFile::File { bytes, mode }) => handle

@@ -1,6 +1,6 @@
 //! Detects files that a run changed on disk, by their change times (ctime). A program can restore a
-//! file's content and its other times, but not this one. One walk after the run is enough, and no
-//! file has to be read.
+//! file's content and its other times, but not its ctime. Therefore one walk after the run is
+//! enough, and no file has to be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ impl RunChanges {
                 Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
                     Ok(Err(refusal.what))
                 }
-                // The path is an archive on the import path.
+                // The entry of the import path is an archive instead of a folder.
                 Err(SandboxError::Refused(_)) => Ok(Ok(Vec::new())),
                 Err(error) => Err(error.fault("listing the files changed during the run")),
             }
@@ -81,9 +81,11 @@ impl RunChanges {
     }
 
     /// Returns evidence for changes that invalidate the run: files that tests rely on and that were
-    /// written, created or deleted, and modules written to a folder from which the interpreter imports
-    /// the environment's modules. New files that nothing loads by their location (output, caches,
-    /// snapshots) are allowed.
+    /// written, created or deleted, and modules written to a folder from which the interpreter
+    /// imports the environment's modules.
+    ///
+    /// New files that nothing loads because of their location (output, caches, snapshots) are
+    /// allowed.
     pub(crate) async fn evaluate(
         &self,
         handle: &SandboxHandle,

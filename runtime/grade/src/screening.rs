@@ -17,8 +17,8 @@ use crate::{
 pub(crate) struct ScreeningBase<'a> {
     /// Every path of the work directory before the patch is applied; relative and escaped.
     pub names: &'a BTreeMap<String, EntryKind>,
-    /// Modules that the environment or the language provides, which a patch cannot claim. If `None`, the
-    /// patch cannot claim any module.
+    /// Modules that the environment or the language provides, so that a patch cannot claim them as
+    /// its own. If `None`, the patch cannot claim any module.
     pub provided: Option<&'a BTreeSet<String>>,
     /// Whether a path is screened.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),

@@ -87,7 +87,7 @@ struct StartInput<'a> {
     watch: &'a [String],
     data: &'a [String],
     lent: &'a LentModules,
-    /// Whether to check pytest's own report of each test.
+    /// Whether to compare pytest's own report of each test with the recorder's observations.
     looks: bool,
     /// Optional checks of `sight.py`.
     sees: Vec<&'static str>,
@@ -128,7 +128,7 @@ impl TestSession<'_> {
                 .await
                 .map_err(|error| error.fault("writing the recorder"))?;
         }
-        // This file is written last, so that every other file that grading wrote is older.
+        // This file is written last, so every other file that grading wrote is older.
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
         let written = written.map_err(|error| error.fault("checking the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
@@ -146,9 +146,9 @@ impl TestSession<'_> {
         command.results = true;
         command.reap_all = true;
         let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
-        // Ignore errors here: the results have arrived, and whatever the run did to the sandbox (a folder
-        // that cannot be removed, a disk without free inodes) must not discard them. Removing these
-        // files frees space for the next run if the tests filled the disk.
+        // Removing these files frees space for the next run if the tests filled the disk. Ignore
+        // errors: the results have arrived, and the state of the sandbox (a folder that cannot be
+        // removed, a disk without free inodes) must not discard them.
         let _ = handle.remove(&folder).await;
 
         let records = Records::read(&done.results, &key, self.defences.authenticate);
@@ -163,8 +163,8 @@ impl TestSession<'_> {
 
     /// Returns a fault if the recorder failed before it started pytest, which a patch cannot cause.
     ///
-    /// The exception: a patch can cause it if pytest itself is in the work directory. The traceback then
-    /// contains files of the work directory, and this returns `None`.
+    /// There is one exception: a patch can cause it if pytest itself is in the work directory. The
+    /// traceback then contains files of the work directory, and this function returns `None`.
     fn recorder_fault(
         &self,
         records: &Records,
@@ -232,7 +232,8 @@ impl TestSession<'_> {
         Ok(format!("{}\n{input}{canaries}", input.len()).into_bytes())
     }
 
-    /// The task's own value of `PYTHONPATH`. The tests get it even if the interpreter starts without it.
+    /// The task's own value of `PYTHONPATH`. The tests see it even if the interpreter starts
+    /// without it.
     fn pythonpath(&self) -> Option<&str> {
         let given = self.plan.env.get("PYTHONPATH").map(String::as_str);
         given.filter(|_| self.starts_isolated())
@@ -323,7 +324,8 @@ fn end_mismatch(records: &Records, exit: &CommandExit) -> Option<Evidence> {
         (None, None) => "no exit status".to_owned(),
     };
     let Some(end) = records.end() else {
-        // A success without an end record is forged. A crash without one is just a crash.
+        // If a run succeeds without an end record, its exit status is forged. If it crashes, the
+        // crash explains the missing record.
         let kind = match exit.code {
             Some(0) => evidence::EXIT_WITHOUT_END,
             _ => evidence::ENDED_EARLY,

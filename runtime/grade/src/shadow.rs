@@ -1,5 +1,5 @@
-//! Detects modules of a patch that shadow the environment's: pytest's, the standard library's, and all
-//! others that can be imported from outside the work directory.
+//! Detects modules of a patch that shadow a module of the environment: one of pytest, of the
+//! standard library, or any other that can be imported from outside the work directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,11 +42,11 @@ pub(crate) async fn remove_shadows(
 pub(crate) struct ImportRoots {
     /// Folders on the interpreter's import path. These are always import roots.
     searched: BTreeSet<String>,
-    /// Import roots according to pytest, the configuration or convention, but only if the folder is not
-    /// itself a package.
+    /// Folders that are import roots according to pytest, the configuration or convention. They
+    /// only count if the folder is not itself a package.
     likely: BTreeSet<String>,
-    /// The same as `likely`, but only the end of the path is known, from a conftest that changes
-    /// `sys.path` or from a `pythonpath` setting.
+    /// Like `likely`, but only the end of the path is known. It comes from a conftest that changes
+    /// `sys.path`, or from a `pythonpath` setting.
     named: BTreeSet<String>,
     guarded: BTreeSet<String>,
 }

@@ -42,7 +42,7 @@ pub(crate) fn status_of_phases(
     phases: &[&TestRecord],
     evidence: &mut Vec<Evidence>,
 ) -> TestStatus {
-    // A phase that raised but is reported as passed was reported falsely.
+    // If a phase raised an exception but is reported as passed, the report is false.
     let falsified = |phase: &&&TestRecord| phase.outcome == "passed" && phase.raised == Some(true);
     for phase in phases.iter().filter(falsified) {
         evidence.push(new_evidence(
@@ -84,7 +84,7 @@ pub(crate) fn status_of_phases(
 fn status_of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| REPEATED.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
-    // For a failed try, the plugin `flaky` reports the set-up and tear-down but not the call.
+    // The plugin `flaky` reports the set-up and tear-down of a failed try, but not its call.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
     if !(repeated || setups > 1 && setups <= runs) {
         return None;

@@ -1,8 +1,8 @@
 //! Finds a task's test folders by name and content.
 //!
-//! A false positive discards honest work in that folder. A false negative lets any patch change a
-//! test's helpers. So a folder name that contains "test" is enough, unless the solution is there.
-//! Any other folder must look like tests.
+//! A false positive discards honest work in that folder. A false negative lets a patch change a
+//! test's helpers. Therefore a folder counts if its name contains "test", unless the solution is in
+//! it. Any other folder must look like tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,9 +65,9 @@ fn solution_paths(
     gold.union(masked).filter(|path| !is_test(path)).cloned().collect()
 }
 
-/// Returns the path up to the first folder with a name for tests. Prefers a folder that does not contain
-/// the solution, even if it is further down. Never returns a folder that contains the solution and
-/// whose name is also used for shipped packages.
+/// Returns the path up to the first folder with a test-like name. Prefers a folder that does not
+/// contain the solution, even if it is further down. Never returns a folder that contains the
+/// solution if shipped packages also use its name.
 fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
@@ -87,8 +87,8 @@ fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>)
 }
 
 /// Whether a folder without a test-like name (`checks`, `qa`) looks like tests. It must not contain
-/// the solution, or a file that one of its tests is named after. Inside a package of the solution, at
-/// least half of its files must be tests.
+/// the solution, nor a source file that one of its tests is named after. If it is in a package of
+/// the solution, at least half of its files must be tests.
 fn looks_like_tests(
     folder: &str,
     own: &BTreeSet<String>,
@@ -164,8 +164,7 @@ mod tests {
         assert_eq!(trees, ["pkg/testing/tests"]);
         let (trees, beside) = find_trees(&["pkg/testing/test_compare.py"], &shipped, &[]);
         assert!(trees.is_empty() && beside == ["pkg/testing"]);
-        // A `tests` folder is not a library, so it still counts as a test folder even if gold changes a
-        // helper in it.
+        // Even if gold changes a helper in a `tests` folder, it still counts as a test folder.
         let (trees, _) = find_trees(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
         assert_eq!(trees, ["tests"]);
     }

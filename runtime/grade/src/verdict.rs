@@ -12,9 +12,10 @@ use crate::{
     policy::Policy,
 };
 
-/// Creates the verdict. `quarantine` contains ids that are reported but do not count. The strict policy
-/// resolves the task if every fail-to-pass and pass-to-pass test passed in a run that ended properly
-/// and no evidence blocks the verdict.
+/// Creates the verdict. `quarantine` contains ids that are reported but do not count.
+///
+/// The strict policy resolves the task if every fail-to-pass and pass-to-pass test passed, the run
+/// ended properly, and no evidence blocks the verdict.
 pub(crate) fn build_verdict(
     task: &Task,
     reported: &BTreeMap<String, TestStatus>,

@@ -1,4 +1,5 @@
-//! Compares how two sets of tasks rank the arms: level 1 and 2, lite and full, two splits.
+//! Compares how two sets of tasks rank the arms. The sets are two levels, a lite set and the full
+//! set, or two splits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ const MIN_ARMS: usize = 3;
 /// that they resolve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankAgreement {
-    /// `level`, `category` or `split`.
+    /// The property that separates the two sets: `level`, `category` or `split`.
     pub kind: String,
     /// The two sets. If `b` is `full`, it contains `a`.
     pub a: String,
@@ -32,11 +33,11 @@ pub struct RankAgreement {
     pub interval: Option<[f64; 2]>,
 }
 
-/// A task that all arms have attempted, and each arm's mean.
+/// A task that all arms have attempted, and the share of trials in which each arm resolves it.
 type Row<'a> = (&'a TaskFacts, Vec<f64>);
 
-/// Computes the agreements. Controls are not ranked. Empty while a verdict is missing, and with
-/// fewer than three arms.
+/// Computes the rank agreement for each pair of sets. Controls are not ranked. The result is empty
+/// while a verdict is missing or if there are fewer than three arms.
 pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
     let trials: Vec<&TrialResult> = inputs.iter().filter(|trial| !trial.control).collect();
     let arms: BTreeSet<&ArmId> = trials.iter().map(|trial| &trial.arm).collect();
@@ -83,7 +84,8 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
 
 fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
     type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
-    // With `report RUN-LITE RUN-FULL`, a task that is in two splits was attempted in each of them.
+    // The split is part of the key: with `report RUN-LITE RUN-FULL`, the same task may have been
+    // attempted once in each split.
     type Name<'s> = (Option<&'s str>, &'s TaskId);
     let mut tasks: BTreeMap<Name<'_>, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
     for trial in trials {

@@ -20,10 +20,14 @@ use crate::{
     spread::{count_failure_reasons, intervals, pass_at_k, pass_hat_k, variance},
 };
 
-/// The report of one arm. Rates are over all planned trials. Means are over the trials that did not
-/// end by a fault or a shared limit, because such an ending is not caused by the arm. Totals are
-/// over all ended trials. Means and totals only include the attempts that count; `paid` includes
-/// all attempts.
+/// The report of one arm.
+///
+/// - Rates are over all planned trials.
+/// - Means exclude trials that ended by a fault or a shared limit, because the arm did not cause
+///   such an ending.
+/// - Totals are over all ended trials.
+///
+/// Means and totals only include the attempts that count. `paid` includes all attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
@@ -32,7 +36,7 @@ pub struct ArmReport {
     /// the task's initial state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
-    /// Whether the arm is a control.
+    /// Whether the arm is a control, which is shown separately from the arms under study.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
     /// The scaffold. Absent, like the next three fields, in reports built from trials alone.
@@ -44,8 +48,8 @@ pub struct ArmReport {
     /// The limits of each trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// All factors, with the SHA-256 of the prompts' canonical JSON instead of the prompts, which
-    /// may be long.
+    /// All factors. The prompts may be long, so they are replaced with the SHA-256 of their
+    /// canonical JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factors: Option<Value>,
     /// Planned trials.
@@ -57,7 +61,8 @@ pub struct ArmReport {
     pub resolved: u64,
     /// `resolved / trials`.
     pub resolved_rate: f64,
-    /// The range that `resolved_rate` can still reach.
+    /// The lowest and highest value that `resolved_rate` can still reach, depending on missing
+    /// verdicts.
     pub resolved_bounds: Bounds,
     /// Resolved trials whose verdict has clean integrity. Unverified verdicts do not count.
     #[serde(default)]
@@ -68,9 +73,10 @@ pub struct ArmReport {
     /// The score without the tasks that a quality file marks. Absent without a quality file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmarked: Option<UnmarkedScore>,
-    /// The mean over all trials of the share of F2P tests passed; a missing verdict counts as 0.
+    /// The mean share of fail-to-pass tests that passed, over all trials. A missing verdict counts
+    /// as 0.
     pub passed_rate: f64,
-    /// The range that `passed_rate` can still reach.
+    /// The lowest and highest value that `passed_rate` can still reach.
     pub passed_bounds: Bounds,
     /// 95 % intervals, clustered by task. Missing verdicts widen them (`docs/statistics.md`).
     #[serde(default)]
@@ -93,8 +99,9 @@ pub struct ArmReport {
     /// The variance of one trial's outcome. Absent if no task has several graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
-    /// Numbers by `level`, `repo`, `category`, `benchmark`, `shared_repositories`, `split`,
-    /// `cutoff`, `functions_added` and `attempt`, if these distinguish trials.
+    /// Numbers by kind and name of the group. The kinds are `level`, `repo`, `category`,
+    /// `benchmark`, `shared_repositories`, `split`, `cutoff`, `functions_added` and `attempt`. A
+    /// kind is left out if all trials are in the same group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
     /// The numbers of a single-response arm.
@@ -121,12 +128,12 @@ pub struct ArmReport {
     #[serde(default)]
     pub earlier_tries: EarlierTriesReport,
     pub wall_seconds: DurationStats,
-    /// Time spent waiting for the endpoint. This is not working time.
+    /// Time spent waiting for the endpoint. It does not count as working time.
     #[serde(default)]
     pub waited_seconds: DurationStats,
     #[serde(default)]
     pub tool_seconds: DurationStats,
-    /// Totals over all trials. The same applies to `grace`.
+    /// Totals over all trials, like `grace`.
     #[serde(default)]
     pub side: SideRequestStats,
     #[serde(default)]
@@ -134,13 +141,13 @@ pub struct ArmReport {
     /// Absent if the tool calls of some trial are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<ToolCallStats>,
-    /// Averages over the steps of all trials that the means include. Absent if there are no steps.
+    /// Averages per step, over the same trials as the means. Absent if there are no steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_step: Option<PerStepStats>,
     /// Tool calls with unparsable arguments, over all trials.
     pub malformed_calls: u64,
-    /// Trials with a response that used more than the amount reserved for its request. Limits on
-    /// tokens and cost may have been exceeded by more than the last response.
+    /// Trials with a response that used more than the amount reserved for its request. These trials
+    /// may have exceeded their token and cost limits by more than the last response.
     #[serde(default)]
     pub outgrown: u64,
     /// Number of verdicts by integrity.
@@ -318,7 +325,7 @@ impl ArmReport {
 }
 
 impl ArmReport {
-    /// Adds information about the arm from the plan.
+    /// Adds the scaffold, model, budget and factors from the plan.
     pub fn add_plan_details(&mut self, arm: &Arm) {
         let mut factors = arm.factors();
         if let Some(prompts) = factors.get_mut("prompts") {
@@ -338,7 +345,7 @@ impl ArmReport {
         self.wall_seconds.total > 0.0
     }
 
-    /// Whether the trials had steps, or are known to have had none.
+    /// Whether the number of steps is known. It may be zero.
     pub fn has_steps(&self) -> bool {
         self.steps.max > 0 || self.has_durations()
     }

@@ -50,12 +50,13 @@ pub struct TokenStats {
     /// Input tokens that were not read from a cache.
     #[serde(default)]
     pub uncached_input: CountStats,
-    /// Totals of the five disjoint classes. Null if no endpoint reports the class.
+    /// Total tokens of each of the five disjoint classes. A class is null if no endpoint reports
+    /// it.
     #[serde(default)]
     pub classes: TokenClasses,
 }
 
-/// Requests besides the main conversation. Their tokens and cost are included in the arm's own counts.
+/// Requests outside the main conversation. Their tokens and cost are included in the arm's counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideRequestStats {
     pub requests: u64,
@@ -63,7 +64,7 @@ pub struct SideRequestStats {
     pub output: u64,
 }
 
-/// Responses after the limit. They are not included in the arm's other counts.
+/// Responses received after the limit. They are not included in the arm's other counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraceStats {
     pub answers: u64,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{TrialResult, rounding::round_to_micro_dollars};
 
 /// Everything that was billed: the attempts that count, their responses after the limit, and
-/// earlier attempts. This amount is charged to shared budgets and matches the provider's own
+/// earlier attempts. Shared budgets are charged this amount, and it matches the provider's own
 /// records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BilledUsage {
@@ -19,8 +19,8 @@ pub struct BilledUsage {
     pub cost_known: bool,
 }
 
-/// Attempts that do not count: those ended by a fault, a kill or a shared limit, and one that has
-/// not ended. Their tokens and cost are only included in [`BilledUsage`].
+/// Attempts that do not count: those that a fault, a kill or a shared limit ended, and an attempt
+/// that is still running. Their tokens and cost are only included in [`BilledUsage`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTriesReport {
     pub tries: u64,

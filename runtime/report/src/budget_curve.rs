@@ -1,4 +1,5 @@
-//! Resolved trials as a function of usage: budget curves without further gradings.
+//! Budget curves: the share of resolved trials as a function of usage. They need no further
+//! gradings.
 
 use proctor_types::ArmId;
 
@@ -36,7 +37,7 @@ pub struct BudgetCurve<'a> {
     pub trials: u64,
     /// The usage of each resolved trial, ascending.
     pub resolved: Vec<f64>,
-    /// The highest usage of any trial.
+    /// The highest usage of any trial, resolved or not.
     pub most: f64,
 }
 

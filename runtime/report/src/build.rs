@@ -15,11 +15,11 @@ pub struct Report {
     pub arms: Vec<ArmReport>,
     /// One entry per trial, in plan order.
     pub tasks: Vec<TaskReport>,
-    /// How well sets of tasks agree on the ranking of the arms. Empty without two sets, and while a
+    /// How well sets of tasks agree on the ranking of the arms. Empty if there is only one set or a
     /// verdict is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_agreement: Vec<RankAgreement>,
-    /// What readers must know besides the numbers: sentences, shown below the tables.
+    /// Sentences about the run that readers must know besides the numbers. Shown below the tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -44,8 +44,8 @@ impl Report {
     }
 }
 
-/// Builds the report of all trials of a plan, including those that have not ended. Arms are
-/// identified by id. If an id has several names, the first is shown.
+/// Builds the report of all trials of a plan, including trials that have not ended. Arms are
+/// identified by id. If an arm has several names, the report shows the first.
 pub fn build_report(inputs: Vec<TrialResult>) -> Report {
     let mut ids: Vec<&ArmId> = Vec::new();
     for trial in &inputs {

@@ -4,7 +4,7 @@ use proctor_types::plural;
 
 use crate::{ArmReport, Report, format::percent, limit_warnings, notes::unverified_reasons};
 
-/// The scaffolds that must resolve every task and no task.
+/// The controls: `gold` must resolve every task, and `noop` must resolve none.
 const GOLD: &str = "gold";
 const NOOP: &str = "noop";
 
@@ -41,7 +41,7 @@ pub fn checks(report: &Report) -> Vec<Check> {
     }
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
-        all.push(warning(format!("The record of {} is damaged", plural(damaged, "trial"))));
+        all.push(warning(format!("The record of {} is corrupt", plural(damaged, "trial"))));
     }
     let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty()).count();
     if interrupted > 0 {

@@ -64,8 +64,8 @@ fn format_cell(cell: &Cell) -> String {
     }
 }
 
-/// Formats a CSV field on one line. Text that begins like a formula is escaped, because a
-/// spreadsheet would evaluate it.
+/// Formats a CSV field on one line. Escapes text that begins like a formula, because a spreadsheet
+/// would evaluate it.
 pub(crate) fn format_field(text: &str) -> String {
     let text = escape_unprintable_line(text);
     let safe =
@@ -87,7 +87,7 @@ mod tests {
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
             assert!(format_field(formula).starts_with('\''), "{formula:?}");
         }
-        // Characters that a spreadsheet skips before a formula are escaped.
+        // A spreadsheet skips these characters before a formula.
         for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
             assert!(format_field(formula).starts_with('\\'), "{formula:?}");
         }

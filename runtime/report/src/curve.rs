@@ -1,4 +1,4 @@
-//! Results as a function of the budget: what smaller limits would have yielded.
+//! Computes the results that smaller limits would have given.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub struct Curve {
     pub cost: CurveCost,
 }
 
-/// Real first attempts with the smaller limit, compared with the curve.
+/// Compares the curve with real first attempts that had the smaller limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveCheck {
     pub arm: ArmId,
@@ -99,13 +99,13 @@ pub struct CurvePoint {
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
-    /// The model knew a larger budget and might have worked differently with this one.
+    /// The model was told a larger budget than this one and might have worked differently.
     pub truncated: bool,
     /// Trials that would have ended at this budget.
     pub bound: u64,
 }
 
-/// The first step at which a trial's work directory resolves the task.
+/// The first step after which a trial's work directory resolves the task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FirstResolved {
     pub task: TaskId,
@@ -116,11 +116,12 @@ pub struct FirstResolved {
     pub attempt: u32,
     /// Null if no graded tree resolves the task.
     pub step: Option<u64>,
-    /// Number of steps with a distinct tree. 0 if nothing was searched, for example for gold.
+    /// Number of distinct trees among the steps. 0 if there was nothing to search, for example with
+    /// `gold`.
     #[serde(default)]
     pub trees: u64,
-    /// Whether every distinct tree up to that step was graded. If false, trees between graded trees
-    /// with the same verdict were assumed to have that verdict too.
+    /// Whether every distinct tree up to that step was graded. If false, the search used bisection:
+    /// a tree between two graded trees with the same verdict is assumed to have that verdict, too.
     pub exact: bool,
 }
 
@@ -154,7 +155,7 @@ impl CurvePoint {
             resolved,
             resolved_rate: resolved as f64 / planned,
             interval: resolved_interval(trials),
-            // Adding zero turns -0.0, the sum of no floats, into 0.
+            // Adding zero turns -0.0 into 0. The sum of an empty list of floats is -0.0.
             passed_rate: verdicts().map(|verdict| verdict.passed_rate).sum::<f64>() / planned + 0.0,
             passed_interval: passed_interval(trials),
             truncated,
@@ -163,7 +164,7 @@ impl CurvePoint {
     }
 }
 
-/// Serializes 50 as `50`, not `50.0`, as the user wrote it.
+/// Serializes 50 as `50` instead of `50.0`, because that is how the user wrote it.
 fn serialize_shortest<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if at.fract() == 0.0 && *at < 1e15 {
         serializer.serialize_u64(*at as u64)
@@ -191,7 +192,7 @@ pub fn curve_text(curve: &Curve) -> String {
             format!("{}/{}", point.bound, point.trials),
         ]
     });
-    // With `--every` alone, there are no budgets.
+    // `--every` without budgets yields no points.
     let mut out = match curve.points.is_empty() {
         true => String::new(),
         false => format_table(&headers, rows, |column| column > 0),

@@ -1,6 +1,6 @@
 //! Formats rates, amounts and counts for people.
 
-/// Formats the interval below a rate.
+/// Formats an interval, with a line break before it so that it appears below the rate.
 pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
     interval.map_or_else(String::new, |[lower, upper]| {
         format!("\n{:.1} - {:.1}", lower * 100.0, upper * 100.0)
@@ -10,7 +10,7 @@ pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
 /// Formats a rate: `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and a rate above 0
 /// never reads as 0.
 pub fn percent(rate: f64) -> String {
-    // The sum of no floats is -0.0.
+    // Avoid `-0 %`: the sum of an empty list of floats is -0.0.
     let rate = rate + 0.0;
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
@@ -20,8 +20,8 @@ pub fn percent(rate: f64) -> String {
     }
 }
 
-/// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts have two decimals, none from 100
-/// dollars on, and more below 10 cents.
+/// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts from 100 dollars have no
+/// decimals, amounts below 10 cents have more than two, and all others have two.
 pub fn dollars(amount: f64) -> String {
     if amount >= 100.0 {
         return format!("${amount:.0}");

@@ -32,7 +32,8 @@ impl GridRow<'_> {
 }
 
 impl Grid<'_> {
-    /// Returns the numbers of tasks that every trial resolves, that no trial resolves, and of the others.
+    /// Returns three counts: tasks that every trial resolves, tasks that no trial resolves, and the
+    /// others.
     pub fn task_counts(&self) -> [usize; 3] {
         let count = |resolved| self.rows.iter().filter(|row| row.all_trials_have(resolved)).count();
         let (all, none) = (count(true), count(false));

@@ -1,4 +1,4 @@
-//! The report: the results of a plan's trials, as stable JSON and as tables.
+//! Builds the report: the results of a plan's trials, as stable JSON and as tables.
 //!
 //! The denominator is always the number of planned trials. A trial without a verdict counts as not
 //! resolved, and the bounds show how much the rate can still change.

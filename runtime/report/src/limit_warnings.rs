@@ -12,7 +12,8 @@ pub(crate) fn limit_warning<'a>(
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
     let mut bound: Vec<String> = failed.iter().filter_map(|trial| failure_limit(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
-    // If the table is unreadable, warn about every trial. Running a trial reports the error.
+    // If the table is unreadable, warn from the first trial on. The error itself is reported when a
+    // trial runs.
     let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
     if limited as f64 <= many * all as f64 {
         return None;
@@ -23,7 +24,8 @@ pub(crate) fn limit_warning<'a>(
         .map(|same| format!("{} at {}", same.len(), same[0]))
         .collect();
     let share = percent(limited as f64 / all as f64);
-    // A trial may recover from a refusal of its sandbox, so don't claim that it ended there.
+    // A trial may recover after its sandbox hits a limit, so don't claim that the trial ended
+    // there.
     let how =
         match failed.iter().any(|trial| trial.limit.is_none() && failure_limit(trial).is_some()) {
             true => "ended at a limit or hit one",
@@ -63,8 +65,8 @@ pub(crate) fn scaffold_warning<'a>(
     ))
 }
 
-/// Returns how the scaffold ended a trial on its own. Empty turns are caused by the model, and a
-/// scaffold that finished has not failed.
+/// Returns the cause if the scaffold failed and thereby ended the trial. Empty turns don't count,
+/// because the model causes them. A scaffold that finished hasn't failed.
 fn scaffold_failure(trial: &TaskReport) -> Option<String> {
     let failed = |cause: &ExitCause| !matches!(cause, ExitCause::EmptyTurn | ExitCause::Finished);
     trial.cause.filter(failed).map(|cause| cause.to_string())

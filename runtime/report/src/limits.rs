@@ -12,8 +12,8 @@ pub(crate) fn own_limit(trial: &TrialResult) -> Option<BudgetKind> {
     }
 }
 
-/// Whether the limit may have made work fail. A command's time limit or a CPU quota only slows work
-/// down; a kernel kill for memory or a full disk may end it.
+/// Whether reaching the limit may make a trial or a test fail. A command's time limit or a CPU
+/// quota only slows work down. Running out of memory or disk space may end it.
 pub(crate) fn can_cause_failure(limit: &SandboxLimit) -> bool {
     matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
 }

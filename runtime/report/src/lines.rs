@@ -7,8 +7,8 @@ const WIDTH: usize = 100;
 /// Prefix of the continuation of a wrapped line.
 const INDENT: &str = "    ";
 
-/// Wraps lines of more than 400 characters at spaces after 100 characters. A fault may quote
-/// anything that an endpoint or a shell printed. No text is left out.
+/// Wraps lines of more than 400 characters at spaces, to a width of 100. Long lines are common in
+/// faults, which quote the output of an endpoint or a shell. No text is left out.
 pub fn wrap_long_lines(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         if line.chars().count() > WRAP_THRESHOLD {

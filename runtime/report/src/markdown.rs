@@ -13,8 +13,8 @@ use crate::{
 /// compared; `proctor compare` shows the rest.
 const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
-/// Formats arms, groups, comparisons and findings. Text from a run is put into code spans, so that
-/// nothing in it becomes a link, a mention or markup.
+/// Formats arms, groups, comparisons and findings as Markdown. Text from a run is put into code
+/// spans, so that none of it becomes a link, a mention or markup.
 pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: GroupSelection) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\

@@ -1,5 +1,5 @@
-//! Findings that a table of numbers cannot show: results that are missing, damaged, doubtful, or
-//! counted separately.
+//! Findings that a table of numbers cannot show: missing, corrupt or doubtful results, and results
+//! that are counted separately.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -16,7 +16,7 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of trials named for a condition that many may share.
 const MAX_EXAMPLES: usize = 2;
 
-/// Whether a condition of several trials has one line or a line for each trial.
+/// Whether a finding about several trials has one line in total, or one line for each trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// One line for all trials.
@@ -27,7 +27,7 @@ pub(crate) enum Detail {
 /// The importance of a finding. If space is limited, the first ranks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// Something is missing or damaged, or the run has a remark.
+    /// Something is missing or corrupt, or the run has a remark.
     Missing,
     /// The finding may change the meaning of the numbers.
     Doubtful,
@@ -48,7 +48,7 @@ pub(crate) struct Note {
 }
 
 /// Returns one sentence for each fact that the numbers do not show. Detail lines begin with two
-/// spaces and follow their sentence. A condition of several trials has one line.
+/// spaces and follow their sentence. A finding about several trials has one line.
 pub fn findings(report: &Report) -> Vec<String> {
     notes(report, Detail::Brief).into_iter().flat_map(|note| note.lines).collect()
 }
@@ -226,7 +226,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         add(Rank::Known, line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
-        let mut lines = vec![format!("{}: damaged record:", trial_name(report, trial))];
+        let mut lines = vec![format!("{}: corrupt record:", trial_name(report, trial))];
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
         all.push(Note { rank: Rank::Missing, lines });
     }
@@ -260,7 +260,8 @@ fn doubtful_verdicts(report: &Report) -> Vec<(String, String)> {
     let word = |trial: &TaskReport| match trial.integrity {
         Some(Integrity::Suspect) => Some("suspect"),
         Some(Integrity::Contaminated) => Some("contaminated"),
-        // The arm's own line counts these. If the tests have no canary, all verdicts are unverified.
+        // Unverified verdicts are counted in one line for the arm. If the tests have no canary,
+        // every verdict is unverified.
         Some(Integrity::Clean | Integrity::Unverified) | None => None,
     };
     let line = |trial: &TaskReport| {
@@ -296,8 +297,8 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     }
 }
 
-/// Describes trials that were interrupted. The steps at which they resumed are only listed for a
-/// few trials, because they differ from trial to trial.
+/// Describes trials that were interrupted. The steps at which they resumed differ from trial to
+/// trial, so they are only listed if there are few trials.
 fn describe_interruptions(report: &Report, detail: Detail) -> Vec<String> {
     let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty());
     let all: Vec<(String, String)> = all
@@ -328,7 +329,7 @@ pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", ") + &more)
 }
 
-/// Formats a sum of which some part may be unknown.
+/// Formats a total cost. `known` is false if some response has no price.
 fn format_cost_sum(sum: f64, known: bool) -> String {
     match known || sum > 0.0 {
         true => format!("${sum:.4}"),

@@ -19,8 +19,8 @@ mod tests {
         let cheap = (0.1, 0.2);
         let good = (0.5, 0.6);
         let best = (0.9, 0.7);
-        // More expensive than `good` and worse; as good as `best` but more expensive; as expensive
-        // as `cheap` but worse.
+        // In this order: more expensive than `good` and worse, as good as `best` but more
+        // expensive, as expensive as `cheap` but worse.
         let beaten = [(0.6, 0.5), (1.0, 0.7), (0.1, 0.1)];
         let all = [cheap, beaten[0], good, beaten[1], best, beaten[2]];
         assert_eq!(pareto_front(&all), [true, false, true, false, true, false]);

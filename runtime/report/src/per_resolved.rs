@@ -16,7 +16,7 @@ pub struct Ratio {
     pub value: f64,
     /// Null if there is one task, or if all tasks have the same ratio.
     pub lower: Option<f64>,
-    /// Null without `lower`, or if the data gives no upper bound.
+    /// Null if `lower` is null, or if the data gives no upper bound.
     pub upper: Option<f64>,
 }
 
@@ -46,8 +46,8 @@ impl Ratio {
     }
 }
 
-/// Everything that was billed, divided by the number of resolved trials. Trials without a verdict
-/// count as not resolved; the interval covers both outcomes for them.
+/// Everything that was billed, divided by the number of resolved trials. A trial without a verdict
+/// counts as not resolved, but the interval covers both outcomes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerResolved {
     /// US dollars. Absent if some response has no price, or if nothing was billed.

@@ -6,9 +6,9 @@ use proctor_types::{QualityFile, TaskId};
 
 use crate::{Report, TrialResult, UnmarkedScore, rounding::round_to_four_decimals};
 
-/// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and
-/// remarks about the report's tasks from the file. `trials` must be the trials that the report was
-/// built from.
+/// Adds the contents of a quality file to a report: marks to each trial, the score without marked
+/// tasks to each arm, and the file's remarks about the report's tasks. `trials` must be the trials
+/// that the report was built from.
 pub fn add_quality_marks(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
     let mut digests: BTreeMap<&TaskId, &str> = BTreeMap::new();
     for (told, trial) in report.tasks.iter_mut().zip(trials) {

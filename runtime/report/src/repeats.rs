@@ -21,8 +21,8 @@ pub fn error_key(error: &str) -> String {
     key
 }
 
-/// Takes pairs of place and error, and returns one line per distinct error in order of first
-/// occurrence: the places, the count, and the error itself. A line names at most `named` places.
+/// Takes pairs of location and error. Returns one line per distinct error, in order of first
+/// occurrence, with the locations, the count and the error. A line names at most `named` locations.
 pub fn deduplicate_errors(
     errors: impl IntoIterator<Item = (String, String)>,
     named: usize,

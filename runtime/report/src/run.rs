@@ -57,8 +57,8 @@ pub fn add_arm_details(report: &mut Report, run: &Path) -> Result<(), RecordErro
     Ok(())
 }
 
-/// Returns remarks that a reader of a run's numbers must know, and whether the plan is damaged.
-/// With `verify`, the plan's copy is read, too.
+/// Returns the remarks that readers of a run's numbers must know, and whether the plan is corrupt.
+/// With `verify`, this also checks the plan's copy.
 ///
 /// # Errors
 /// The plan cannot be read.
@@ -167,9 +167,9 @@ fn capitalize(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// Returns the result of every trial of the plan, in order. With `verify`, trials are read
-/// sequentially, because each must know which blobs were read before. Otherwise they are read in
-/// parallel, with one thread per core.
+/// Returns the result of every trial of the plan, in order. With `verify`, trials are read one
+/// after the other, so that a blob that several trials share is checked only once. Otherwise they
+/// are read in parallel, with one thread per core.
 ///
 /// # Errors
 /// The plan cannot be read.
@@ -192,8 +192,8 @@ pub fn read_trial_result(run: &RunDir, found: &PlannedTrial<'_>) -> TrialResult 
     build_trial_result(run, found, run.check(&found.id()))
 }
 
-/// Returns the result of one trial. Files that cannot be read are reported for this trial and do
-/// not affect others.
+/// Returns the result of one trial. If a file cannot be read, the error is reported for this trial
+/// and does not affect others.
 fn build_trial_result(
     run: &RunDir,
     found: &PlannedTrial<'_>,

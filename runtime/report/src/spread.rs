@@ -20,7 +20,8 @@ pub struct Intervals {
     pub pass_hat_k: BTreeMap<u32, [f64; 2]>,
 }
 
-/// The variance of `resolved` (0 or 1) over all trials, split into its parts.
+/// The variance of `resolved` (0 or 1) over all trials, split into variance between tasks and
+/// variance between attempts at one task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct VarianceReport {
     pub between_tasks: f64,
@@ -28,8 +29,8 @@ pub struct VarianceReport {
 }
 
 pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
-    // Keep two digits more than for other figures. Tables show three digits, and with four here
-    // they would be rounded twice.
+    // Keep two more decimals than in other figures. Tables show three, and rounding to four here
+    // first would mean rounding twice.
     let rounded = |interval: Option<[f64; 2]>| {
         interval.map(|ends| ends.map(|end| (end * 1e6).round() / 1e6 + 0.0))
     };
@@ -91,8 +92,8 @@ fn group_by_task<'a, T>(
 }
 
 /// Returns pass@k for every k up to the number of attempts at each task, averaged over tasks. Empty
-/// with one attempt, and while a verdict is missing: an estimate from only the graded trials would
-/// be biased.
+/// with one attempt. Also empty while a verdict is missing, because an estimate from only the
+/// graded trials would be biased.
 pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
     estimate_by_k(trials, all_ks, statistics::pass_at_k, rounded_mean)
 }
@@ -105,9 +106,10 @@ fn all_ks(most: u32) -> Vec<u32> {
     (1..=most).collect()
 }
 
-/// Returns the values of k that are shown in tables and have an interval: each k up to five
-/// attempts; beyond that 1, 2, 5, the powers of ten and the last. Tables cannot show a column for
-/// each of 500 attempts, and computing an interval for each of 25 took most of the time of a
+/// Returns the values of k that have an interval and a column in tables. Up to five attempts, this
+/// is every k. Beyond that, it is 1, 2, 5, the powers of ten, and the number of attempts.
+///
+/// A table has no room for 500 columns, and computing 25 intervals took most of the time of a
 /// report.
 pub fn displayed_ks(most: u32) -> Vec<u32> {
     if most <= 5 {

@@ -14,8 +14,8 @@ const MIN_COLUMN_WIDTH: usize = 8;
 const CELL_PADDING: usize = 3;
 /// Width of a task's or an arm's name in a table of tasks by arms.
 const NAME_WIDTH: usize = 24;
-/// Maximum number of characters in a cell. Imported files may contain names of any length, and the
-/// table library counts in 16 bits.
+/// Maximum number of characters in a cell. Names in imported files can have any length, but the
+/// table library counts characters in 16 bits.
 const MAX_CELL_LENGTH: usize = 1_000;
 
 /// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining width.
@@ -82,7 +82,7 @@ pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> 
     out
 }
 
-/// Cuts a text that does not fit into a table. The JSON has the whole text.
+/// Truncates a text that does not fit into a table. The JSON has the whole text.
 fn truncate(text: String) -> String {
     match text.char_indices().nth(MAX_CELL_LENGTH) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),

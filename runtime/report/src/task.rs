@@ -27,7 +27,7 @@ pub struct TaskReport {
     pub resolved: Option<bool>,
     pub passed_rate: Option<f64>,
     pub integrity: Option<Integrity>,
-    /// The classes of evidence against a suspect or worse verdict.
+    /// The classes of evidence against a suspect or contaminated verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
     /// Why the verdict is unverified, as worded in `configs/evidence.toml`.
@@ -39,7 +39,7 @@ pub struct TaskReport {
     /// Labels that people gave the trial and its steps (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// Whether there is a verdict that can be trusted. If false, the trial has no score, which is
+    /// Whether there is a verdict that can be trusted. If false, the trial has no score. That is
     /// not the same as a score of zero.
     #[serde(default)]
     pub score_valid: bool,
@@ -88,7 +88,7 @@ pub struct TaskReport {
     /// The infrastructure fault that ended the trial, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Files of the trial that differ from what was recorded, each with its remedy.
+    /// Files of the trial that differ from the record, each with a way to fix it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
     /// Details of a single-response trial: what was shown, and how the response was applied.
@@ -176,7 +176,7 @@ impl TaskReport {
             touched: trial_noise(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
             grading_touched: verdict.into_iter().flat_map(limits_reached_in_grading).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
-            // Leave the CPU variables out: verdicts have them, and repeating the same twelve in
+            // Leave out the CPU variables. Verdicts have them, and the same twelve variables in
             // each trial made up a third of a report.
             environment: verdict.and_then(|verdict| verdict.environment.clone()).map(
                 |environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment },

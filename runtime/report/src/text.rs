@@ -17,7 +17,7 @@ use crate::{
     table::{self, format_table},
 };
 
-/// Parts of the text that are shown even if they do not fit on a screen.
+/// Parts of the text that are always shown, even if they do not fit on a screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextOptions {
     /// A table of tasks by arms.
@@ -28,12 +28,12 @@ pub struct TextOptions {
     pub groups: bool,
 }
 
-/// Number of lines on a screen. Parts that do not fit are left out, and a line names the options
-/// that show them.
+/// Number of lines on a screen. Parts that do not fit are left out. The last line then names the
+/// options that show them.
 const SCREEN_LINES: usize = 50;
-/// Number of lines reserved for the line that names what is left out.
+/// Number of terminal lines reserved for the sentence that names the omitted parts.
 const POINTER_LINES: usize = 2;
-/// Number of lines reserved for findings, even if tables are left out for them.
+/// Number of lines reserved for findings. Tables that do not fit next to them are left out.
 const MIN_FINDING_LINES: usize = 10;
 /// Maximum number of headlines. `proctor compare` shows the others.
 const MAX_HEADLINES: usize = 3;
@@ -44,9 +44,11 @@ pub fn report_text(report: &Report, shown: TextOptions) -> String {
 }
 
 /// Formats headlines, the arms' results, usage, and as many tasks, endings, groups and findings as
-/// fit on a screen. Missing, damaged or suspect results come first. If a verdict is missing, the
-/// first line says so. Tables fit into 80 columns. The result is plain text without colours and
-/// ends in a newline.
+/// fit on a screen. Findings about missing, corrupt or suspect results have priority. If a verdict
+/// is missing, the first line says so.
+///
+/// The result is plain text without colors. Tables fit into 80 columns, and the text ends with a
+/// newline.
 pub fn report_text_with_comparison(
     report: &Report,
     comparison: Option<&Comparison>,
@@ -92,7 +94,7 @@ pub fn report_text_with_comparison(
     room = room.saturating_sub(count_terminal_lines(&below));
 
     let mut left_out: Vec<String> = Vec::new();
-    // Only make a table if its minimum number of lines fits.
+    // Only build a table if its minimum number of lines fits.
     let mut part =
         |make: &dyn Fn() -> String, least: usize, is_wanted: bool, option: Option<&str>| {
             let table = if is_wanted || least <= room { make() } else { String::new() };
@@ -144,8 +146,8 @@ fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport
     controls.into_iter().partition(|arm| arm.steps.max > 0)
 }
 
-/// Returns the notes that fit into this number of lines, in order, and how many are left out. Notes
-/// of the first rank are chosen first.
+/// Returns the notes that fit into this number of lines, and how many are left out. Notes of the
+/// first rank are chosen first, but all notes are shown in their original order.
 fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
     let shown = |note: &Note| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(shown).collect();
@@ -160,7 +162,7 @@ fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
             }
         }
     }
-    // A note that is longer than a screen is shown anyway.
+    // Always show at least one note, even if it is longer than a screen.
     if chosen.iter().all(|one| !one)
         && let Some(first) = chosen.first_mut()
     {
@@ -276,7 +278,7 @@ fn endings_table(report: &Report) -> String {
     format!("\n{}", table::format_table_by_arms(&headers, rows))
 }
 
-/// Formats averages per step of each arm. They show how agents that do the same work differ.
+/// Formats each arm's averages per step. They show how differently agents do the same work.
 fn per_step_table(arms: &[&ArmReport]) -> String {
     if arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();

@@ -1,4 +1,4 @@
-//! One planned trial, as a report reads it.
+//! The data of one planned trial from which a report is built.
 
 use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
 
@@ -9,7 +9,7 @@ use crate::{SingleShot, TaskFacts};
 pub struct TrialResult {
     pub arm: ArmId,
     pub arm_name: String,
-    /// Whether the arm is a control. Controls are compared with other arms, but are not under study themselves.
+    /// Whether the arm is a control. Controls are compared with other arms but are not under study.
     pub control: bool,
     pub task: TaskId,
     /// Counted from 1.
@@ -20,11 +20,11 @@ pub struct TrialResult {
     pub earlier: EarlierTries,
     /// `None` if the trial was not graded or could not be graded.
     pub verdict: Option<Verdict>,
-    /// No verdict was requested: imports are only graded on request.
+    /// Whether no verdict was requested. Imported trials are only graded on request.
     pub unasked: bool,
     /// `None` if no patch was collected.
     pub patch_bytes: Option<u64>,
-    /// Files that differ from the record. Each sentence names the file and a remedy.
+    /// Files that differ from the record. Each sentence names the file and how to fix it.
     pub damage: Vec<String>,
     /// Details of a single-response trial.
     pub single: Option<SingleShot>,

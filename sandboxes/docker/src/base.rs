@@ -29,15 +29,16 @@ use crate::{
 /// Repository of imported bases; the tag is the digest of their content.
 pub const REPOSITORY: &str = "proctor-base";
 
-/// Comment of imported bases. It identifies them even after another image has taken their name.
+/// The image comment of imported bases. It identifies a base even after another image has taken its
+/// name.
 pub const COMMENT: &str = "a base of Proctor";
 
-/// A base that the engine has.
+/// A base that is available as an image of the engine.
 pub struct ResolvedBase {
     pub image: String,
     /// Identifies the content.
     pub digest: String,
-    /// `repository@sha256:...`, if it comes from a registry.
+    /// `repository@sha256:...`, if the image comes from a registry.
     pub registered: Option<String>,
 }
 
@@ -90,7 +91,8 @@ async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Faul
     })
 }
 
-/// Returns where an image is available. Requests only its manifest from the registry.
+/// Returns whether an image is in the engine or in a registry. Only requests the manifest from the
+/// registry.
 pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageLocation, Fault> {
     if image::inspect(engine, name).await?.is_some() {
         return Ok(ImageLocation::Here);
@@ -99,7 +101,7 @@ pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageL
     found.map(|_| ImageLocation::Registry).map_err(|error| pull_fault(name, &error))
 }
 
-/// Adds the tag `latest` if there is none. Without a tag an engine pulls all of them.
+/// Adds the tag `latest` if there is none. Without a tag, an engine would pull all tags.
 fn with_tag(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
@@ -118,8 +120,8 @@ fn pull_fault(name: &str, error: &bollard::errors::Error) -> Fault {
     fault.cause(cause).hint("load it into the engine, or use an archive of it")
 }
 
-/// Finds an image that the engine has. From here on it is referred to by id: if a tag moves during
-/// a run, the run's base must not change.
+/// Finds an image in the engine. From here on the image is identified by its id, so that the run's
+/// base does not change if a tag moves during the run.
 async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
     let Some(found) = image::inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
@@ -127,7 +129,8 @@ async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase
     Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
 }
 
-/// Returns the repository digest that belongs to the requested name, if an image has several.
+/// Returns the repository digest of the requested name. An image may have digests of several
+/// repositories.
 fn repository_digest(name: &str, digests: &[String]) -> Option<String> {
     let untagged = |name: &str| {
         let name = name.split('@').next().unwrap_or(name);
@@ -174,7 +177,7 @@ async fn find_imported(engine: &Engine, digest: &str) -> Result<Option<ResolvedB
     Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
 }
 
-/// Returns the settings of a base's image. Pulls or builds a missing image.
+/// Returns the settings of a base's image. Pulls or builds the image if it is missing.
 pub(crate) async fn image_settings(engine: &Engine, base: &Base) -> Result<ImageSettings, Fault> {
     match base {
         // Imported file trees have no settings.
@@ -272,8 +275,8 @@ async fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// Returns a digest of a directory's metadata. Contents are not read: a root file system has
-/// gigabytes, and a changed file has a different size or time.
+/// Returns a digest of a directory's metadata. It does not read contents, because a root file
+/// system has gigabytes, and a changed file has a different size or time.
 fn folder_digest(root: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut open = vec![root.to_owned()];

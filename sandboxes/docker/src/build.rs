@@ -28,7 +28,7 @@ use crate::{
 /// Repository of built images. The tag is the digest of the build context.
 pub const REPOSITORY: &str = "proctor-build";
 
-/// Change when the meaning of a tag changes. Older images are then rebuilt.
+/// Change this when the meaning of a tag changes. Older images are then rebuilt.
 const FORMAT: &str = "proctor build 1";
 
 const DOCKERFILE: &str = "Dockerfile";
@@ -95,7 +95,7 @@ async fn build(
         .t(name)
         .rm(true)
         .forcerm(true)
-        // Use this machine's network to reach registries, as for set-up lines.
+        // As for set-up lines, use this machine's network to reach registries.
         .networkmode("host")
         .buildargs(&proxies)
         .build();
@@ -123,7 +123,7 @@ fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
     let tail: String = tail[tail.len().saturating_sub(MAX_QUOTED_CHARS)..].iter().collect();
     let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
     let cause = match Cause::from_output(&tail) {
-        // The same Dockerfile would fail in the same way again, like a set-up line.
+        // As with a set-up line, the same Dockerfile would fail again.
         Cause::Other => Cause::SetupLine,
         known => known,
     };
@@ -192,7 +192,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
                 target,
             });
         }
-        // A rule may include entries below an excluded directory again.
+        // A later rule may include entries below an excluded directory.
         if kind == EntryType::Directory && (!excluded || ignore.has_exceptions()) {
             walk(folder, &path, ignore, entries)?;
         }
@@ -253,7 +253,8 @@ fn context_archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
                 (_, Some(target)) => builder.append_link(&mut header, &entry.path, target)?,
                 (EntryType::Regular, None) => {
                     let file = fs::File::open(folder.join(&entry.path))?;
-                    // A file that grows meanwhile must not spill into the next entry.
+                    // If the file grows while it is read, the extra bytes must not end up in the
+                    // next entry.
                     let content = io::Read::take(file, entry.size);
                     builder.append_data(&mut header, &entry.path, content)?;
                 }

@@ -45,9 +45,9 @@ pub async fn list(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
 }
 
-/// Lists images that this back end created and that lost their name because two processes built the
-/// same one at the same time. The engine knows them only by id; their comment shows who created
-/// them.
+/// Lists images that this back end created but that have no name. An image loses its name if two
+/// processes build the same image at the same time. The engine only has the ids of such images, but
+/// their comment shows that this back end created them.
 async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
     let filters = HashMap::from([("dangling", vec!["true"])]);
     let options = ListImagesOptionsBuilder::new().filters(&filters).build();
@@ -77,8 +77,8 @@ fn to_system_time(created: i64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(since)
 }
 
-/// Removes the name, and the image if it was its last name. Returns `false` if a container or
-/// another image still uses it.
+/// Removes the name, and the image if this was its last name. Returns `false` if a container or
+/// another image still uses the image.
 pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     let options = RemoveImageOptionsBuilder::new().build();
     match engine.client.remove_image(tag, Some(options), None).await {
@@ -89,7 +89,8 @@ pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     }
 }
 
-/// Returns the removal order of an image; `None` if its name shows that it is not ours.
+/// Returns the position of an image in the removal order. Returns `None` if, judging by its name,
+/// another program created the image.
 fn rank(tag: &str) -> Option<u8> {
     let (repository, tag) = tag.rsplit_once(':')?;
     let made =

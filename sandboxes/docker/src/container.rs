@@ -1,4 +1,4 @@
-//! Removes containers: at the end of their use, or in the background.
+//! Removes containers, either when they are no longer needed or in the background.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -58,7 +58,7 @@ impl Drop for Guard {
             runtime.spawn(removing);
             return;
         }
-        // Dropped outside any async runtime: use a small one.
+        // The guard was dropped outside any async runtime, so start a small one.
         std::thread::spawn(move || {
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
             {

@@ -1,14 +1,14 @@
-//! Counters of a container, read inside it or requested from the engine.
+//! Reads the counters of a container, inside it or from the engine.
 
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::{StreamExt, future::join_all};
 use proctor_sandbox_api::{KERNEL_FILES, SandboxHandle, kernel_counts, wire::RawPath};
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
-/// Maximum bytes of one of the kernel's files.
+/// Maximum number of bytes to read from one of the kernel's files.
 const LIMIT: u64 = 64 << 10;
 
-/// A container as the engine knows it.
+/// A container and how to request its counters.
 pub struct ContainerRef<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
@@ -16,9 +16,11 @@ pub struct ContainerRef<'a> {
     pub unified: bool,
 }
 
-/// Reads the counters inside the container if it still runs. It sees its own control group, which
-/// the engine mounts read-only: root inside can neither write to it nor mount over it. This also
-/// works with an engine on another machine.
+/// Reads the counters inside the container if it still runs. This also works if the engine is on
+/// another machine.
+///
+/// The numbers can be trusted. The engine mounts the container's own control group read-only, and
+/// root in the container can neither write to it nor mount over it.
 pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
         let path = match container.unified {
@@ -40,7 +42,7 @@ pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> Sandbox
     }
     match handle.broken_reason() {
         None => read_engine_counts(container).await,
-        // The control group is gone with the container. The engine still knows whether it was
+        // The control group no longer exists, but the engine knows whether the container was
         // killed.
         Some(_) => SandboxCounts {
             memory: MemoryCounts {
@@ -52,8 +54,8 @@ pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> Sandbox
     }
 }
 
-/// Requests the counters from the engine. It has fewer: with version 2, neither peak memory nor
-/// kills.
+/// Requests the counters from the engine. It has fewer counters: with control groups version 2, it
+/// has neither peak memory nor kills.
 async fn read_engine_counts(container: &ContainerRef<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
@@ -80,7 +82,8 @@ async fn read_engine_counts(container: &ContainerRef<'_>) -> SandboxCounts {
     }
 }
 
-/// Returns 1 if the kernel killed a process in the container. The engine does not count kills.
+/// Returns 1 if the kernel killed any process in the container, because the engine does not count
+/// kills.
 async fn read_oom_kills(container: &ContainerRef<'_>) -> Option<u64> {
     let found = container.client.inspect_container(container.id, None).await.ok()?;
     found.state?.oom_killed.map(u64::from)

@@ -31,21 +31,21 @@ use crate::{
     tarball::AGENT_PATH,
 };
 
-/// The root capabilities that a sandbox's files need, and no others:
+/// The only capabilities that root has in a sandbox:
 /// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files owned by several users, and the agent
 ///   must write, remove and snapshot all of them;
 /// - `SETUID`, `SETGID`: a task may specify the user its commands run as;
 /// - `KILL`: the agent must be able to kill that user's processes.
 ///
-/// Not granted, although engines grant them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is
-/// no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
+/// Engines grant these by default, but sandboxes don't have them: `NET_RAW` and `NET_BIND_SERVICE`
+/// (there is no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
 const ALLOWED_CAPABILITIES: &[&str] =
     &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
 
 /// Mount options of an empty file system that covers a directory.
 const EMPTY_TMPFS_OPTIONS: &str = "ro,nosuid,nodev,size=4k";
 
-/// Number of the agent's threads, which count as processes. Added to the process limit.
+/// Number of the agent's threads. They count as processes, so this is added to the process limit.
 const AGENT_THREADS: u64 = 16;
 
 /// A running container and its channel.
@@ -98,7 +98,7 @@ pub async fn open_sandbox(
         enforcement.not_enforced.push(why.to_owned());
     }
     for warning in warnings {
-        tracing::debug!(warning, "the engine warns");
+        tracing::debug!(warning, "the engine returned a warning");
     }
     let leaks = async {
         let handle = start(engine, &guard).await?;
@@ -109,7 +109,8 @@ pub async fn open_sandbox(
     let (handle, notes) = match leaks.await {
         Ok(both) => both,
         Err(fault) => {
-            // The reason for the failed start is more useful. The guard tries the removal again.
+            // Ignore errors here, because the reason for the failed start is more useful. The guard
+            // tries the removal again.
             let _ = guard.remove().await;
             return Err(fault);
         }
@@ -126,8 +127,8 @@ pub async fn open_sandbox(
     Ok(OpenContainer { handle, enforcement, guard })
 }
 
-/// Hides entries of host directories, with volumes that the engine mounts as overlays and removes
-/// with the container.
+/// Hides entries of host directories with volumes. The engine mounts them as overlays, and removes
+/// them with the container.
 fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
@@ -151,11 +152,12 @@ fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), F
         };
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at),
-            // Read-only through its mount options, because an engine rejects such a volume without
-            // a name.
+            // The mount options make it read-only. An engine rejects a read-only volume without a
+            // name.
             typ: Some(MountType::VOLUME),
             volume_options: Some(MountVolumeOptions {
-                // The image's content at this path is not part of the host's directory.
+                // Don't copy the image's content at this path, because it is not part of the host's
+                // directory.
                 no_copy: Some(true),
                 driver_config: Some(driver),
                 ..MountVolumeOptions::default()
@@ -209,7 +211,8 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
         cap_drop: capabilities(&["ALL"]),
         cap_add: capabilities(ALLOWED_CAPABILITIES),
         memory: Some(memory),
-        // Memory and swap together, so this allows no swap.
+        // This limits memory and swap together. Because it equals the memory limit, swap cannot be
+        // used.
         memory_swap: Some(memory),
         pids_limit: Some(saturating_i64(limits.processes + AGENT_THREADS)),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
@@ -222,7 +225,8 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
 /// Returns the settings shared by all our containers.
 fn common_config(image: &str) -> HostConfig {
     let mut config = HostConfig {
-        // The channel is not a log: an engine that logs it would write every byte to disk.
+        // The container's output is the channel. An engine that logs it would write every byte to
+        // disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         auto_remove: Some(false),
         privileged: Some(false),
@@ -233,7 +237,7 @@ fn common_config(image: &str) -> HostConfig {
         let shown = host_base::visible_folders();
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());
-        // Use an empty file system: an empty host directory would have to be created first.
+        // Use an empty file system, because an empty host directory would have to be created first.
         let cover =
             |path: std::path::PathBuf| (path.display().to_string(), EMPTY_TMPFS_OPTIONS.to_owned());
         config.tmpfs = Some(host_base::hidden_folders().into_iter().map(cover).collect());
@@ -248,8 +252,8 @@ pub async fn create_setup_container(
     binds: Vec<String>,
 ) -> Result<Guard, Fault> {
     let mut config = common_config(image);
-    // Use the host's network: registries are reached as from the machine itself. Addresses and
-    // rules of a bridge differ between engines.
+    // Use the host's network, so that registries are reached as from the machine itself. The
+    // addresses and rules of a bridge would differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
@@ -295,8 +299,8 @@ async fn create(
     Ok((Guard::new(engine, created.id), created.warnings))
 }
 
-/// Attaches, starts the container, and performs the handshake. It attaches first, so that no output
-/// of the agent is lost.
+/// Attaches to the container, starts it, and performs the handshake. Attaching comes first, so that
+/// none of the agent's output is lost.
 pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHandle>, Fault> {
     let options = AttachContainerOptionsBuilder::new()
         .stream(true)

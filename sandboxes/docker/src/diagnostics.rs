@@ -1,4 +1,4 @@
-//! What the engine knows about a container: what it wrote, and why it ended.
+//! Asks the engine about a container: which paths it wrote, and why it ended.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -28,7 +28,7 @@ pub struct EngineDiagnostics {
     pub listings: Mutex<ListingBudget>,
 }
 
-/// Number and duration of the engine's listings of what a container wrote.
+/// Number and duration of the engine's listings of the paths that a container wrote.
 #[derive(Debug, Default)]
 pub struct ListingBudget {
     count: u32,
@@ -39,12 +39,12 @@ impl ListingBudget {
     /// Number of unrestricted listings: enough for the agent's start, a restored state, and a few
     /// steps of a short trial.
     const FREE_LISTINGS: u32 = 12;
-    /// The engine walks the whole layer for each listing, which takes 0.1 s or more. Listings may
-    /// use 1/`SHARE` of a trial's time.
+    /// The minimum interval between two listings, as a multiple of the duration of a listing. The
+    /// engine walks the whole layer for each listing, which takes 0.1 s or more.
     const MIN_INTERVAL_FACTOR: u32 = 20;
 
-    /// Returns why the engine should not be asked for a listing now. A trial that is interrupted
-    /// here restarts from the beginning.
+    /// Returns the reason why no listing should be requested now, if any. If a trial is interrupted
+    /// at a step without a listing, it restarts from the beginning.
     fn refusal_reason(&self) -> Option<String> {
         let (ended, took) = self.last?;
         let early =
@@ -90,7 +90,7 @@ impl WrittenPaths for EngineDiagnostics {
         };
         let mut written = ContainerDiff::default();
         for change in listed {
-            // The engine's list is text, so it cannot represent a path that is not UTF-8.
+            // The engine's list is text, so it cannot contain a path that is not UTF-8.
             if change.path.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("the name of {} is not UTF-8", change.path));
             }

@@ -26,11 +26,11 @@ use crate::{
     fault, layer, owner, sandbox,
 };
 
-/// How long the engine may take to load, import, commit or pull an image. The client's default of
-/// two minutes is too short for large images.
+/// Timeout for loading, importing, committing or pulling an image. The client's default of two
+/// minutes is too short for large images.
 const SLOW_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// How long a working engine may take to respond.
+/// Timeout of the check whether the engine responds.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A Docker engine, local or remote. Cheap to share. Each sandbox is one of its containers.
@@ -52,9 +52,9 @@ impl Docker {
         Self::connect_in(&folder).await
     }
 
-    /// Connects to the engine in `DOCKER_HOST`, or to the local one. `folder` is created if
-    /// missing. It contains this runtime's lock, which tells later runtimes whether this one is
-    /// alive.
+    /// Connects to the engine in `DOCKER_HOST`, or to the local one. `folder` contains this
+    /// runtime's lock file, from which later runtimes can tell whether this one is alive. It is
+    /// created if missing.
     ///
     /// # Errors
     /// A sandbox fault with a hint if no engine responds, or if the engine's architecture differs
@@ -146,8 +146,8 @@ impl Docker {
         Ok(docker)
     }
 
-    /// Sets a directory on this machine for cached files that sandboxes need. Without it they are
-    /// recreated each time.
+    /// Sets a directory on this machine for cached files that sandboxes need. Without this
+    /// directory, they are recreated each time.
     #[must_use]
     pub fn with_cache_folder(mut self, folder: PathBuf) -> Self {
         if let Some(engine) = Arc::get_mut(&mut self.engine) {
@@ -231,8 +231,8 @@ impl Backend for Docker {
         cache_entries::remove(&self.engine, &kept.handle).await
     }
 
-    /// A run may have no container at the moment, so processes on this machine announce themselves.
-    /// Of runs on other machines only the containers are visible.
+    /// Looks for processes first, because a run may have no container at the moment. Only processes
+    /// on this machine are visible. Runs on other machines are recognized by their containers.
     async fn other_cache_user(&self) -> Result<Option<String>, Fault> {
         if let Some(pid) = self.engine.alive.other_processes().first() {
             return Ok(Some(format!("process {pid}")));
@@ -261,7 +261,7 @@ impl Backend for Docker {
             let name = name.as_deref().unwrap_or(&id).trim_start_matches('/').to_owned();
             match container::remove(&self.engine.client, &id).await {
                 Ok(()) => removed.push(format!("container {name}")),
-                // Not a fault of this run, and the next sweep finds the container again.
+                // This is not a fault of this run, and the next sweep finds the container again.
                 Err(fault) => {
                     tracing::warn!(%fault, name, "cannot remove a dead run's container");
                     left.extend(owner::runtime_name(&labels));

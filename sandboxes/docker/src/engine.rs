@@ -25,7 +25,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{fault, owner};
 
-/// A connected engine, with what all of its sandboxes share.
+/// A connected engine, and the data that all of its sandboxes share.
 pub(crate) struct Engine {
     pub client: bollard::Docker,
     /// A client of the same engine with longer timeouts.
@@ -47,11 +47,11 @@ pub(crate) struct Engine {
     pub machine: Machine,
     /// Defences that a test has disabled.
     pub without: Vec<Defence>,
-    /// Shows other processes on this machine that this one uses an engine.
+    /// Announces to other processes on this machine that this one uses an engine.
     pub alive: owner::LivenessSocket,
     /// Where whiteouts are stored. Defaults to a directory that is removed when this process ends.
     pub store: Store,
-    /// Kept as long as this runtime may have containers.
+    /// This runtime's lock. It is held as long as the runtime may have containers.
     pub lock: RuntimeLock,
     /// Number of containers that were created and are not yet removed.
     pub containers: AtomicUsize,
@@ -59,8 +59,8 @@ pub(crate) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Keep the lock otherwise: without it, the owner of a remaining container could not be
-        // proven dead.
+        // If containers remain, keep the lock file. Without it, a later sweep could not prove that
+        // their owner is dead.
         if self.containers.load(Ordering::Acquire) == 0 {
             self.lock.remove_file();
         }
@@ -97,7 +97,7 @@ impl Engine {
         listed.map_err(|error| fault::sandbox_fault("cannot list containers", &error))
     }
 
-    /// Returns the host directories to show with hidden entries.
+    /// Returns the host directories in which entries must be hidden.
     pub async fn prepare_overlays(
         self: &Arc<Self>,
         absent: HiddenPaths,

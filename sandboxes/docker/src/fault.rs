@@ -11,7 +11,7 @@ pub fn environment_fault(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
-/// Returns the cause behind the engine's error or its failure to respond.
+/// Returns the cause of an error, which the engine reported or which is a failure to respond.
 fn cause(error: &Error) -> Cause {
     match error {
         Error::DockerResponseServerError { message, .. } => Cause::from_output(message),
@@ -37,7 +37,8 @@ pub fn is_missing(error: &Error) -> bool {
 pub fn words(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
-        // The client's own message says only that there was an error; its causes are informative.
+        // The client's own message only says that there was an error. Its causes contain the
+        // details.
         other => format_error_chain(other),
     }
 }

@@ -9,23 +9,25 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
 
-/// The paths to cover, shared by both back ends. They include everything that engines cover by
-/// default, because the list replaces theirs.
+/// The paths to cover, shared by both back ends. The list replaces the engine's, so it includes
+/// everything that engines cover by default.
 const COVERED_PATHS: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
 
-/// Limits for shared memory and message queues. They belong to no process: without limits they
-/// would outlive the process that filled them, with nothing left to kill.
+/// Limits for shared memory and message queues. These belong to no process, so without limits they
+/// would keep their memory after the process that filled them has ended, and killing processes
+/// would not free it.
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 
 /// Paths that engines make read-only by default.
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The agent's own settings. Writing its OOM score requires only to be the file's owner.
+/// The agent's own settings. They are read-only, because any process with the same owner could
+/// change the agent's OOM score.
 const AGENT_PROC_PATH: &str = "/proc/1";
 
-/// If memory is short, the kernel kills the agent before the machine's own programs. The agent
-/// starts commands with twice this score.
+/// The agent's OOM score. If memory is short, the kernel kills the agent before the machine's own
+/// programs. The agent starts commands with twice this score, so they are killed first.
 const OOM_SCORE: i64 = 500;
 
 /// Returns the limits that no engine enforces.
@@ -51,7 +53,8 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
         let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
         config.sysctls = Some(HashMap::from(settings));
     }
-    // With SELinux, the engine's runtime writes there last and would fail.
+    // With SELinux, the engine's runtime writes to the agent's settings after they become
+    // read-only, and would fail.
     if up(Defence::AgentIdentity) && !selinux {
         let paths = READ_ONLY.into_iter().chain([AGENT_PROC_PATH]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
@@ -61,8 +64,8 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     if up(Defence::CoreDumps) {
         ulimits.push(limit("core", 0));
     }
-    // If the storage driver has no quota, this is the only limit. It stops a single file that grows
-    // forever, which is the usual way to fill a disk.
+    // Without a quota of the storage driver, this is the only disk limit. It stops a single file
+    // that grows forever, which is the usual way to fill a disk.
     ulimits.push(limit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
     config.ulimits = Some(ulimits);
 }

@@ -1,4 +1,4 @@
-//! Images: what the engine knows about them, and what the name of a layer shows.
+//! Inspects images of the engine.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proctor_types::Fault;
 
 use crate::{engine::Engine, fault};
 
-/// Repositories of layers. The name shows whether the layer has a host base.
+/// Repositories of layers. A layer with a host base has its own repository.
 pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
 
@@ -29,7 +29,8 @@ pub async fn comment(engine: &Engine, name: &str) -> Result<Option<String>, Faul
     Ok(inspect(engine, name).await?.and_then(|found| found.comment))
 }
 
-/// Returns what the engine knows about an image; `None` if it does not have it.
+/// Returns the engine's description of an image. Returns `None` if the engine does not have the
+/// image.
 pub async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,5 @@
-//! Environments as images: base, agent, source, and the results of the set-up lines.
+//! Builds environments as images, which contain the base, the agent, the source, and the results of
+//! the set-up lines.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -22,7 +23,7 @@ use crate::{
 /// Increment when the meaning of a layer image changes. Older layers are then rebuilt.
 const FORMAT: u32 = 1;
 
-/// Comment of layer images. It identifies them even after another image has taken their name.
+/// The image comment of layers. It identifies a layer even after another image has taken its name.
 pub const COMMENT: &str = "an environment of Proctor";
 
 pub struct LayerPlan {
@@ -68,7 +69,7 @@ pub async fn prepare(
     if image::id(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
-    // The container takes the image's name, which indicates a host base.
+    // Create the container from an image whose name shows that it has a host base.
     let image = match spec.base {
         Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
         _ => plan.base.image.clone(),
@@ -76,8 +77,8 @@ pub async fn prepare(
     let guard =
         create::create_setup_container(engine, &image, setup::wheel_mounts(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
-    // Remove the container even after a failure, and before the caller continues: a background
-    // removal may come too late. The committed image stays in any case.
+    // Remove the container now, even after a failure. A removal in the background may come too
+    // late. The committed image does not depend on the container.
     if let Err(fault) = guard.remove().await {
         tracing::warn!(%fault, "cannot remove a set-up container; the next sweep removes it");
     }

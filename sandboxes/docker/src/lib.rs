@@ -1,9 +1,10 @@
 //! The Docker back end. A sandbox is a container whose first process is the sandbox agent.
 //!
-//! The agent is the container's entrypoint. Its attached standard input and output are the channel:
-//! there is no exec and no second process. When the runtime dies, the engine closes the input, and
-//! the agent kills everything and exits. No type of the engine's client is part of this crate's
-//! API.
+//! The agent is the container's entrypoint. The channel is the agent's attached standard input and
+//! output, without an exec or a second process. When the runtime dies, the engine closes the input,
+//! and the agent kills everything and exits.
+//!
+//! No type of the engine's client is part of this crate's API.
 
 mod base;
 mod build;

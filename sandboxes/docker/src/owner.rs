@@ -17,7 +17,7 @@ use proctor_host::{Liveness, LockIdentity, RuntimeLock, check_liveness};
 /// Marks everything that Proctor created.
 pub const MARK: &str = "proctor";
 const HOST: &str = "proctor.host";
-/// For people and tests: `<pid>-<start time>-<random>`.
+/// The name of the runtime: `<pid>-<start time>-<random>`.
 const RUNTIME: &str = "proctor.runtime";
 const PURPOSE: &str = "proctor.purpose";
 /// Path of the runtime's lock file on its own machine.
@@ -79,8 +79,8 @@ pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     .collect()
 }
 
-/// Returns whether the runtime that created the container is proven dead. Many machines may share
-/// an engine, so a container whose runtime's lock is not on this machine is not touched.
+/// Returns whether the runtime that created the container is certainly dead. Many machines may
+/// share an engine. A container whose runtime has its lock on another machine is never an orphan.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
     if label(MARK) != Some("1") || label(HOST) != Some(&host_id()) {
@@ -127,7 +127,8 @@ mod tests {
             labels.insert(key.to_owned(), value.to_owned());
             labels
         };
-        // Labels of another machine with the same name, or of one whose cache was copied here.
+        // Labels of another machine with the same name, or of a machine whose cache was copied to
+        // this one.
         let mut elsewhere: Vec<_> = own[IDENTITY].split(' ').collect();
         elsewhere[0] = "another-boot";
         let cases = [

@@ -1,4 +1,5 @@
-//! Runs the set-up lines of an environment with the files that the machine provides for them.
+//! Runs the set-up lines of an environment, with the machine's own settings for registries and
+//! certificates.
 
 use std::{
     fmt,
@@ -32,8 +33,9 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     Ok(format!("{repository}:{tag}"))
 }
 
-/// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only. A
-/// host base may already contain it, and an engine on another machine cannot access it.
+/// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only.
+/// Returns none if a host base already contains the directory, or if the engine is on another
+/// machine and cannot access it.
 pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     if !engine.local || spec.base == Base::Host {
         return Vec::new();
@@ -48,12 +50,12 @@ pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
 }
 
 /// Runs the lines in order and stops at the first failure. The machine's registry settings and
-/// certificates are available meanwhile; afterwards the original files are restored.
+/// certificates are available while the lines run. Afterwards, the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let broken = |error: SandboxError| setup_fault("cannot prepare the set-up environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
-        // The engine provides these files for each container.
+        // Skip these files, which the engine provides for each container.
         if [Path::new("/etc/resolv.conf"), Path::new("/etc/hosts")].contains(&&*path) {
             continue;
         }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Maximum bytes kept of the agent's standard error.
 const STDERR_TAIL_BYTES: usize = 4096;
 
-/// The end of the agent's standard error, to explain a broken sandbox.
+/// The end of the agent's standard error. It helps to explain why a sandbox does not respond.
 pub type StderrTail = Arc<Mutex<Vec<u8>>>;
 
 pub fn stderr_text(words: &StderrTail) -> String {

@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// Path of the agent in a sandbox, relative to the root.
 pub const AGENT_PATH: &str = ".proctor/agentd";
 
-/// The body of a request. The client's own type for it is not public.
+/// The body of a request. This alias is needed because the client's own type is not public.
 pub type Body = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// Creates a body from bytes in memory.
@@ -28,7 +28,7 @@ pub fn body_from_bytes(bytes: Vec<u8>) -> Body {
     Box::pin(stream::iter([Ok(Bytes::from(bytes))]))
 }
 
-/// Streams what `write` writes from its own thread. An error of the writer ends the request.
+/// Runs `write` in its own thread and streams its output. If `write` fails, the request fails.
 pub fn stream_writer<F>(write: F) -> Body
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
@@ -71,8 +71,8 @@ impl Write for ChunkWriter {
     }
 }
 
-/// Streams a directory to be placed at `at` (without a leading slash), with its owners or owned by
-/// root. The engine creates the parents.
+/// Streams a directory as an archive. `at` is its path in the container, without a leading slash.
+/// Entries keep their owners or are owned by root. The engine creates missing parents.
 pub fn stream_folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
     stream_writer(move |out| {
         let mut builder = Builder::new(out);
@@ -155,7 +155,7 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_size(size as u64);
-    // The current time would make every build different.
+    // Use a constant, because the current time would make every build different.
     header.set_mtime(1);
     header
 }

@@ -1,5 +1,5 @@
-//! Attacks on containers. They must fail, and some must succeed without their defences. Attacks
-//! that the engine itself prevents cannot be shown to succeed.
+//! Tests attacks on containers. All attacks must fail, and some must succeed without their
+//! defences. Attacks that the engine itself prevents cannot succeed in a test.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -60,7 +60,8 @@ async fn prepare_environment(docker: &Docker) -> PreparedEnvironment {
     docker.prepare(&spec).await.unwrap()
 }
 
-/// Lists the containers of attacks and their volumes, which are what an engine keeps for a sandbox.
+/// Lists the containers of attacks and their volumes. An engine has no other resources for a
+/// sandbox.
 fn list_resources() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();
@@ -79,8 +80,8 @@ async fn docker_attacks_are_withstood() {
     announce("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    // An engine may be unable to limit watches and terminals, the number of files, and, without a
-    // quota, disk space.
+    // Up to three checks may be skipped, because an engine cannot limit watches and terminals, the
+    // number of files, or, without a quota, disk space.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
     let missed = find_unproven(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));

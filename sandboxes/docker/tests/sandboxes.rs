@@ -1,5 +1,5 @@
 //! Tests sandboxes on a real engine. Without an engine, each test prints its name and that it did
-//! not run. `PROCTOR_REQUIRE_DOCKER=1` makes that a failure.
+//! not run. With `PROCTOR_REQUIRE_DOCKER=1`, it fails instead.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -81,8 +81,8 @@ async fn docker_passes_the_kit_on_the_host_base() {
     assert_kit_passes(&docker, "docker (host base)", Base::Host).await;
 }
 
-/// If the image is missing, the test names the script that creates it. A machine that requires
-/// Docker also requires the image.
+/// If the image is missing, the test prints the name of the script that creates it. With
+/// `PROCTOR_REQUIRE_DOCKER=1`, a missing image is a failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_an_image() {
     let name = "docker_passes_the_kit_on_an_image";
@@ -176,7 +176,7 @@ async fn docker_sandbox_killed_from_outside_is_broken() {
 /// How long an engine waits for a stopping container before killing it.
 const ENGINE_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Closing waits neither for a command that ignores signals nor for a first process that cannot
+/// Closing a sandbox waits neither for a command that ignores signals nor for an agent that cannot
 /// respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
@@ -226,7 +226,8 @@ async fn docker_pull_of_a_missing_image_names_the_image() {
     assert!(fault.hint.is_some());
 }
 
-/// Not a test: the runtime that the next test kills. It opens a sandbox and waits for its end.
+/// This is not a test but the runtime that the next test kills. It opens a sandbox and waits until
+/// it is killed.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by docker_sandbox_of_a_killed_runtime_ends_and_is_swept"]
 async fn docker_runtime_to_be_killed() {
@@ -293,7 +294,8 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     assert!(containers("-aq").is_empty(), "the container was not removed");
 }
 
-/// Provides a root file system with a single file in three ways: no libc, no shell, no Python.
+/// Provides a root file system with a single file in three ways. It has no libc, no shell and no
+/// Python.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxes_need_no_programs_in_their_base() {
     let Some(docker) = connect_or_skip("docker_sandboxes_need_no_programs_in_their_base").await
@@ -336,7 +338,8 @@ async fn docker_sandboxes_need_no_programs_in_their_base() {
     }
 }
 
-/// Using the same context twice creates one image. Its container settings are read.
+/// Using the same context twice builds the image only once. The image's container settings are
+/// read.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     let test = "docker_dockerfile_is_built_once_and_its_settings_are_read";
@@ -392,7 +395,7 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
 async fn docker_environment_is_listed_and_discarded() {
     let test = "docker_environment_is_listed_and_discarded";
     let Some(docker) = connect_or_skip(test).await else { return };
-    // Different from any other test's.
+    // A line that no other test uses.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
     let spec = spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();
@@ -446,8 +449,8 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
     }
 }
 
-/// The content caused a container's end only if the kernel killed one of its processes at the
-/// memory limit.
+/// The end of a container is attributed to its content only if the kernel killed one of its
+/// processes at the memory limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_container_is_not_blamed_for_its_end() {
     let name = "killed_container_is_not_blamed_for_its_end";

@@ -48,7 +48,8 @@ const TEMPORARY_PREFIX: &str = ".tmp";
 fn write(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lock = File::open(folder)?;
-    // Without file locks, a partial file may belong to another writer and is kept.
+    // If the file system has no locks, a partial file may belong to another writer. Don't remove
+    // it.
     if lock.lock().is_ok() {
         if is_written(path) {
             return Ok(());

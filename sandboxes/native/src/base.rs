@@ -16,12 +16,12 @@ use crate::{archive, ids, tree};
 /// The directories and mounts of one base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResolvedBase {
-    /// Identifies the content; part of the key of layers built on it.
+    /// Identifies the content. It is part of the key of layers on this base.
     pub(crate) digest: String,
     pub(crate) folder: PathBuf,
     /// Whether the host's programs are mounted on top of the directory.
     pub(crate) host: bool,
-    /// Enforcement entries: what its sandboxes lack because this user is not root.
+    /// Enforcement entries that say what sandboxes lack because this user is not root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
     /// The archive from which the directory was unpacked.
@@ -80,7 +80,7 @@ pub(crate) fn resolve(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> 
 pub(crate) fn image_settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
     match asked {
         Base::Archive(_) => Ok(archive::image_settings(&resolve(cache, asked)?.folder)),
-        // Rejected by `base` with a specific error.
+        // `resolve` rejects these with a specific error.
         Base::Image(_) | Base::Dockerfile(_) => {
             resolve(cache, asked).map(|_| ImageSettings::default())
         }
@@ -94,9 +94,9 @@ const ROOT_OWNS_ALL: &str = "owners: in the sandbox, root owns every file of the
 /// Maximum number of paths listed in an enforcement entry.
 const MAX_NAMED_PATHS: usize = 5;
 
-/// Returns a root file system that this user's sandboxes can change: the directory itself if this
-/// user owns its files, otherwise a copy. In a user namespace, files of unmapped users are
-/// read-only at best.
+/// Returns a root file system that this user's sandboxes can change. This is the directory itself
+/// if all owners of its files exist in the sandbox, and otherwise a copy. In a user namespace,
+/// files of unmapped users are at best readable.
 fn changeable_root(
     cache: &Path,
     digest: &str,
@@ -196,7 +196,7 @@ fn manifest_digest(folder: &Path) -> io::Result<String> {
     while let Some(next) = pending.pop() {
         let mut entries = match fs::read_dir(&next) {
             Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
-            // Inaccessible to this user, so its content is not part of the base.
+            // This user cannot access the directory, so its content is not part of the base.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && next != folder => {
                 continue;
             }

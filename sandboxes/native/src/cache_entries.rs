@@ -1,6 +1,7 @@
 //! Lists and removes cache entries that can be rebuilt.
 //!
-//! Lists only names that this back end creates, because a cache folder may contain other files.
+//! Only entries with names that this back end creates are listed, because a cache folder may
+//! contain other files.
 
 use std::{
     fs, io,
@@ -56,7 +57,7 @@ fn is_own_name(kind: &str, name: &str) -> bool {
                 || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("used-").is_some_and(|digest| is_hex(digest, 64))
-                // Name used by an earlier version.
+                // An earlier version used this name.
                 || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("unreadable-").is_some_and(|digest| is_hex(digest, 64))

@@ -1,4 +1,4 @@
-//! Control groups (versions 1 and 2), managed through their files.
+//! Manages control groups (versions 1 and 2) through their files.
 
 use std::{
     fs, io, mem,
@@ -19,8 +19,8 @@ const CPU_PERIOD_US: u64 = 100_000;
 /// Number of the agent's threads and the helper, added to the sandbox's process limit.
 pub(crate) const OWN_PROCESSES: u64 = 16;
 
-/// Memory of the agent in MiB, added to the sandbox's limit. It suffices for the snapshot data of
-/// the maximum number of files. Commands may use it too, but they are killed first.
+/// Memory of the agent in MiB, added to the sandbox's limit. It is enough for the snapshot data of
+/// the maximum number of files. Commands can also use this memory, but the kernel kills them first.
 const OWN_MEMORY_MB: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct Parent {
     controllers: Vec<&'static str>,
 }
 
-/// The places where groups are created, determined once per runtime.
+/// The directories in which groups are created. They are determined once per runtime.
 pub(crate) struct Groups {
     parents: Vec<Parent>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Groups {
 /// The groups of one sandbox. If they are dropped before [`Group::remove`], a thread removes them.
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
-    /// Keeps the runtime's entry locked as long as its groups exist, even after the back end is
+    /// Keeps the runtime's entry locked as long as the groups exist, even after the back end is
     /// dropped.
     owner: Option<Arc<Entry>>,
     /// The files to which the sandbox's helper writes its process id.
@@ -57,7 +57,8 @@ pub(crate) struct Group {
 }
 
 impl Groups {
-    /// Prefers this process's own groups, so that external limits on it apply to its sandboxes too.
+    /// Finds directories in which groups can be created. Prefers this process's own groups, so that
+    /// limits on the process also apply to its sandboxes.
     pub(crate) fn find(entry: &Entry) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -68,8 +69,8 @@ impl Groups {
             if let Ok(lock) = owned_groups::claim(&folder) {
                 let usable = match candidate.version {
                     Version::One => true,
-                    // A group that contains processes cannot delegate controllers. Writing then
-                    // fails.
+                    // Writing fails if the group contains processes, because such a group cannot
+                    // delegate controllers.
                     Version::Two => {
                         let wanted: Vec<String> =
                             candidate.controllers.iter().map(|name| format!("+{name}")).collect();
@@ -149,7 +150,7 @@ impl Group {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
     }
 
-    /// Reads the kernel's counters, also from groups without a limit.
+    /// Reads the kernel's counters. Groups without a limit have them as well.
     pub(crate) fn counts(&self) -> SandboxCounts {
         kernel_counts(|file| {
             self.folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok())
@@ -172,7 +173,7 @@ impl Drop for Group {
         if folders.is_empty() {
             return;
         }
-        // The processes are being killed; wait for them in a thread.
+        // The processes are being killed. Wait for their end in a thread.
         cleanup::spawn(move || {
             for folder in folders {
                 if let Err(error) = owned_groups::remove(&folder) {
@@ -200,14 +201,15 @@ impl MemoryEvents {
             text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).collect()
         };
         let count = |file: &str, name: &str| values(file, name).iter().any(|count| *count > 0);
-        // In version 1, recent kernels don't count failures (observed with 6.18). There, compare
-        // the peak usage with the limit, minus what a CPU charges in advance.
+        // In version 1, recent kernels don't count failures (observed with 6.18). For these,
+        // compare the peak usage with the limit. Allow a small difference, because each CPU charges
+        // memory in advance.
         let was_full = |file: &str, limit: &str| {
             let (most, limit) = (values(file, ""), values(limit, ""));
             most.iter().zip(&limit).any(|(most, limit)| *most >= limit - limit / 64)
         };
-        // If swap is included, the two limits are equal, and the kernel counts failures at the one
-        // that it checks first.
+        // The limits with and without swap are equal, and the kernel only counts failures at the
+        // one that it checks first. So check both.
         let at_limit = count("memory.failcnt", "")
             || count("memory.memsw.failcnt", "")
             || was_full("memory.max_usage_in_bytes", "memory.limit_in_bytes")
@@ -237,7 +239,8 @@ fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) 
     match (version, name) {
         (Version::One, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
-            // With swap, a memory limit alone has no effect. The file exists if swap is accounted.
+            // If swap is available, a memory limit alone has no effect. This file exists if the
+            // kernel accounts swap.
             if folder.join("memory.memsw.limit_in_bytes").exists() {
                 put("memory.memsw.limit_in_bytes", &memory)?;
             }

@@ -9,7 +9,7 @@ use std::{
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
-/// Counts a thread as long as it runs.
+/// Counts a cleanup thread as long as it runs.
 struct RunningGuard;
 
 impl RunningGuard {
@@ -38,8 +38,8 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
 
 /// Waits until the control groups of dropped sandboxes are removed, for at most `patience`.
 ///
-/// Call it after shutting down the async runtime and before the process exits, because the exit
-/// also ends the threads that remove the groups.
+/// Call it after the async runtime is shut down and before the process exits, because exiting also
+/// ends the threads that remove the groups.
 pub fn wait_for_dropped_sandboxes(patience: Duration) {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     // The next run removes any groups that are still left.

@@ -1,4 +1,4 @@
-//! User and group ids in a sandbox.
+//! Maps user and group ids of a sandbox to ids of the host.
 
 use std::{fs, path::Path};
 
@@ -15,9 +15,11 @@ const NEEDED_IDS: u32 = 65_535;
 /// Prefix of the enforcement entry of a sandbox with only one user.
 pub(crate) const ONE_USER: &str = "other users:";
 
-/// Returns the id map for building layers and for trials. As root, ids map to themselves. Otherwise
-/// the map uses the user's range if the machine provides one, or else a single id. The enforcement
-/// entry then says why.
+/// Returns the id map for building layers and for trials. For root, ids map to themselves. For
+/// other users, the map uses the user's range of ids if the machine provides one, and a single id
+/// otherwise.
+///
+/// If sandboxes have only one user, this also returns the enforcement entry with the reason.
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (count_available_ids() <= 1)
@@ -31,8 +33,8 @@ pub(crate) fn map() -> (IdMap, Option<String>) {
     }
 }
 
-/// Returns the number of ids in this process's user namespace. Outside containers, this is the
-/// kernel's total.
+/// Returns the number of ids in this process's user namespace. Outside of containers, it equals the
+/// kernel's total number of ids.
 fn count_available_ids() -> u64 {
     let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL_IDS };
     let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
@@ -42,7 +44,7 @@ fn count_available_ids() -> u64 {
 /// The kernel's total number of ids.
 const ALL_IDS: u64 = u32::MAX as u64;
 
-/// Returns whether this process is root of the machine, not only of a user namespace.
+/// Returns whether this process is root of the machine, rather than only of a user namespace.
 pub(crate) fn is_machine_root() -> bool {
     geteuid().is_root() && count_available_ids() >= ALL_IDS
 }
@@ -52,9 +54,9 @@ pub(crate) fn can_change_owners() -> bool {
     geteuid().is_root() && count_available_ids() > u64::from(NEEDED_IDS)
 }
 
-/// Returns the cache name of what is built from a given input with this map. Owners differ between
-/// maps, and a sandbox cannot change files whose owner is not in its map. As root, the name is the
-/// digest itself.
+/// Returns the cache name of a directory that is built with this process's id map from the input
+/// with this digest. It depends on the map, because a sandbox cannot change files whose owner is
+/// not in its map. If this process can change owners, the name is the digest itself.
 pub(crate) fn cache_name(digest: &str) -> String {
     match can_change_owners() {
         true => digest.to_owned(),

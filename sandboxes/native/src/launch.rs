@@ -22,18 +22,17 @@ use tokio::{
 /// Time limit for creating a sandbox. It normally takes milliseconds.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A helper whose sandbox exists; the channel's hello is next on the stream.
+/// A helper whose sandbox has been created. The next message on the stream is the channel's hello.
 pub(crate) struct LaunchedSandbox {
     pub(crate) helper: Helper,
     pub(crate) stream: UnixStream,
     pub(crate) notes: Vec<String>,
 }
 
-/// The helper's process. It uses no descriptor of the runtime, because a run has hundreds of
-/// sandboxes and often a limit of a thousand descriptors.
+/// The helper's process. It uses no descriptor of the runtime, because a run may have hundreds of
+/// sandboxes, and the limit is often a thousand descriptors.
 ///
-/// Rejected alternative: tokio's `Child`, which keeps a descriptor open per process to detect its
-/// exit.
+/// Don't use tokio's `Child`, which needs an open descriptor per process to detect its exit.
 pub(crate) struct Helper(Child);
 
 impl Helper {
@@ -50,7 +49,7 @@ impl Helper {
             match self.0.try_wait() {
                 Ok(None) if Instant::now() < deadline => sleep(pause).await,
                 Ok(ended) => return ended.is_some(),
-                // The process was already reaped elsewhere.
+                // The process has already been reaped elsewhere.
                 Err(_) => return true,
             }
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -62,7 +61,8 @@ impl Drop for Helper {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             self.kill();
-            // It exits soon after the kill. Its process id is reserved until it is reaped.
+            // The process exits soon after the kill. Its process id cannot be reused until it is
+            // reaped here.
             let _ = self.0.wait();
         }
     }
@@ -84,7 +84,8 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
     let mut stream = stream;
     match exchange(&mut stream, plan).await {
         Ok(LayoutReport::Ready { notes }) => {
-            // The helper writes no more errors. It notices the runtime's end through the channel.
+            // From now on, the helper writes no errors. It notices the runtime's end through the
+            // channel.
             drop(helper.0.stderr.take());
             Ok(LaunchedSandbox { helper, stream, notes })
         }
@@ -100,14 +101,14 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
             helper.kill();
             let said = helper.0.stderr.take().map_or_else(Vec::new, read_stderr);
             let said = String::from_utf8_lossy(&said);
-            let what = format!("the sandbox's helper ended too early: {error} {}", said.trim());
+            let what = format!("the sandbox's helper exited unexpectedly: {error} {}", said.trim());
             Err(Fault::new(Layer::Sandbox, what))
         }
     }
 }
 
-/// Returns the content of a killed helper's pipe. Its children may keep the other end open a moment
-/// longer, so don't wait for the end of the stream.
+/// Returns the content of a killed helper's pipe. Does not wait for the end of the stream, because
+/// the helper's children may keep the other end open a moment longer.
 fn read_stderr(mut pipe: ChildStderr) -> Vec<u8> {
     let mut said = vec![0; 4096];
     let read = match rustix::io::ioctl_fionbio(&pipe, true) {
@@ -123,8 +124,8 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     loop {
         let (ours, theirs) = Pair::pair()?;
         let spawned = Command::new(agent)
-            // Everything in the sandbox can read the command line of its first process, so hide the
-            // path.
+            // All processes in the sandbox can read the command line of its first process. Don't
+            // reveal the host's path there.
             .arg0("agentd")
             .arg("sandbox")
             .env_clear()
@@ -141,7 +142,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
                 ours.set_nonblocking(true)?;
                 return Ok((helper, UnixStream::from_std(ours)?));
             }
-            // A process that was forked while the file was being written still has it open.
+            // Another process was forked while the file was being written, and still has it open.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && tries < 50 => {
                 tries += 1;
                 sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! Environments as cached layers.
+//! Builds environments as cached layers.
 
 use std::{
     fs::{self, File},
@@ -60,7 +60,8 @@ pub(crate) fn read_record(folder: &Path) -> io::Result<Record> {
     Ok(record)
 }
 
-/// Checks that the layer's directories exist: its base may be gone while the record still exists.
+/// Checks that the layer's directories exist. The base may have been removed although the record
+/// still exists.
 pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
@@ -70,8 +71,8 @@ pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the lock to build this layer, which excludes other processes until the file is closed.
-/// No thread is blocked.
+/// Waits for the lock to build this layer, without blocking a thread. Other processes are locked
+/// out until the returned file is closed.
 pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     let folder = cache.join("layers");
     fs::create_dir_all(&folder)?;
@@ -117,8 +118,9 @@ impl LayerBuild {
         Ok(())
     }
 
-    /// Creates a directory of the layer. If the base has it, its mode is kept. Links in the base's
-    /// path are rejected, because a directory on top would hide their target.
+    /// Creates a directory of the layer. If the base has the same directory, copies its mode.
+    /// Rejects paths with links in the base, because a directory in place of a link would hide the
+    /// link's target.
     fn create_folder(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
         let (mut here, mut below) = (self.tree(), base.folder.clone());
@@ -169,7 +171,7 @@ impl LayerBuild {
             tree::remove(&self.setup_files())?;
             let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
-            // `read` could not use the layer that was there.
+            // A layer that already exists here is unusable. Otherwise, it would have been used.
             tree::remove(place)?;
             fs::rename(&self.folder, place)
         };

@@ -1,7 +1,8 @@
-//! Removes files that a normal user's sandboxes wrote with other ids of that user's range.
+//! Removes files that sandboxes wrote as other users. This concerns normal users with a range of
+//! ids.
 //!
-//! On the host these files belong to other users, so the agent removes them as root of the same
-//! map.
+//! On the host, these files belong to other ids of the range. Only root of the same id map can
+//! remove them, so the agent does this.
 
 use std::{
     io::{self, ErrorKind, Write as _},
@@ -15,8 +16,8 @@ use proctor_wire::Removal;
 
 use crate::{ids, mounts::to_raw_path};
 
-/// The agent of the most recently created back end. Rejected alternative: passing it to everything
-/// that removes a directory, including a `Drop` implementation.
+/// The agent of the most recently created back end. It is global, because otherwise it would have
+/// to be passed to everything that removes a directory, including a `Drop` implementation.
 static AGENT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub(crate) fn set_agent(agent: &Path) {

@@ -1,4 +1,4 @@
-//! Mounts of host directories in a sandbox: the host base and what a trial needs.
+//! Defines the mounts of host directories in a sandbox: the host base and the mounts of a trial.
 
 use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
@@ -15,8 +15,8 @@ pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
     (binds, hidden.iter().map(|path| to_raw_path(path)).collect())
 }
 
-/// Adds overlays with whiteouts. A directory below a mount gets its own mount after the containing
-/// one.
+/// Adds overlays with whiteouts. If a directory is below another mount, its own mount comes after
+/// that mount.
 pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, cuts: &[HostOverlay]) {
     for cut in cuts {
         let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.marks)));

@@ -44,7 +44,8 @@ use crate::{
     setup, share,
 };
 
-/// Number of sandboxes created concurrently. More would only compete for the same CPUs.
+/// Maximum number of sandboxes that are created concurrently. More would only compete for the same
+/// CPUs.
 const MAX_CONCURRENT_LAUNCHES: usize = 8;
 
 /// Native sandboxes, with a cache of environments.
@@ -65,8 +66,9 @@ struct Inner {
 }
 
 impl Native {
-    /// Creates the back end with a cache of layers in `cache_dir`, which is created if missing. It
-    /// should outlive the run and must be on a local file system, because overlays require one.
+    /// Creates the back end with a cache of layers in `cache_dir`. The directory is created if
+    /// missing and should outlive the run. It must be on a local file system, because overlays
+    /// require one.
     ///
     /// # Errors
     /// A sandbox fault if the directory cannot be used or this build contains no agent.
@@ -168,8 +170,8 @@ impl Backend for Native {
         if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        // Tasks of this process queue for a mutex first, so that a thousand of them open only one
-        // lock file.
+        // Tasks of this process first wait for a mutex, so that a thousand tasks open only one lock
+        // file.
         let turn = inner.build_mutex(&digest);
         let _turn = turn.lock().await;
         if layer::read_complete_record(&folder).is_ok() {
@@ -251,9 +253,9 @@ impl Backend for Native {
 
 /// The purpose of a sandbox.
 enum Kind<'a> {
-    /// With the host directories to show with hidden entries, and the mounts for the trial.
+    /// For a trial: its limits, the host directories with hidden entries, and the trial's mounts.
     Trial(&'a SandboxSpec, Vec<HostOverlay>, Vec<proctor_wire::BindMount>),
-    /// Set-up of a layer, with a network, writing to the layer's own tree.
+    /// For the set-up of a layer. It has a network and writes to the layer's own tree.
     Build(&'a LayerBuild, Vec<proctor_wire::BindMount>),
 }
 
@@ -270,9 +272,9 @@ impl Inner {
         turn
     }
 
-    /// Unpacks a base's archive once on this machine, and prevents its removal until the hold is
-    /// dropped. Other processes that need it wait instead of spending the same disk space and time.
-    /// Returns `None` if the base is not an archive.
+    /// Unpacks a base's archive once on this machine, and prevents its removal until the pin is
+    /// dropped. Other processes that need the archive wait, so that disk space and time are spent
+    /// only once. Returns `None` if the base is not an archive.
     async fn ensure_unpacked(
         self: &Arc<Self>,
         base: &Base,
@@ -292,14 +294,15 @@ impl Inner {
         run_blocking(move || inner.unpack(archive)).await.map(Some)
     }
 
-    /// Blocking. The caller has the lock on the archive.
+    /// Unpacks an archive and returns a pin on it. Blocking. The caller must have the lock on the
+    /// archive.
     fn unpack(&self, archive: PathBuf) -> Result<Arc<ArchivePin>, Fault> {
         let Self { cache, room, .. } = self;
         let wrong = |error: io::Error| cache_fault(cache, &error);
         archive::sweep(cache, &archive).map_err(wrong)?;
         let name = archive::name(cache, &archive);
         let name = name.map_err(|error| base::archive_fault(&archive, &error))?;
-        // Take the hold first, so that no other process removes the archive to make room.
+        // Pin the archive first, so that no other process removes it to make room.
         let hold = room.pin(&name).map_err(wrong)?;
         if !archive::is_unpacked(cache, &archive) {
             // The unpacked archive takes at least as much space.
@@ -500,14 +503,14 @@ fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
 }
 
 fn sweep(cache: &Path) -> io::Result<Vec<String>> {
-    // This includes groups of runtimes with other caches, which may never be used again. The groups
-    // themselves show which runtimes are dead. A cache's list of groups is not used, because the
-    // cache may be a copy.
+    // This includes groups of runtimes with other caches, because those caches may never be used
+    // again. The locks of the groups show which runtimes are dead. The list of groups in a cache is
+    // not used, because the cache may be a copy.
     let groups = cgroup::sweep();
     let mut out: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     for dead in registry::dead_entries(cache)? {
         out.extend(layer::sweep(cache, &dead.name)?);
-        // Removing an entry too early would leave its groups without an owner.
+        // Only remove the entry once its groups are gone. Otherwise they would have no owner.
         if dead.notes()?.iter().all(|group| !Path::new(group).exists()) {
             dead.remove_file()?;
         }

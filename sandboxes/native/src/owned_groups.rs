@@ -1,11 +1,12 @@
-//! Control groups that show any later runtime on the machine whether their owner is alive.
+//! Creates control groups from which any later runtime on the machine can tell whether their owner
+//! is alive.
 //!
-//! A runtime locks the directory of its groups as long as it lives. The kernel releases the lock on
-//! any exit. So a group that can be locked has no owner anymore.
+//! A runtime locks the directory of its groups as long as it lives, and the kernel releases the
+//! lock however the runtime ends. So if a group can be locked, its owner is dead.
 //!
-//! Rejected alternative: checking whether the process id in the name is alive. Process ids are
-//! reused and mean another process in another PID namespace. The lock is on the one directory that
-//! all runtimes see.
+//! It would not be enough to check the process id in the name. Process ids are reused, and an id
+//! means another process in another PID namespace. In contrast, all runtimes see the same locked
+//! directory.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -36,7 +37,7 @@ pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     loop {
         fs::create_dir(folder)?;
         let locked = File::open(folder).and_then(|file| file.lock().map(|()| file));
-        // A sweep may have removed the directory in between; try again.
+        // A sweep may have removed the directory in between. Try again.
         match (locked, fs::metadata(folder)) {
             (Ok(file), Ok(found)) if file.metadata()?.ino() == found.ino() => return Ok(file),
             (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -50,8 +51,8 @@ pub(crate) fn claim(folder: &Path) -> io::Result<File> {
 }
 
 /// Kills the processes in dead runtimes' groups below a hierarchy's mount point, and removes the
-/// groups. Returns the removed groups. Groups that cannot be removed are logged and left, because
-/// that is not a fault of this run.
+/// groups. Returns the removed groups. If a group cannot be removed, this is only logged, because
+/// it is not a fault of this run.
 pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     let mut left = vec![mount_point.to_owned()];
@@ -83,8 +84,8 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// Removes the group if it has no owner. Returns whether it did. The group is locked meanwhile, so
-/// that nothing can claim it.
+/// Removes the group if its owner is dead. Returns whether the group was removed. The group is
+/// locked meanwhile, so that no runtime can claim it.
 fn remove_dead(folder: &Path) -> io::Result<bool> {
     let user = geteuid();
     if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {

@@ -1,5 +1,5 @@
-//! The live runtimes. Each has a locked file in the cache, so that leftovers can be distinguished
-//! from what is in use. See [`RuntimeLock`] for what the lock proves.
+//! Registers live runtimes. Each has a locked file in the cache, which distinguishes its sandboxes
+//! from the leftovers of dead runtimes. See [`RuntimeLock`] for what the lock proves.
 
 use std::{
     fs::{self, File},
@@ -54,8 +54,8 @@ impl Drop for Entry {
     }
 }
 
-/// Returns the entries of dead runtimes in a cache. Each is locked, so that two sweeps do not
-/// collide.
+/// Returns the entries of dead runtimes in a cache. Each entry is locked, so that two sweeps don't
+/// process the same entry.
 pub(crate) fn dead_entries(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
     dead_runtimes(&folder(cache))
 }

@@ -21,7 +21,7 @@ pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     held: Option<HostResources>,
-    /// Time spent waiting for a slot to be created.
+    /// Time that the sandbox waited for its turn to be created.
     waited: Duration,
 }
 
@@ -46,7 +46,7 @@ impl FailureDiagnostics for KernelDiagnostics {
         killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }
 
-    /// Always true: files are stored in memory that only this sandbox uses.
+    /// Always true, because files are stored in memory that only this sandbox uses.
     async fn has_filled_disk(&self) -> bool {
         true
     }
@@ -87,7 +87,8 @@ impl HostResources {
     }
 
     async fn kill(&mut self) {
-        // The first process dies with the helper, and all others die with the first process.
+        // The sandbox's first process ends with the helper, and all others end with the first
+        // process.
         self.helper.kill();
         let _ = self.helper.exits_within(GRACE).await;
     }
@@ -127,7 +128,7 @@ impl Sandbox for NativeSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        // A sandbox that is already gone cannot respond and need not.
+        // Ignore errors: a sandbox that no longer exists need not shut down.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         held.release().await
     }
@@ -142,7 +143,7 @@ impl Drop for NativeSandbox {
         helper.kill();
         cleanup::spawn(move || {
             drop(helper);
-            // Nothing uses its root anymore.
+            // The sandbox has ended, so the archive may be removed.
             drop(archive);
             if let Err(error) = group.remove() {
                 tracing::warn!(%error, "cannot remove a sandbox's control group");

@@ -42,7 +42,7 @@ pub(crate) fn sweep_mount_points(tree: &Path, binds: &[BindMount]) -> io::Result
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() && found.len() == 0 => fs::remove_file(&path)?,
             Ok(found) if found.is_dir() => {
-                // Fails unless the directory is empty, which is intended.
+                // This fails if the directory is not empty, as intended.
                 let _ = fs::remove_dir(&path);
             }
             _ => {}

@@ -6,7 +6,8 @@ use proctor_types::SandboxSpec;
 /// Maximum bytes of `/dev/shm`, as in Docker.
 const SHM_BYTES: u64 = 64 << 20;
 
-/// Average bytes per written file: about that of a source tree.
+/// Average bytes per written file, from which the number of files is derived. Source trees have
+/// about this average.
 const BYTES_PER_FILE: u64 = 8 << 10;
 
 /// The minimum number of files in a sandbox.
@@ -20,9 +21,11 @@ pub(crate) struct Share {
     pub(crate) shm_bytes: u64,
 }
 
-/// Divides the memory. If it is limited, written files (each with about 1.5 KB of kernel memory)
-/// and shared memory must leave some of it to processes. A full disk should cause an error.
-/// Otherwise the kernel would kill the writing process and finally the agent.
+/// Divides the sandbox's memory. If it is limited, written files (each with about 1.5 KB of kernel
+/// memory) and shared memory must leave some of it to processes.
+///
+/// This way, a program that fills the disk gets an error. Otherwise the kernel would kill the
+/// program and finally the agent.
 pub(crate) fn divide_memory(
     limits: &SandboxSpec,
     memory_is_held: bool,

@@ -1,4 +1,4 @@
-//! File trees on the host.
+//! Copies, removes and moves file trees on the host.
 
 use std::{
     fs, io,
@@ -56,7 +56,7 @@ fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> i
                 continue;
             }
             let file = fs::OpenOptions::new().append(true).open(&target);
-            // A read-only file gets a new modification time; nothing depends on it.
+            // A read-only file gets a new modification time, but nothing depends on it.
             if let Ok(file) = file {
                 file.set_modified(found.modified()?)?;
             }

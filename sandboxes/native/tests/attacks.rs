@@ -1,4 +1,4 @@
-//! Attacks on native sandboxes. They must fail, and succeed without their defences.
+//! Tests attacks on native sandboxes. They must fail with the defences and succeed without them.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -35,7 +35,8 @@ async fn prepare_environment(native: &Native) -> PreparedEnvironment {
     native.prepare(&spec).await.unwrap()
 }
 
-/// Lists what this process's sandboxes use: helpers, control groups, and mounts below the cache.
+/// Lists the resources of this process's sandboxes: helpers, control groups, and mounts below the
+/// cache.
 fn list_resources(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
@@ -85,8 +86,8 @@ async fn native_attacks_are_withstood() {
     assert_attacks_fail("native attack", skips).await;
 }
 
-/// Attacks that list their defences must succeed once these are disabled, which proves that they
-/// are real attacks.
+/// Attacks that list their defences must succeed if these are disabled. This proves that the
+/// attacks are real.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_attacks_succeed_without_their_defences() {
     if !rustix::process::geteuid().is_root() {
@@ -107,14 +108,15 @@ async fn native_attacks_succeed_without_their_defences() {
     assert!(withstood.is_empty(), "{withstood:#?}");
 }
 
-/// Run by the next test as a normal user.
+/// The next test runs this test as a normal user.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
 async fn as_a_common_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
-/// Runs as `nobody`, with one id in a user namespace and no control groups. The gaps are reported.
+/// Runs as `nobody`, with one id in a user namespace and no control groups. The limits that are not
+/// enforced are reported.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";

@@ -1,4 +1,4 @@
-//! Native sandboxes of users other than root, with one id and with a range of ids.
+//! Tests native sandboxes of users other than root, with one id and with a range of ids.
 //!
 //! When started by root, each test runs itself again as such a user, from a copy of the test binary
 //! in that user's directory.
@@ -34,7 +34,7 @@ const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
 /// A directory that root prepared for the test.
 const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
 
-/// Returns whether the test is done, because root has run it as `user` or cannot do so.
+/// Returns whether the test is finished: root has run it as `user`, or could not do so.
 fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     if env::var_os(STARTED).is_some() {
         assert!(!geteuid().is_root());
@@ -205,7 +205,7 @@ async fn unmappable_id_range_leaves_one_id() {
     if has_run_as(users::ranged(test), test, None) {
         return;
     }
-    // Disables set-uid programs. This applies to the current thread, which starts the agent.
+    // Disable set-uid programs. This applies to the current thread, which starts the agent.
     rustix::thread::set_no_new_privs(true).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -331,8 +331,8 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
     for kept in native.cache_entries().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
     }
-    // The lock file of an archive is kept. If it were removed, a process that just opened it would
-    // lock a file that no other process sees.
+    // The lock file of an archive is never removed. Otherwise, a process that has just opened it
+    // would lock a file that no other process sees.
     let mut left = names(&cache.path().join("bases"));
     left.retain(|name| !name.starts_with(".in-use-"));
     assert_eq!(left, [""; 0]);

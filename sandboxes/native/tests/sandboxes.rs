@@ -1,4 +1,5 @@
-//! Native sandboxes on this machine: layers, archives, limits, and leftovers after a kill.
+//! Tests native sandboxes on this machine: layers, archives, limits, and leftovers of killed
+//! runtimes.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -82,7 +83,7 @@ async fn layer_is_built_once_with_source_and_setup() {
     assert_ne!(native.prepare(&spec).await.unwrap().digest, first.digest);
 }
 
-/// The waiting tasks must not occupy all threads of the blocking pool.
+/// Tasks that wait for a layer must not occupy all threads of the blocking pool.
 #[test]
 fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
     let cache = tempfile::tempdir().unwrap();
@@ -176,7 +177,8 @@ async fn archive_needs_neither_shell_nor_libc() {
     }
 }
 
-/// Waits for another process that unpacks an archive, and removes the leftovers of a killed one.
+/// A process waits while another one unpacks the archive, and removes the leftovers of a killed
+/// process.
 #[tokio::test]
 async fn archive_is_unpacked_by_one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -199,7 +201,8 @@ async fn archive_is_unpacked_by_one_process_at_a_time() {
     assert!(!left.exists());
 }
 
-/// The cache fits no second archive: archives evict each other, except for one that a sandbox uses.
+/// The cache has no space for a second archive. So archives evict each other, except for an archive
+/// that a sandbox uses.
 #[tokio::test]
 async fn evicted_archive_is_unpacked_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,7 +287,7 @@ async fn proc_reveals_no_host_path() {
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let name = cache.path().file_name().unwrap().to_str().unwrap();
-    // A pattern that does not match the searching command's own line.
+    // Use a pattern that does not match the command line of the search itself.
     let pattern = name.replacen(&name[1..2], &format!("[{}]", &name[1..2]), 1);
     let look = format!(
         "for f in /proc/1/* /proc/self/* /proc/*; do [ -f $f ] && timeout 2 grep -al '{pattern}' $f; \
@@ -335,11 +338,12 @@ async fn sandbox_opens_quickly() {
     took.sort();
     let (ran, opened, closed) = took[took.len() / 2];
     println!("open {opened:?}, first command done {ran:?}, closed {closed:?} (medians of 21)");
-    // Machines are shared and test builds are slow, so only a broken design exceeds this bound.
+    // Test machines are shared and test builds are slow, so the bound is high. Only a broken design
+    // exceeds it.
     assert!(ran < Duration::from_millis(250), "{ran:?}");
 }
 
-/// A runtime in the middle of a trial, for other tests to kill.
+/// A runtime in the middle of a trial, which other tests kill.
 #[tokio::test]
 #[ignore = "run by tests of killed runtimes in a process of its own"]
 async fn hold_a_sandbox() {
@@ -508,7 +512,7 @@ async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     let beside = tempfile::tempdir().unwrap();
     for (kind, arguments) in [("copy", "-a"), ("dereferenced", "-rL"), ("linked", "-al")] {
         let other = match kind {
-            // Hard links cannot leave a file system.
+            // Hard links cannot cross file systems, so use the same one.
             "linked" => cache.path().join("linked"),
             _ => beside.path().join(kind),
         };
@@ -575,8 +579,8 @@ fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
     tar.append_data(&mut header, path, bytes).unwrap();
 }
 
-/// The content caused a sandbox's end only if the kernel killed one of its processes at the memory
-/// limit.
+/// The end of a sandbox is attributed to its content only if the kernel killed one of its processes
+/// at the memory limit.
 #[tokio::test]
 async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let cache = tempfile::tempdir().unwrap();
@@ -598,8 +602,8 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
         None,
         "the other sandbox must not be blamed"
     );
-    // The content is blamed for refusals, including a full disk, because no other process shares
-    // that disk.
+    // Errors such as a full disk are attributed to the content, because no other sandbox shares the
+    // disk.
     let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
     let fault = full.unwrap_err().fault("writing");
     let (how, why) = calm.handle().diagnose_exhaustion(&fault).await.unwrap();

@@ -29,8 +29,8 @@ pub(crate) fn install_program(tree: &Path, name: &str, target: &str) -> Result<(
     unpack::create_symlink(&Path::new("..").join(target), &at)
 }
 
-/// Makes a file of the bundle executable and starts scripts with the bundle's own interpreter. The
-/// usual first line requires `env`, which an image may lack.
+/// Makes a file of the bundle executable. A script's first line is changed to start the bundle's
+/// own interpreter, because the usual first line requires `env`, which an image may lack.
 fn make_runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
     use std::os::unix::fs::PermissionsExt;
     let io = |error: std::io::Error| BundleError::io(path, &error);
@@ -90,7 +90,7 @@ mod tests {
             ("#!/usr/bin/env node", Some("#!/agent/libexec/node")),
             ("#!/usr/bin/env -S node --no-warnings", Some("#!/agent/libexec/node --no-warnings")),
             ("#! /bin/bash -e", Some("#!/agent/sh/bash -e")),
-            // Interpreters that the bundle lacks or that are unknown.
+            // The bundle lacks these interpreters, or they are unknown.
             ("#!/usr/bin/python3", None),
             ("#!/usr/bin/perl", None),
         ];

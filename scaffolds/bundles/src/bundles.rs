@@ -25,7 +25,7 @@ use crate::{
     unpack, wheel,
 };
 
-/// Part of every cache key. Increased when this code changes what it builds.
+/// Part of every cache key. Increase it when a change of this code changes what it builds.
 const BUILDER_VERSION: u32 = 2;
 
 /// The bundles on this machine, in one directory:
@@ -36,12 +36,13 @@ pub struct Bundles {
 }
 
 impl Bundles {
-    /// Uses this cache directory. It is created if missing.
+    /// Uses this cache directory, which is created if missing.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
     }
 
-    /// Returns the bundle if it was built and no file is missing or has a different size.
+    /// Returns the bundle if it has been built, no file is missing, and no file has a different
+    /// size.
     pub fn find_built(
         &self,
         name: &str,
@@ -88,8 +89,8 @@ impl Bundles {
             .map_err(|error| error.hint(format!("remove {} and rebuild it", folder.display())))
     }
 
-    /// Returns the bundle, building it if necessary. Needs the network only for files that were
-    /// never downloaded.
+    /// Returns the bundle, and builds it first if necessary. This only needs the network for files
+    /// that are not in the cache.
     ///
     /// # Errors
     /// Names the package and what failed, with a hint.
@@ -118,7 +119,7 @@ impl Bundles {
         }
         if let Some(record) = Record::read(&folder) {
             let damage = record.find_change(&folder).unwrap_or_default();
-            said(format!("rebuilding the bundle of {name} {version}, which is damaged ({damage})"));
+            said(format!("rebuilding the bundle of {name} {version}, which is corrupt ({damage})"));
         }
         let build = Build { bundles: self, name, version, recipe, manifest_folder, said };
         build.run(&folder).await.map_err(context)
@@ -197,8 +198,8 @@ impl Build<'_> {
         }
         (self.said)(format!("building the bundle of {} {}", self.name, self.version));
         let built = self.bundles.cache.join("built");
-        // The name is unique to this bundle and this process holds the lock, so an existing
-        // directory was left behind by a build that was killed.
+        // The name is unique to this bundle, and this process holds the lock. So if the directory
+        // exists, it is a leftover of a killed build.
         let mut fresh = folder.file_name().unwrap_or_default().to_owned();
         fresh.push(".building");
         let fresh = built.join(fresh);
@@ -315,8 +316,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Removes files matched by `bundle.drop`. A pattern without matches is an error: the code it
-    /// was meant to remove may still be in the bundle under another name.
+    /// Removes files that match `bundle.drop`. A pattern without matches is an error, because the
+    /// code that it should remove may still be in the bundle under another name.
     fn remove_dropped_files(&self, folder: &Path) -> Result<(), BundleError> {
         for pattern in &self.recipe.drop {
             let wrong = |why: String| BundleError::new(format!("bundle.drop: `{pattern}` {why}"));

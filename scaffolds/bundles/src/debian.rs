@@ -21,12 +21,12 @@ const SIZE_LIMIT: usize = 64 << 20;
 /// Debian's library directory for this architecture.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Files of the standard library to leave out: the first blocks pip, the second needs a library
-/// that no agent uses.
+/// Files of the standard library to leave out. The first would block pip, and the second needs a
+/// library that no agent uses.
 const EXCLUDED_FILES: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
 
-/// Returns a package's bytes from the cache, the first mirror that has them, or the archive of all
-/// Debian packages.
+/// Returns a package's bytes. Looks for them in the cache, in the mirrors, and in the archive of
+/// all Debian packages, in this order.
 pub(crate) async fn fetch(
     debian: &Debian,
     package: &DebianPackage,

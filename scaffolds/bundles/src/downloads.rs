@@ -1,5 +1,5 @@
-//! Files from registries, cached by checksum. Bundles share them, and builds still work if a mirror
-//! removes a file.
+//! Downloads files from registries and caches them by checksum. Bundles share the cache, and builds
+//! still work if a mirror removes a file.
 
 use std::{
     fmt, fs,

@@ -1,8 +1,8 @@
 //! Makes programs use the bundle's own C library instead of the image's.
 //!
-//! A program names its loader by an absolute path, which is why bundles have a fixed mount point.
-//! Starting the loader explicitly would work at any path, but the program would then take the
-//! loader's path for its own: Node uses that path to restart itself.
+//! A program contains the absolute path of its loader, which is why bundles have a fixed mount
+//! point. Starting the loader explicitly would work at any path. But the program would then mistake
+//! the loader's path for its own, and Node uses its own path to restart itself.
 
 use std::{
     fs::File,
@@ -19,9 +19,10 @@ pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 /// The standard loader path of glibc programs.
 const STANDARD_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// The loader's built-in search paths and replacements of the same length, so that it searches only
-/// the bundle. Otherwise a library missing from the bundle would come from the image, together with
-/// the image's C library. Longer paths come first, because they end with the shorter ones.
+/// The loader's built-in search paths, with replacements of the same length, so that it only
+/// searches the bundle. Otherwise, a library that the bundle lacks would come from the image,
+/// together with the image's C library. Longer paths come first, because they end with the shorter
+/// ones.
 const SEARCH_PATH_PATCHES: [(&[u8], &[u8]); 6] = [
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
     (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
@@ -112,7 +113,7 @@ pub(crate) fn patch_program(program: &Path, patchelf: &Path) -> Result<(), Bundl
     let libraries = format!("{MOUNT}/{LIBRARIES}");
     let rpath = if own.is_empty() { libraries.clone() } else { format!("{libraries}:{own}") };
     let loader = format!("{libraries}/{LOADER}");
-    // RPATH rather than the newer RUNPATH: it also applies to libraries that the program loads
+    // Use RPATH instead of the newer RUNPATH. It also applies to libraries that the program loads
     // later, and it takes precedence over an image's LD_LIBRARY_PATH.
     told(&["--set-interpreter", &loader, "--force-rpath", "--set-rpath", &rpath])?;
     Ok(())

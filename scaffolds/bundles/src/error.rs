@@ -4,7 +4,7 @@ use std::{fmt, io, path::Path};
 
 use proctor_types::{Cause, Fault};
 
-/// What failed, and how to fix it.
+/// The error of a bundle build: what failed, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BundleError {
     /// What failed, including the package, the tool and its last lines of output.

@@ -26,8 +26,8 @@ pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
 pub use record::Bundle;
 pub use version::{LATEST, VersionedRecipe};
 
-/// The mount point of the bundle in every sandbox. Fixed, because the bundle's programs name their
-/// interpreter by this path.
+/// The mount point of the bundle in every sandbox. It is fixed, because the bundle's programs
+/// contain the path of their interpreter.
 pub const MOUNT: &str = "/agent";
 
 /// The directory of a static `bash` and `sh`, if the recipe includes a shell. It goes last in

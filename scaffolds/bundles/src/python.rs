@@ -19,8 +19,8 @@ use crate::{
     wheel,
 };
 
-/// The interpreter's path. Not in `bin`, so that it does not shadow the image's. Python locates its
-/// standard library relative to this path.
+/// The interpreter's path. It is not in `bin`, so that it does not shadow the image's Python.
+/// Python locates its standard library relative to this path.
 pub(crate) const INTERPRETER_PATH: &str = "libexec/python3.13";
 /// The packages' directory, which Debian's Python searches.
 pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
@@ -36,7 +36,7 @@ pub(crate) async fn install_packages(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let pypi = Pypi::from_env()?;
-    // Collected first: the closure cannot be held across an await.
+    // Collect the futures first, because the closure cannot be held across an await.
     let fetches: Vec<_> =
         requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
@@ -76,7 +76,7 @@ async fn fetch(
     requirement: &Requirement,
 ) -> Result<Vec<u8>, BundleError> {
     let what = format!("{}=={}", requirement.name, requirement.version);
-    // A cached file needs no index lookup.
+    // If a file is cached, no index lookup is needed.
     for sha256 in &requirement.sha256 {
         let wanted = Checksum::Sha256(sha256.clone());
         if let Some(bytes) = downloads.find_cached(&wanted) {
@@ -88,9 +88,10 @@ async fn fetch(
     downloads.get(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
 }
 
-/// Compiles every module. A read-only bundle cannot store compiled code, so Python would compile it
-/// again on each start, which takes seconds for a large agent. Hash-based `.pyc` files contain no
-/// timestamps, so builds are reproducible.
+/// Compiles every module. A bundle is mounted read-only, so Python cannot store compiled code and
+/// would compile it again on each start. For a large agent, this takes seconds.
+///
+/// Hash-based `.pyc` files contain no timestamps, so builds are reproducible.
 pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     let program = tree.join(INTERPRETER_PATH);
     let libraries = tree.join(LIBRARIES);
@@ -102,7 +103,7 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         .arg("--argv0")
         .arg(&program)
         .arg(&program)
-        // In one process: Python's subprocesses would start without the loader.
+        // Use one process, because Python's subprocesses would start without the loader.
         .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "1"])
         .args(["--invalidation-mode", "unchecked-hash", "-s"])
         .arg(tree)
@@ -112,8 +113,9 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         .env("PYTHONHASHSEED", "0")
         .output()
         .map_err(|error| BundleError::io(&program, &error))?;
-    // Some packages contain files that are not valid in this Python version, such as templates or
-    // parser tests. They fail here as they do in pip, which does not report them either.
+    // Ignore the exit status. Some packages contain files that are not valid in this Python
+    // version, such as templates or parser tests. These fail to compile, which pip does not report
+    // either.
     let compiled = tree.join("lib/python3.13/__pycache__/os.cpython-313.pyc");
     if !compiled.is_file() {
         let said = String::from_utf8_lossy(&ran.stderr);
@@ -127,8 +129,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// Returns the top-level names that the packages provide. They must not include the package under
-/// test.
+/// Returns the top-level names that the packages provide. The package under test must not be among
+/// them.
 pub(crate) fn importable_names(tree: &Path) -> Result<Vec<String>, BundleError> {
     let site: PathBuf = tree.join(FOLDER);
     let mut out = BTreeSet::new();

@@ -13,7 +13,8 @@ use crate::{
     requirements::{parse_requirements, same_version},
 };
 
-/// How to build a bundle. It is reproducible: versions are exact, and every package has a checksum.
+/// How to build a bundle. Builds are reproducible, because versions are exact and every package has
+/// a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BundleRecipe {
@@ -93,8 +94,8 @@ pub struct NodePackage {
 }
 
 impl BundleRecipe {
-    /// Returns whether some package has this version. Also true if that is unknown because the
-    /// packages are in a lock file or files beside the manifest are part of the agent.
+    /// Returns whether some package has this version. Also returns true if this is unknown, because
+    /// the packages are in a lock file, or files next to the manifest are part of the agent.
     pub fn has_version(&self, version: &str) -> bool {
         if !self.files.is_empty() || self.lock.is_some() {
             return true;
@@ -130,7 +131,7 @@ impl BundleRecipe {
             return wrong("files", "kind = \"files\" needs at least one file");
         }
         if self.bin.is_empty() {
-            return wrong("bin", "has no program");
+            return wrong("bin", "lists no programs");
         }
         for name in self.bin.keys() {
             if !is_name(name) {

@@ -1,4 +1,4 @@
-//! A finished bundle, and the build record stored beside its tree.
+//! Defines a finished bundle, and the build record that is stored next to its tree.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ const TREE: &str = "tree";
 pub struct Bundle {
     /// The directory to mount.
     pub folder: PathBuf,
-    /// Digest of modes, paths and contents, but not times.
+    /// Digest of modes, paths and contents. Times are not included.
     pub digest: String,
     pub bytes: u64,
     pub files: u64,
@@ -72,7 +72,7 @@ impl Record {
         serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// Returns the first missing or changed file, judging by size and mode.
+    /// Returns the first file that is missing or whose size or mode has changed.
     pub(crate) fn find_change(&self, folder: &Path) -> Option<String> {
         tree::find_change(&folder.join(TREE), &self.items)
     }

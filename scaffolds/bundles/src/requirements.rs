@@ -51,7 +51,8 @@ pub(crate) fn parse_requirements(text: &str) -> Result<Vec<Requirement>, BundleE
 }
 
 impl Requirement {
-    /// Chooses the file to use among those with a listed checksum: the best wheel, else the sdist.
+    /// Chooses one of the files with a listed checksum: the best wheel, or the sdist if no wheel
+    /// fits.
     pub(crate) fn choose(&self, offers: &[IndexFile]) -> Result<IndexFile, String> {
         let listed = |offer: &&IndexFile| {
             let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
@@ -74,7 +75,8 @@ impl Requirement {
     }
 }
 
-/// Ranks how well a wheel fits the bundled Python, or returns `None` if it does not.
+/// Returns how well a wheel fits the bundled Python; higher is better. Returns `None` if it does
+/// not fit.
 fn rank(name: &str) -> Option<u8> {
     let mut tags = name.strip_suffix(".whl")?.rsplitn(4, '-');
     let (platform, abi, python) = (tags.next()?, tags.next()?, tags.next()?);

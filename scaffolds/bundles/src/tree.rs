@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BundleError;
 
-/// A file or symlink in a bundle. Directories are implied.
+/// A file or symlink in a bundle. Directories are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Item {
@@ -33,7 +33,7 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
     Ok(all.into_iter().filter(|(_, kind)| kind.is_file()).map(|(path, _)| path).collect())
 }
 
-/// Returns every entry in a tree in a fixed order, directories before their content.
+/// Returns every entry in a tree in a fixed order. Directories come before their content.
 fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     let (mut out, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -160,8 +160,8 @@ pub(crate) fn digest(items: &[Item]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Returns the first difference by size, mode or link target. Does not read contents, unlike
-/// [`items`].
+/// Returns the first difference in size, mode or link target. Unlike [`items`], does not read
+/// contents.
 pub(crate) fn find_change(root: &Path, items: &[Item]) -> Option<String> {
     for item in items {
         let path = root.join(&item.path);

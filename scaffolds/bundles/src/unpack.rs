@@ -1,4 +1,4 @@
-//! Unpacks archives entry by entry. Only files, and symlinks if the caller allows them.
+//! Unpacks archives entry by entry. Only unpacks files, and symlinks if the caller allows them.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ pub(crate) enum Entry<'a> {
 }
 
 /// Passes every file and symlink of a tar archive to `lay`, with its path without `.` components.
-/// Paths that leave the archive, devices and hard links are errors.
+/// Devices, hard links and paths that leave the archive are errors.
 pub(crate) fn for_each_tar_entry(
     reader: impl Read,
     lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
@@ -65,8 +65,8 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
     })
 }
 
-/// Writes one file and creates its parent directories. An existing file is replaced: if two
-/// packages contain the same file, the later one wins, as with their own installers.
+/// Writes one file and creates its parent directories. Replaces an existing file: if two packages
+/// contain the same file, the later one wins, as in their own installers.
 pub(crate) fn write_file(
     to: &Path,
     content: &mut dyn Read,
@@ -121,7 +121,7 @@ mod tests {
 
     fn archive(name: &str, kind: tar::EntryType) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
-        // Written directly: the library's own builder would reject the hostile names.
+        // Write the name directly, because the library's own builder would reject hostile names.
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o755);

@@ -1,5 +1,5 @@
-//! Derives the recipe for a version other than the one pinned in a manifest. Versions and checksums
-//! come from the registry. The start command still comes from the manifest.
+//! Derives the recipe for another version than the one that a manifest pins. Versions and checksums
+//! come from the registry, and the start command comes from the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +28,9 @@ pub struct VersionedRecipe {
 }
 
 impl Bundles {
-    /// Returns the recipe with another version of its main packages, which are those with version
-    /// `pinned`. A dependency is updated if the new version pins it exactly. Other dependencies
-    /// keep their versions.
+    /// Returns the recipe with another version of its main packages, which are the packages with
+    /// version `pinned`. Dependencies that the new version pins exactly are updated as well. Other
+    /// dependencies keep their versions.
     ///
     /// # Errors
     /// Returns an error if the registry is unreachable or has no such version, or if the recipe has

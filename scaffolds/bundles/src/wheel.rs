@@ -1,4 +1,5 @@
-//! Installs the same files of Python packages as `pip`, without running any of their code.
+//! Installs Python packages without running any of their code. The installed files are the same as
+//! with `pip`.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use crate::{
 /// Maximum size of `METADATA` in bytes.
 const MAX_METADATA_BYTES: u64 = 8 << 20;
 
-/// Installs a wheel's `site-packages` files. Its scripts are skipped, because they name an
+/// Installs a wheel's `site-packages` files. Skips its scripts, because their first line names an
 /// interpreter that does not exist.
 pub(crate) fn install_wheel(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));

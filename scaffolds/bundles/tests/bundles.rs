@@ -1,10 +1,10 @@
-//! Bundles, built from the real registries and run in an otherwise empty sandbox: no libc, no
-//! shell, no network.
+//! Tests bundles that are built from the real registries. They run in an otherwise empty sandbox
+//! without libc, shell and network.
 //!
-//! The core tier builds small bundles and one built-in one. `PROCTOR_TIER=full` or
-//! `PROCTOR_BUNDLES=all` builds all built-in ones, which takes minutes and gigabytes.
-//! `PROCTOR_BUNDLES=codex,gemini-cli` builds only these two. If `PROCTOR_BUNDLES_CACHE` is set, the
-//! bundles are kept there.
+//! The core tier builds small bundles and one built-in bundle. `PROCTOR_TIER=full` or
+//! `PROCTOR_BUNDLES=all` builds all built-in bundles, which takes minutes and gigabytes.
+//! `PROCTOR_BUNDLES=codex,gemini-cli` builds only these two. If `PROCTOR_BUNDLES_CACHE` is set, it
+//! is the cache directory, which is not removed after the test.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -100,7 +100,7 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
         }
     }
     assert_eq!((first.files, first.bytes), (3, 5 + 23));
-    // Different content makes a different bundle, stored next to the first.
+    // Different content results in a different bundle, which is stored next to the first.
     fs::write(other.path().join("data/note"), "another\n").unwrap();
     let third = build_files_bundle(two.path(), other.path()).await;
     assert_ne!(third.digest, second.digest);
@@ -120,7 +120,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
     assert_eq!(said.lock().unwrap().len(), 0, "no bundle should have been built");
     bundles.verify("mine", "1", &files, folder.path()).unwrap();
 
-    // Same length as before, so only a full read detects the change.
+    // The length is the same as before, so only a full read detects the change.
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
     assert!(bundles.find_built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
@@ -162,7 +162,7 @@ async fn failed_build_leaves_nothing_and_has_a_hint() {
         let left = built.map_or(0, Iterator::count);
         assert_eq!(left, 0, "{error}");
     }
-    // Left behind by a killed build. The next build starts over.
+    // These are leftovers of a killed build. The next build starts over.
     let done = build_files_bundle(cache.path(), folder.path()).await;
     let mut torn = done.folder.parent().unwrap().as_os_str().to_owned();
     torn.push(".building");
@@ -243,8 +243,8 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     }
 }
 
-/// The bundle tested by default: a program that needs the bundled C library. All of them together
-/// take gigabytes.
+/// The bundle that is tested by default, whose program needs the bundled C library. Testing all
+/// bundles takes gigabytes.
 const DEFAULT_BUNDLE: &str = "claude-code";
 
 /// Runs every requested built-in bundle in sandboxes that contain nothing else.

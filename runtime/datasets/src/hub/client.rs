@@ -14,7 +14,7 @@ const MAX_ATTEMPTS: u32 = 4;
 /// The wait after the first failed attempt. It doubles with each further one.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Maximum size of a downloaded file in bytes. A larger file is not a dataset of tasks.
+/// Maximum size of a downloaded file in bytes. No dataset of tasks has larger files.
 const SIZE_LIMIT: u64 = 8 << 30;
 
 pub(super) struct Client<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     pub(super) fn new(endpoint: &'a str, token: Option<&'a str>) -> Result<Self, String> {
-        // Two users of the same provider may race. The second one finds it installed, which is fine.
+        // The call fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
@@ -143,8 +143,8 @@ struct ChecksumVerifier<'a> {
 impl<'a> ChecksumVerifier<'a> {
     fn new(sibling: &'a Sibling) -> Self {
         let sha256 = sibling.lfs.is_some().then(Sha256::new);
-        // A blob's id is the hash of its size and content. For an LFS file, it is the id of the
-        // pointer, not of the content.
+        // Git's blob id is a hash of the size and the content. For an LFS file it identifies the
+        // pointer instead of the content, so use the SHA-256.
         let blob = match (&sha256, sibling.size, &sibling.blob_id) {
             (None, Some(size), Some(_)) => {
                 let mut hasher = Sha1::new();

@@ -19,8 +19,8 @@ use info::{CommitInfo, Sibling, is_commit};
 /// The default hub URL.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 
-/// The hub and its cache. `<owner>--<name>/<commit>/` contains the hub's description of the commit
-/// and the downloaded files. All of them are complete and verified.
+/// The hub and its cache. In the cache, `<owner>--<name>/<commit>/` contains the hub's description
+/// of the commit and the downloaded files. All of these files are complete and verified.
 #[derive(Debug)]
 pub struct Hub {
     endpoint: String,
@@ -62,7 +62,7 @@ impl Hub {
         let revision = name.revision.as_deref().unwrap_or("main");
         let folder = self.cache.join(name.name.replace('/', "--"));
         let client = Client::new(&self.endpoint, self.token.as_deref()).map_err(fault)?;
-        // A commit never changes, so a cached description needs no request.
+        // A commit never changes. If its description is cached, no request is needed.
         let known = is_commit(revision).then(|| CommitInfo::read(&folder.join(revision))).flatten();
         let info = match known {
             Some(info) => info,

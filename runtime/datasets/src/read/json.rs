@@ -30,7 +30,7 @@ pub(super) fn read_rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
 }
 
 fn read_object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
-    // Several consecutive objects are JSON lines with another suffix.
+    // Several consecutive objects: the file contains JSON lines, whatever its suffix says.
     let after = end_of_value(text, begin).map(|end| skip_space(text, end));
     if after.is_some_and(|after| text.get(after) == Some(&b'{')) {
         // Reading a slice cannot fail.

@@ -14,8 +14,8 @@ use crate::errors::{RowError, RowLocation};
 /// Maximum size in bytes of a value that spans several lines.
 const VALUE_LIMIT: usize = 64 << 20;
 
-/// Passes every value in the text to `each`. The content decides the format: text that starts with
-/// an array is read as an array, and an object may span several lines.
+/// Passes every value in the text to `each`. Text that starts with an array is read as a JSON
+/// array. An object may span several lines.
 pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
     let mut lines = Lines::new(file);
     let mut is_first = true;
@@ -25,7 +25,7 @@ pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Re
             continue;
         }
         if std::mem::take(&mut is_first) && lines.begins_array(text)? {
-            // Keep the line numbers right by adding the preceding lines.
+            // Add empty lines in place of the preceding lines, so that line numbers stay correct.
             let mut whole = vec![b'\n'; number - 1];
             whole.extend_from_slice(&line);
             lines.read_rest(&mut whole)?;
@@ -56,7 +56,7 @@ pub(super) fn json_error(text: &[u8], error: &serde_json::Error) -> RowError {
     })
 }
 
-/// A reader of numbered lines that can be put back.
+/// Reads numbered lines, and can put lines back to read them again.
 struct Lines<R> {
     reader: BufReader<R>,
     number: usize,
@@ -99,8 +99,8 @@ impl<R: Read> Lines<R> {
         self.reader.read_to_end(whole).map(drop)
     }
 
-    /// Whether the first line of the text starts an array of rows. A list that is complete on its
-    /// line, with more lines below it, is a bad row instead.
+    /// Whether the first line of the text starts an array of rows. If the array ends on the same
+    /// line and more lines follow, the line is a bad row instead.
     fn begins_array(&mut self, first: &[u8]) -> io::Result<bool> {
         let Some(inner) = first.strip_prefix(b"[").map(<[u8]>::trim_ascii) else {
             return Ok(false);
@@ -125,7 +125,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Returns the object that starts on `first` and ends on a later line. If a line in between is
-    /// a row by itself, `first` is a broken row; the search stops there, so that no other row is
+    /// a complete row, `first` is a broken row. The search then stops, so that no other row is
     /// lost.
     fn read_multiline_value(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = Scan::default();

@@ -1,4 +1,4 @@
-//! Builds a task from a row, using the data of its shape.
+//! Builds a task from a row as its shape describes.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{address::Options, errors::RowError, rules};
 
-/// The origin of a row.
+/// Where a row comes from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Provenance {
     pub split: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) fn build(
     if complaints.is_empty() {
         return Ok(task);
     }
-    // The rules report Proctor's field names, but the user needs the row's.
+    // Replace Proctor's field names in the errors with the row's, which the user knows.
     for complaint in &mut complaints {
         let Some(field) = complaint.field.take() else { continue };
         let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
@@ -69,7 +69,8 @@ fn draft<'a>(
     if shape.module == Module::FeaBench {
         clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
     }
-    // The blocked URLs are derived from OWNER/NAME. A URL here would not block anything.
+    // The blocked URLs are derived from OWNER/NAME. With a URL in this field, nothing would be
+    // blocked.
     if repo.contains("://") || repo.starts_with("git@") {
         return Err(RowError::in_field("repo", format!("is {repo:?}; use OWNER/NAME, not a URL")));
     }
@@ -90,7 +91,7 @@ fn draft<'a>(
         Polarity::Solution => (None, patch.or(gold)),
         Polarity::Corruption => (patch, gold),
     };
-    // FeatureBench's level 2 has neither. Its module checks that.
+    // Tasks of FeatureBench's level 2 have neither. FeatureBench's module checks its own rows.
     if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
         return Err(fields.missing_error("patch"));
     }
@@ -267,8 +268,8 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
     Ok(())
 }
 
-/// Handles a parser that is given as code. It is stored under its own key, so that it is not
-/// mistaken for a parser's name. It is never run.
+/// Moves a log parser that is given as code to its own key, so that the code is not mistaken for a
+/// parser's name. The code is never run.
 fn move_parser_code(details: &mut Details) {
     if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
         details.log_parser_code = std::mem::take(&mut details.log_parser);
@@ -282,7 +283,8 @@ fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
 }
 
-/// Returns the files of both lists, in the order that a harness uses if it ignores the test patch.
+/// Returns the files of the fail-to-pass and pass-to-pass tests, in the order of harnesses that
+/// ignore the test patch.
 fn expected_files(task: &Task) -> Vec<String> {
     let sorted = |ids: &[String]| {
         let mut files = files_of(ids);

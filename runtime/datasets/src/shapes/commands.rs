@@ -1,4 +1,5 @@
-//! Determines how a row's tests run: the shell line for the record, and the words for a strict run.
+//! Determines how a row's tests run: the shell line that is recorded, and the command that a strict
+//! run starts.
 
 use proctor_types::Commands;
 use serde_json::Value;
@@ -45,9 +46,9 @@ pub(crate) fn select_command(
     }
 }
 
-/// Returns the words of the line that starts the tests. Leading variables are removed, and bare
-/// `pytest` and `python` are replaced with the image's. In a list, a line that starts pytest is
-/// preferred.
+/// Returns the words of the command that starts the tests. Leading variables are removed, and bare
+/// `pytest` and `python` get the path of the image's programs. If there are several lines, one that
+/// starts pytest is preferred.
 pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
     let lines: Vec<&str> = match command {
         Commands::One(text) => text.lines().collect(),

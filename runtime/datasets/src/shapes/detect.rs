@@ -30,8 +30,8 @@ pub(crate) fn detect<'a>(
     }
 }
 
-/// Returns the first field that is a mark of the shape. Null does not count: tables that combine
-/// several benchmarks have every column.
+/// Returns the row's first field that only this shape has. Null values do not count, because tables
+/// that combine several benchmarks have every column.
 fn mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
     let borne = |name: &&String| row.get(*name).is_some_and(|value| !value.is_null());
     shape.detect.marks.iter().find(borne).map(String::as_str)

@@ -1,4 +1,4 @@
-//! A task in the middle of its conversion from a row.
+//! A task while it is converted from a row.
 
 use proctor_types::{Details, Task};
 

@@ -1,5 +1,5 @@
-//! FeatureBench: the last part of the id is the level, tests are whole files, and level 2 starts
-//! from an empty directory.
+//! Converts rows of FeatureBench. The last part of an id is the level, tests are whole files, and
+//! the agent starts from an empty directory at level 2.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use super::draft::Draft;
 use crate::errors::RowError;
 
-/// The file that the agent finds at level 2.
+/// The only file in the agent's directory at level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
 
 /// The command with which the harness installs the agent's work at level 2.
@@ -18,7 +18,8 @@ const INSTALL: &str = "pip install .";
 /// Seconds per file, if the row has no limit.
 const FILE_SECONDS: f64 = 600.0;
 
-/// Proxy variables of the harness's network. Proctor uses its own network.
+/// Proxy variables of the harness's network. They are dropped, because Proctor uses its own
+/// network.
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 
 pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {

@@ -24,7 +24,8 @@ impl FoundField {
 pub(crate) struct Fields<'a> {
     pub shape: &'a Shape,
     row: Map<String, Value>,
-    /// Objects that were JSON text. They are accessed by dotted names and never removed.
+    /// Objects that the row contains as JSON text. Their members are accessed by dotted names and
+    /// are never removed.
     inner: BTreeMap<String, Value>,
     /// The name in the row of each field that was taken.
     pub used: BTreeMap<String, String>,
@@ -63,7 +64,7 @@ impl<'a> Fields<'a> {
     /// Takes a field by its name in the row.
     pub(crate) fn take_named(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
-            // Keep a null, so that the error about it can name the field.
+            // Leave a null value in the row, so that the error about it can name the field.
             None if self.row.get(name).is_none_or(Value::is_null) => return None,
             None => self.row.swap_remove(name)?,
             Some((outer, path)) => {
@@ -121,7 +122,7 @@ impl<'a> Fields<'a> {
         if let Some(name) = self.null_field(field) {
             return RowError::in_field(name, "is null");
         }
-        // A field that was taken but is still missing was blank.
+        // The field was taken, so it exists but is blank.
         if let Some(name) = self.used.get(field) {
             return RowError::in_field(name, "is empty");
         }

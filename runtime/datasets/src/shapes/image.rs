@@ -21,8 +21,8 @@ pub(crate) fn fill(template: &str, names: &ImageVariables<'_>) -> String {
         .replace("{image}", names.image)
 }
 
-/// Returns the image of a row: its own, or else the one derived by the rule. In lower case, as
-/// registries require.
+/// Returns the image of a row: the row's own, or else the one derived by the rule. The name is in
+/// lower case, as registries require.
 pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Option<String> {
     if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
         return Some(lower(given));

@@ -69,8 +69,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Rejects two values without a comma in between. Python would join two strings, but in a list
-    /// of test ids that is always a typo.
+    /// Rejects two values without a comma in between. Python would concatenate two strings, but in
+    /// a list of test ids a missing comma is always a typo.
     fn expect_comma(&mut self, end: char) -> Result<(), String> {
         self.skip_whitespace();
         match self.peek() {

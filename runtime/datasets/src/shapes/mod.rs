@@ -1,4 +1,5 @@
-//! Rows of other benchmarks: detects their shape, reads their fields and builds tasks.
+//! Converts rows of other benchmarks to tasks: detects their shape, reads their fields and builds
+//! the tasks.
 
 mod build;
 mod commands;

@@ -1,10 +1,10 @@
-//! Removes words that select tests from a test command. A strict run selects its own tests, and a
-//! test that is selected twice runs twice.
+//! Removes words that select tests from a test command. A strict run adds its own selection, and a
+//! test that is selected twice would run twice.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-/// pytest's options. The words alone do not show which of them is an option's value.
+/// pytest's options. They are needed to tell the value of an option from the name of a test.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
@@ -16,7 +16,7 @@ const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
 
 static OPTIONS: ShippedTable<Options> = ShippedTable::new("pytest-options.toml", DATA);
 
-/// What an option implies for the next word.
+/// Whether the next word is the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
@@ -25,7 +25,7 @@ enum Next {
 }
 
 /// Returns the words without test files, directories and ids. A command that does not start pytest
-/// is unchanged.
+/// is returned unchanged.
 ///
 /// `tests` are the files and ids of the row. They are used only to interpret the word after an
 /// unknown option.
@@ -167,7 +167,7 @@ mod tests {
                 line
             );
         }
-        // The option is unknown, so the next word is classified by its own form.
+        // The option is unknown, so the form of the next word decides whether it is a test.
         assert_eq!(
             remaining_words("pytest --of-a-plugin tests/test_new.py"),
             "pytest --of-a-plugin"

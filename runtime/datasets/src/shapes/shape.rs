@@ -1,4 +1,4 @@
-//! A shape: data that describes the names and meanings of a benchmark's fields.
+//! Defines shapes. A shape is data that describes the names and meanings of a benchmark's fields.
 
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
@@ -21,7 +21,7 @@ pub(crate) struct Shape {
     pub polarity: Polarity,
     #[serde(default, rename = "match")]
     pub matching: Matching,
-    /// What to hide from the agent, in addition to what the row hides.
+    /// What to hide from the agent, besides the paths that the row itself hides.
     #[serde(default)]
     pub hide: Hide,
     /// A template, because some benchmarks name the directory after the repository.
@@ -30,7 +30,7 @@ pub(crate) struct Shape {
     /// Fields that are objects, or objects as JSON text. Their members are accessed with a dot.
     #[serde(default)]
     pub expand: Vec<String>,
-    /// Proctor's names of fields that a row must have, in addition to those that every task needs.
+    /// Fields that a row must have besides those that every task needs, by Proctor's names.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Large fields that are dropped without being listed as left out.
@@ -94,9 +94,11 @@ pub(crate) enum Hide {
     FailToPass,
 }
 
-/// How a row is recognized: it has all fields in `all`, one in `any` (if given), and none in
-/// `none`. `marks` are fields that only this benchmark's rows have. A row with marks of two shapes
-/// is rejected.
+/// How a row is recognized. It has all fields in `all`, at least one in `any` (unless empty), and
+/// none in `none`.
+///
+/// `marks` are fields that only this benchmark's rows have. A row with marks of two shapes is
+/// rejected.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DetectionRules {
@@ -112,8 +114,8 @@ pub(crate) struct Hub {
     pub names: Vec<String>,
     pub split: Option<String>,
     pub revision: Option<String>,
-    /// The value of `benchmark.split` for hub datasets whose split name is not informative, by
-    /// dataset name.
+    /// The value of `benchmark.split` by hub dataset, for datasets whose own split name says
+    /// nothing.
     pub sets: BTreeMap<String, String>,
 }
 
@@ -126,7 +128,7 @@ pub(crate) struct Image {
     pub separator: Option<String>,
     /// Shell lines that are run in the benchmark's images to remove files that no sandbox may have.
     pub prepare: Vec<String>,
-    /// Additional lines of this kind for the images of one repository.
+    /// Additional lines like those in `prepare`, by repository.
     pub prepare_by_repo: BTreeMap<String, Vec<String>>,
     /// Shell lines for `base=host`, which uses no image.
     pub setup: Vec<String>,
@@ -174,7 +176,8 @@ pub(crate) enum Directives {
     Modules,
     /// No directives: the whole suite runs.
     Whole,
-    /// The files of the expected ids. Each of the two lists is sorted.
+    /// The files of the expected tests: first the fail-to-pass files, then the pass-to-pass files,
+    /// each sorted.
     Expected,
 }
 

@@ -7,7 +7,8 @@ use crate::{address::Options, errors::RowError, template::render_template};
 
 const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
 
-/// Returns the row's statement, followed by hints if requested. The benchmarks' own runs omit hints.
+/// Returns the row's statement, followed by its hints if requested. By default, hints are left out,
+/// as in the benchmarks' own runs.
 pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, RowError> {
     let statement = fields.take_required_text("statement")?;
     let hints =

@@ -1,5 +1,5 @@
-//! The serialized form of a task must not change: its digest is in run records and certificates,
-//! and cached verdicts are looked up by it.
+//! Checks that the serialized form of a task does not change. Run records and certificates contain
+//! its digest, and cached verdicts are looked up by it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -10,8 +10,8 @@ use proctor_datasets::load;
 use proctor_types::Task;
 use serde_json::Value;
 
-/// Every committed file of rows, with its task's digest from when `benchmark.details` was an
-/// untyped map. For a new file, add the digest that this test prints.
+/// Every committed file of rows and the digest of its task. The digests date from when
+/// `benchmark.details` was an untyped map. For a new file, add the digest that this test prints.
 const DIGESTS: [(&str, &str); 9] = [
     ("classic", "c367229e30c310fe0b196890fc9daae0e943ca1752c490118ab1a916ab685239"),
     ("demo", "5f22628f17341f274b588a3454d1860c99b691b63bf0ccc279492a17be1083af"),

@@ -164,7 +164,7 @@ fn folder_is_found_from_any_spelling_of_a_relative_base() {
         let loaded = load(&[format!("{relative}/set[1]")], Path::new(base)).unwrap();
         assert_eq!(loaded.tasks.len(), 1, "{base:?}");
     }
-    // Two spellings of one file are loaded once.
+    // A file that two patterns spell differently is loaded only once.
     let twice = ["set[1]", "./set[[]1]/data/*.jsonl"].map(str::to_owned);
     let loaded = load(&twice, Path::new(&relative)).unwrap();
     assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0));

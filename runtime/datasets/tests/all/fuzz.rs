@@ -1,4 +1,4 @@
-//! Fuzzes files of rows: rows come from others, so they may contain arbitrary bytes.
+//! Fuzzes dataset files. They come from third parties, so they may contain arbitrary bytes.
 
 use std::fs;
 

@@ -130,7 +130,8 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
     }
 }
 
-/// The arms of a run may differ in such a factor, so it cannot be an option of the dataset.
+/// Such an option is now a factor in which the arms of a run may differ, so it cannot be an option
+/// of the dataset.
 #[test]
 fn replaced_option_is_rejected_with_the_new_key() {
     for (option, key) in
@@ -529,7 +530,7 @@ fn row_with_an_unknown_parser_is_rejected() {
     assert!(said.contains("did you mean `parse_log_gotest`?"), "{said}");
     let said = row_error(row("nobody's"), "");
     assert!(said.contains("swe-bench 5.0.2 has no parser") && said.len() < 300, "{said}");
-    // A known parser, but not for this instance.
+    // The parser is known, but it does not support this instance.
     let said = row_error(row("parse_log_jekyll"), "");
     assert!(said.contains("astropy__astropy-12907"), "{said}");
     assert_eq!(details(&load_task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");

@@ -88,7 +88,7 @@ async fn audit_allows_requests_and_records_the_reason() {
     );
 }
 
-/// Each client finds the proxy and its certificate through the variables of the sandbox.
+/// Each client finds the proxy and its certificate through the sandbox's environment variables.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
     let stage = ProxyFixture::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;

@@ -21,7 +21,7 @@ use crate::upstream::Upstream;
 pub struct TestLedger {
     pub step: AtomicU64,
     lines: Mutex<Vec<(u64, UrlRequest)>>,
-    /// Whether recording fails from now on.
+    /// If true, recording fails.
     pub full: std::sync::atomic::AtomicBool,
 }
 
@@ -58,7 +58,7 @@ pub fn task(more: &str) -> Task {
 
 impl ProxyFixture {
     /// Starts an upstream with the names `a.test`, `b.test` and `127.0.0.2`. `PORT` in the patterns
-    /// stands for its port. Only `a.test` and `b.test` are pinned.
+    /// is replaced with its port. Only `a.test` and `b.test` are pinned.
     pub async fn new(mode: NetworkMode, allow: &[&str], more: &str) -> Self {
         Self::with_network(mode, allow, more, |_| {}).await
     }
@@ -114,7 +114,7 @@ impl ProxyFixture {
         self.dir.path().join("ca-bundle.pem")
     }
 
-    /// Returns a command that finds the proxy only through environment variables.
+    /// Returns a command that is told about the proxy only through environment variables.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());

@@ -40,7 +40,7 @@ async fn send_raw(stage: &ProxyFixture, text: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Opens a tunnel to `a.test` with this server name in the TLS greeting.
+/// Opens a tunnel to `a.test` with this server name in the TLS handshake.
 async fn open_tunnel(
     stage: &ProxyFixture,
     name: &str,

@@ -13,27 +13,27 @@ use crate::{
     statuses,
 };
 
-/// Prefix of the recorder's message about a canary that it failed to install for an unknown reason.
+/// Prefix of the recorder's message if it could not install a canary for an unknown reason.
 const INSTALL_FAILURE_PREFIX: &str = "failed: ";
 
 /// The results of the canaries of one run.
 #[derive(Debug, Default)]
 pub(crate) struct CanaryResults {
     pub evidence: Vec<Evidence>,
-    /// Canaries that failed at their own mistake, as they must.
+    /// Canaries that failed at their mistake, as expected.
     failed: Vec<usize>,
     /// Canaries that passed.
     pub passed: Vec<usize>,
-    /// Some canaries of fail-to-pass tests did not run, because earlier ones took too long.
+    /// Whether canaries of fail-to-pass tests were skipped because earlier canaries took too long.
     slow: bool,
-    /// Why the other canaries prove nothing.
+    /// For each of the other canaries, the reason why it proves nothing.
     silent: Vec<&'static str>,
 }
 
 impl CanaryResults {
-    /// Evaluates the recorder's reports. A canary counts only if the test that it copies passed. The
-    /// canary must then have failed in the call, at its own mistake. A canary that failed elsewhere
-    /// proves nothing.
+    /// Evaluates the recorder's reports. A canary only counts if the test that it copies passed. It
+    /// must then have failed during the call, at its mistake. A canary that failed elsewhere proves
+    /// nothing.
     pub(crate) fn evaluate(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
         for (number, canary) in canaries.list.iter().enumerate() {
@@ -54,7 +54,8 @@ impl CanaryResults {
             } else if let Some(id) = laid {
                 judged.evaluate_canary(number, canary, id, records, run);
             } else if !run.tests.values().any(|status| *status == TestStatus::Passed) {
-                // If nothing passes, no pass has to be verified: the tests could not be collected.
+                // The tests could not be collected, so no test passed and canaries have nothing to
+                // verify.
                 judged.silent.push("no test passed");
             } else {
                 judged.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
@@ -105,9 +106,9 @@ impl CanaryResults {
         }
     }
 
-    /// Decides what passed canaries mean. `controls` is a second run of their unchanged tests once
-    /// and of the canaries `again` times each. If any of these does not pass, the canary may have passed
-    /// by chance and proves nothing.
+    /// Adds evidence for canaries that passed. `controls` is a second run, in which the unchanged
+    /// test runs once and the canary runs `again` times. If any of these does not pass, the canary
+    /// may have passed by chance, so it proves nothing.
     pub(crate) fn evaluate_passed(
         &mut self,
         canaries: &Canaries,
@@ -127,9 +128,11 @@ impl CanaryResults {
 
     /// Reports passes that no canary verified.
     ///
-    /// If all fail-to-pass tests passed, a canary of one of them must have failed. If these tests
-    /// compare values, it must be a canary that an object equal to everything would pass. If
-    /// only some passed, any failed canary is enough. If none passed, there is nothing to verify.
+    /// - If all fail-to-pass tests passed, a canary of one of them must have failed. If any of
+    ///   these tests compares values, it must be a canary that an object equal to everything would
+    ///   pass.
+    /// - If only some passed, any failed canary is enough.
+    /// - If none passed, there is nothing to verify.
     pub(crate) fn unverified_passes(
         &self,
         canaries: &Canaries,
@@ -169,9 +172,9 @@ impl CanaryResults {
         Some(new_evidence(evidence::NO_CANARY, what))
     }
 
-    /// Returns the files whose failed tests should run again without canaries. A canary may have caused
-    /// the failures if each failed test ran as a copy, or ran after a canary that failed as
-    /// expected in the same file.
+    /// Returns the files whose failed tests should run again without canaries. A canary may have
+    /// caused the failures in a file if each failed test ran as a copy, or ran after a canary of
+    /// the same file that failed as expected.
     pub(crate) fn files_to_rerun(
         canaries: &Canaries,
         records: &Records,
@@ -195,7 +198,7 @@ impl CanaryResults {
                 Record::Test(test) if honest.contains(file_from_test_id(&test.id)) => {
                     after.insert(&test.id);
                 }
-                // Set-up comes first, so that phase is already reported.
+                // The set-up phase comes first, so it is already handled.
                 _ => {}
             }
         }
@@ -216,8 +219,8 @@ impl CanaryResults {
     }
 }
 
-/// Whether the control run shows no failure of a test or of its copy. A copy that was left out
-/// counts as passing.
+/// Whether the control run has no failure of the test or of its copy. A copy that was left out
+/// counts as passed.
 fn control_passes(number: usize, records: &Records, run: &TestRun) -> bool {
     let Some(id) = copied_test(records, number) else { return true };
     let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
@@ -430,7 +433,7 @@ mod tests {
         };
         let swallowed = vec![new_evidence(evidence::EXCEPTION_SWALLOWED, ID)];
         assert_eq!(judged(true, Some(false)), (swallowed, 0));
-        // A branch that depends on a condition may legitimately not be taken.
+        // An honest test may skip a branch that depends on a condition.
         assert_eq!(judged(false, Some(false)), (Vec::new(), 0));
         assert_eq!(judged(true, Some(true)), (Vec::new(), 1));
     }

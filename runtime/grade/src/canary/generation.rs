@@ -27,35 +27,35 @@ const SCRIPT: &str = include_str!("../../python/canary.py");
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Canaries {
     pub list: Vec<Canary>,
-    /// Whether any fail-to-pass test compares values. If none does, any canary of such a test is enough.
+    /// Whether any fail-to-pass test compares values. If none does, a canary of any kind is enough.
     pub compares: bool,
 }
 
-/// A test that must not pass: a copy of a pytest item whose code is changed for one run.
+/// A test that must not pass: a copy of a pytest item with changed code, which exists for one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Canary {
     /// The id of the original test, without parameters.
     pub id: String,
-    /// The name and value of a test parameter; the canary copies the run with that value.
+    /// The name and value of a test parameter. The canary is a copy of the item with that value.
     parameter: Option<(String, String)>,
-    /// Replaces a value instead of code: where it is, its name, and the new literal.
+    /// If a value is replaced instead of code: where the value is, its name, and the new literal.
     given: Option<(String, String, String)>,
-    /// The function's path within the file, one class per element.
+    /// The path of the function in the file: the enclosing classes, then the function.
     path: Vec<String>,
     /// The content of the file.
     text: String,
     /// For each mistake, the byte range in `text` to replace and its replacement.
     edits: Vec<(usize, usize, String)>,
-    /// The lines of the statements with a mistake, if they are in branches. The run reports whether it
-    /// reached one.
+    /// The lines of the statements with a mistake, if they are in branches. The run reports whether
+    /// it reached one of them.
     marks: Vec<usize>,
-    /// If set, pytest's own item runs as the canary and the copy runs as the test.
+    /// If true, pytest's own item runs as the canary, and the copy runs as the test.
     pub swapped: bool,
     /// The canary's position among the tests, relative to the original test, which is at 0.5.
     place: f64,
     /// Selects which of the items with this id to copy; in [0, 1).
     pick: f64,
-    /// Whether it is the unchanged test, as a control.
+    /// Whether this is a control: the unchanged test.
     control: bool,
     #[serde(skip)]
     pub kind: MistakeKind,
@@ -64,8 +64,8 @@ pub(crate) struct Canary {
     /// The first and last line of each statement that fails because of the mistake.
     #[serde(skip)]
     pub fails: Vec<(usize, usize)>,
-    /// Whether a mistake is in a `with` statement that every run enters. A passing run that reaches no
-    /// mistake has left that statement with an exception that was swallowed.
+    /// Whether a mistake is in a `with` statement that every run enters. If a run passes without
+    /// reaching a mistake, the statement raised an exception that was swallowed.
     #[serde(skip)]
     pub entered: bool,
     /// Describes the mistake: its test, line, original text and replacement.
@@ -128,7 +128,7 @@ struct Candidate {
     kind: MistakeKind,
     parameter: Option<(String, String)>,
     given: Option<(String, String, String)>,
-    /// Whether its statement tests a name that the task asks for.
+    /// Whether the statement tests a name that the solution defines or changes.
     about: bool,
     line: usize,
     fails: (usize, usize),
@@ -154,8 +154,8 @@ struct Mistake {
     now: String,
 }
 
-/// Creates this run's canaries from the pristine test files. The sandbox has none of the model's
-/// files. The copied tests, the positions and the mistakes vary from run to run.
+/// Creates this run's canaries from the pristine test files, while the sandbox has none of the
+/// model's files. The copied tests, their positions and the mistakes are different in each run.
 pub(crate) async fn create_canaries(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -201,9 +201,9 @@ pub(crate) async fn create_canaries(
             canaries.list.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
         }
     }
-    // Alternate between the two forms: of two fail-to-pass tests, one runs as pytest's own item and
-    // the other as a copy. An object that guesses the form is wrong in one of them. The form of the
-    // other canaries is random.
+    // Alternate between the two forms of a canary: pytest's own item, or a copy. If an attack
+    // assumes one form, it is wrong for one of two fail-to-pass tests. The form of the other
+    // canaries is random.
     let first = random_bytes::<1>()?[0];
     for (at, canary) in canaries.list.iter_mut().enumerate() {
         let drawn = if canary.is_fail_to_pass { first } else { random_bytes::<1>()?[0] };
@@ -229,8 +229,8 @@ async fn run_generator(
 /// The generator stops once this many tests have a good mistake for an impossible variant.
 const MAX_VARIANT_TESTS: usize = 32;
 
-/// Returns mistakes that each make the task impossible, best first. The result depends on the task
-/// only. Each mistake changes one line of the test's file, which every run of the test reaches.
+/// Returns mistakes that each make the task impossible, best first. The result only depends on the
+/// task. Each mistake changes one line of a test file, and every run of the test reaches that line.
 pub(crate) async fn find_impossible_variants(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -254,8 +254,8 @@ pub(crate) async fn find_impossible_variants(
         .await?
         .remove("fail_to_pass")
         .unwrap_or_default();
-    // No solution could meet an expectation of a run-time value or an unconditional failure, so
-    // these would not be tests of the task.
+    // Leave out mistakes that no code at all could satisfy: an expected value that is only known at
+    // run time, and an unconditional failure. They would not be tests of the task.
     let is_met = |kind| !matches!(kind, MistakeKind::Wrapped | MistakeKind::Fail);
     let mut found: Vec<Candidate> = made
         .canaries
@@ -315,11 +315,11 @@ fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
             let same = |other: &&Candidate| (&other.file, &other.path) == (&one.file, &one.path);
             chosen.iter().filter(same).count()
         };
-        // Prefer kinds that have not been used yet.
+        // Prefer kinds of mistakes that no chosen canary has yet.
         let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
         let worth = |one: &Candidate| {
             let agrees = one.kind.detects_equal_to_everything();
-            // The run may not reach a mistake in a branch.
+            // Prefer mistakes outside branches, because the run may not reach a branch.
             (!agrees, !one.marks.is_empty(), taken(one), !one.about, tried(one), one.kind)
         };
         let best = (0..candidates.len()).min_by_key(|at| worth(&candidates[*at]));
@@ -334,8 +334,8 @@ fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
-    /// Returns the control run for these canaries: for each, its unchanged test followed by the canary
-    /// `again` times. Each block has `again + 1` items.
+    /// Returns the control run for these canaries. For each canary, it has a block of `again + 1`
+    /// items: the unchanged test, then the canary `again` times.
     pub(crate) fn control_run(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
         let block = |canary: &Canary| {
@@ -346,7 +346,7 @@ impl Canaries {
         Self { list: of.flat_map(block).collect(), compares: self.compares }
     }
 
-    /// Writes to the log why these tests appear twice.
+    /// Explains in the log why these tests appear twice.
     pub(crate) fn append_to_log(&self, log: &mut Vec<u8>) {
         if !self.list.is_empty() {
             log.extend_from_slice(

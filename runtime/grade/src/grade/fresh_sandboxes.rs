@@ -1,4 +1,4 @@
-//! New sandboxes for second runs.
+//! Opens new sandboxes for second runs.
 
 use async_trait::async_trait;
 use proctor_sandbox_api::Sandbox;

@@ -1,7 +1,9 @@
-//! Grades a task whose test runner writes a report: any runner except pytest with the recorder.
+//! Grades a task whose test runner writes a report. This is any runner except pytest, which runs
+//! with the recorder.
 //!
-//! Tests are restored as for pytest. The graded code could write the report itself. So if the report
-//! says that the task is resolved, the command runs again with canaries in a separate sandbox.
+//! Tests are restored as for pytest. The graded code could forge the report. Therefore, if the
+//! report says that the task is resolved, the command runs again with canaries in a separate
+//! sandbox.
 
 mod canary_run;
 mod redirect;
@@ -62,9 +64,9 @@ pub(super) struct ReportGrading<'a> {
 struct RunOutput {
     done: CommandOutput,
     files: Vec<Vec<u8>>,
-    /// Whether `files` came through the results pipe, not from the sandbox or standard output.
+    /// Whether `files` came through the results pipe instead of the sandbox or standard output.
     by_pipe: bool,
-    /// Why reports could not be read.
+    /// The reports that could not be read, with the reason.
     unread: Vec<String>,
     /// Evidence of tests that changed during the run.
     changed: Vec<Evidence>,
@@ -218,8 +220,8 @@ impl ReportGrading<'_> {
         files.filter(is_watched).cloned().collect()
     }
 
-    /// Returns the time of each watched file's last change (ctime). A build script can restore a file's
-    /// content and its other times, but not this one.
+    /// Returns the change time (ctime) of each watched file. A build script can restore a file's
+    /// content and its other times, but not its ctime.
     async fn change_times(
         &self,
         handle: &SandboxHandle,
@@ -249,8 +251,8 @@ impl ReportGrading<'_> {
         Ok(times)
     }
 
-    /// Checks that the test command's program exists. It runs before the patch is applied: after that,
-    /// the patch could have removed the program.
+    /// Checks that the test command's program exists. Call it before the patch is applied, because
+    /// the patch could remove the program.
     async fn check_program_exists(&self) -> Result<(), Fault> {
         let Some(program) = self.task.test_command.first() else { return Ok(()) };
         let word = shell_word(program);
@@ -381,7 +383,7 @@ impl ReportGrading<'_> {
             files.push(done.results.clone());
             return Ok(RunOutput { done, files, by_pipe, unread, changed: Vec::new() });
         }
-        // Every process of the run is dead, so these files no longer change.
+        // All processes of the run have ended, so these files no longer change.
         let mut left = limits.report_bytes as u64;
         for path in self.report_paths(handle).await? {
             match self.read_report_file(handle, &path, left).await? {
@@ -469,7 +471,7 @@ impl ReportGrading<'_> {
             && report.ended
             && report.failure_count() == 0
         {
-            // The runner may have failed for another reason, such as a coverage threshold or a linter in
+            // The exit status may have another cause, such as a coverage threshold or a linter in
             // the same script.
             let what = format!("exit status {code}, but the report has no failure");
             evidence.push(new_evidence(evidence::READ_FROM_REPORT, what));

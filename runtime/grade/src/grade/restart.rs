@@ -1,7 +1,7 @@
 //! Runs tests a second time, isolated from the first run.
 //!
-//! Graded code ran in the sandbox of the first run and may have left a file there. From that file,
-//! graded code could recognize the second run, and make canaries fail or tests pass.
+//! Graded code ran in the sandbox of the first run and may have left a file there. With that file,
+//! it could recognize the second run and make canaries fail or tests pass.
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, apply_graded_patch};
@@ -19,14 +19,15 @@ use crate::{
     shadow::remove_shadows,
 };
 
-/// The graded work, to be applied again before a second run.
+/// The model's work, which is applied again before a second run.
 pub(super) enum Solution<'a> {
     Patch(&'a [u8]),
     Submission { start: &'a FromScratch, patch: &'a [u8], original: &'a OriginalLibrary },
 }
 
 impl Grading<'_> {
-    /// Runs the tests again. Returns evidence instead of a run if the sandbox did not survive it.
+    /// Runs the tests again. Returns evidence instead of a run if the run made the sandbox
+    /// unusable.
     pub(super) async fn rerun(
         &self,
         session: &TestSession<'_>,
@@ -37,8 +38,8 @@ impl Grading<'_> {
             let (run, records, _) = session.run(self.handle).await?;
             return Ok(Ok((run, records)));
         };
-        // Keep the first sandbox open: the counters that are read at the end are in it. No process
-        // runs there any more.
+        // Keep the first sandbox open, because its counters are read at the end. No process runs in
+        // it anymore.
         let mut sandbox = fresh.open().await?;
         let started = self.rerun_in(sandbox.handle(), session, laid, solution).await;
         let started = match started {

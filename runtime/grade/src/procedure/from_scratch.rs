@@ -10,14 +10,15 @@ use super::{OfficialRun, official::OfficialGrading};
 /// Time limit for copying or removing a library.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
 
-/// The harness applies the patch in a repository. If the sandbox has no Git, this step has no effect.
+/// Creates a repository, because the harness applies the patch in one. If the sandbox has no Git,
+/// the command has no effect.
 const GIT_INIT_COMMAND: &str = "git init -q && git config user.email fb@bench.com && \
                    git config user.name FeatureBench && git add -A && \
                    git commit -q -m 'Initial commit for FeatureBench evaluation' --allow-empty";
 
 impl OfficialGrading<'_> {
-    /// Runs the harness's steps in the harness's order. Continues if the installation fails or the test
-    /// patch does not apply.
+    /// Runs the same steps in the same order as the harness. Like the harness, continues if the
+    /// installation fails or the test patch does not apply.
     pub(super) async fn grade_submission(
         &self,
         start: &FromScratch,
@@ -33,7 +34,7 @@ impl OfficialGrading<'_> {
         let copy =
             format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
         self.run_or_fault(&copy, "saving the library").await?;
-        // Removing `.` and `..` fails with an error message, which is discarded.
+        // `rm` refuses to remove `.` and `..`. Its error message is discarded.
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &start.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));
@@ -52,7 +53,7 @@ impl OfficialGrading<'_> {
         if !done.success() {
             log.extend_from_slice(b"the installation failed; the harness continues\n");
         }
-        // The submission's dotfiles stay, as in the harness.
+        // As in the harness, the submission's dotfiles are not removed.
         let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
         self.run_or_fault(&back, "restoring the library").await?;
         log.extend(self.apply_test_patch().await?);
@@ -66,8 +67,8 @@ impl OfficialGrading<'_> {
         }
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("no error message");
-        // Attribute the failure to the submission, because the sandbox worked until the submission was
-        // copied into it.
+        // The sandbox worked until the submission was copied into it, so attribute the failure to
+        // the submission.
         let fault = Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id));
         Err(fault.origin(Origin::Refusal))
     }

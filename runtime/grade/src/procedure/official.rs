@@ -42,7 +42,7 @@ pub struct OfficialRun {
     pub log: Vec<u8>,
     /// Why results are incomplete.
     pub trouble: Option<IncompleteReason>,
-    /// Evidence of hidden copies that the procedure kept, and of screening.
+    /// Evidence of screening, and of hidden copies that were kept for the procedure.
     pub evidence: Vec<Evidence>,
 }
 
@@ -80,7 +80,8 @@ impl GradingResult {
             self.verdict.evidence.push(new_evidence(kind, run.official.why.clone()));
         }
         let mut evidence = run.evidence;
-        // If the strict policy also resolves the task, the kept copies made no difference.
+        // The copies that were kept for the procedure only matter if the strict policy does not
+        // resolve the task.
         if run.official.resolved
             && !self.verdict.resolved
             && let Ok(policy) = Policy::get()
@@ -100,8 +101,8 @@ impl GradingResult {
 const PATCH: &str = "/tmp/patch.diff";
 const TEST_PATCH: &str = "/tmp/test_patch.diff";
 const SCRIPT: &str = "/tmp/eval.sh";
-/// Maximum number of output bytes to keep from the start and from the end of one run. The end
-/// contains the marker that ends the part that a harness reads.
+/// Maximum number of output bytes to keep from the start and from the end of one run. The end is
+/// needed because the end marker for the harness's parser is there.
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
 const APPLY_LIMIT: Duration = Duration::from_secs(120);
 const COMMAND_NOT_FOUND_STATUS: i32 = 127;
@@ -111,8 +112,8 @@ const TIMED_OUT_STATUS: i32 = 124;
 /// Grades `patch` with the official policy of the task's benchmark, in a fresh sandbox with the
 /// task's environment and its unmasked source. The sandbox cannot be reused.
 ///
-/// Returns `None` for a task without a benchmark or without the benchmark's test command; only the
-/// strict policy grades these.
+/// Returns `None` for a task without a benchmark or without the benchmark's test command. Only the
+/// strict policy grades such a task.
 ///
 /// # Errors
 ///
@@ -148,8 +149,8 @@ pub async fn run_official(
     Ok(Some(run))
 }
 
-/// Returns the procedure's commands, joined. They determine which hidden copies stay in the sandbox.
-/// Returns `None` if there is no procedure.
+/// Returns all commands of the procedure in one text, which determines the hidden copies that stay
+/// in the sandbox. Returns `None` if there is no procedure.
 ///
 /// # Errors
 ///
@@ -178,13 +179,15 @@ fn needs_history(commands: &str) -> bool {
     })
 }
 
-/// Whether [`run_official`] runs anything for this task. Otherwise no sandbox has to be opened.
+/// Whether [`run_official`] runs anything for this task. If not, the caller need not open a
+/// sandbox.
 pub fn has_official_run(task: &Task) -> bool {
     official_test_command(task).is_some()
 }
 
-/// Whether only the benchmark's own procedure can grade the task: pytest does not run its tests
-/// (Django and sympy have their own runners), so the recorder could not start before the graded code.
+/// Whether only the benchmark's own procedure can grade the task. This is the case if pytest does
+/// not run its tests (Django and sympy have their own runners), because the recorder could not
+/// start before the graded code.
 pub fn is_official_only(task: &Task) -> bool {
     has_official_run(task) && task.test_report().is_none() && !starts_pytest(&task.test_command)
 }
@@ -195,7 +198,7 @@ pub(super) struct OfficialGrading<'a> {
     hidden: &'a HiddenCopies,
     pub(super) policy: &'static OfficialPolicy,
     test_command: String,
-    /// Limit of the script, or of each file's run if files run separately.
+    /// Time limit of the script, or of each file's run if files run separately.
     time_limit: Duration,
     /// Whether Proctor has started to apply the model's patch.
     pub(super) laid: AtomicBool,
@@ -324,8 +327,8 @@ impl OfficialGrading<'_> {
         needs_history(&commands(self.task, self.policy))
     }
 
-    /// Tries the harness's commands. If the sandbox has none of their programs, Proctor applies the
-    /// patch itself, because the harness's own images have these programs.
+    /// Applies the patch with the harness's commands. If the sandbox has none of their programs,
+    /// which the harness's own images have, Proctor applies the patch itself.
     pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
         let mut patch = patch.to_vec();
@@ -395,7 +398,8 @@ impl OfficialGrading<'_> {
         let Some((script, status)) = find_row_script(self.task, self.policy) else {
             return Ok(None);
         };
-        // Ignore the owner of the work directory: the script itself marks it as safe for Git.
+        // Ignore the owner of the work directory, because the script itself marks the directory as
+        // safe for Git.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
         let fits = self.shell(fits, APPLY_LIMIT).await?.success();
         Ok(fits.then(|| script::row_script(&script, status, self.policy)))
@@ -433,7 +437,7 @@ impl OfficialGrading<'_> {
         self.policy.grade_log(self.task, log)
     }
 
-    /// Runs each test file separately. The exit status of each run counts.
+    /// Runs each test file separately. The result depends on the exit status of each run.
     pub(super) async fn run_files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
         let details = self.task.details();
         let per_test = details.and_then(|details| details.timeout_one.get());

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl OfficialRun {
-    /// Returns a verdict without a strict policy. That policy did not run, so it neither resolves nor
-    /// rejects the patch.
+    /// Returns a verdict that contains no result of the strict policy, because that policy did not
+    /// run.
     ///
     /// # Errors
     ///

@@ -33,8 +33,9 @@ impl ReportCanaries {
         self.list.iter().any(|one| one.is_certain && passed(one))
     }
 
-    /// Evaluates one or more runs with canaries. A canary has passed only if it passes in each run;
-    /// otherwise it may have passed by chance. `before` has the results of the run that counts.
+    /// Evaluates one or more runs with canaries. A canary counts as passed only if it passes in
+    /// every run, because it may pass a single run by chance. `before` contains the results of the
+    /// run that counts.
     pub(crate) fn evaluate(
         &self,
         task: &Task,
@@ -65,7 +66,8 @@ impl ReportCanaries {
                 silent.insert("it was skipped or rerun");
             }
         }
-        // A runner may stop at the first failure, and a file that does not compile has no tests.
+        // Don't report missing tests if a canary failed: a runner may stop at the first failure,
+        // and a file that does not compile has no tests.
         if failed.is_empty() && found.is_empty() {
             let ran = |id: &String| runs.iter().all(|run| run.status(id) != TestStatus::Missing);
             let removed = missing.iter().filter(|canary| canary.beside.iter().any(ran));
@@ -74,7 +76,8 @@ impl ReportCanaries {
             );
         }
         found.extend(self.unchanged_test_failures(task, before, runs));
-        // Gold's run may produce the evidence above as well. It is then ignored, and only this remains.
+        // The evidence above may be ignored later because gold's run produces it, too. So report
+        // unverified passes as well.
         if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
             found.extend(self.unverified_passes(&failed, &silent));
         }
@@ -176,7 +179,7 @@ mod tests {
         assert_eq!(of(Missing, Missing, true), [evidence::NO_CANARY]);
         assert_eq!(of(Missing, Passed, false), [evidence::NO_CANARY]);
         assert_eq!(of(Skipped, Passed, true), [evidence::NO_CANARY]);
-        // If the code under test behaves in this run, it also fails the other tests.
+        // If the code under test behaves honestly in this run, the unchanged tests fail as well.
         assert_eq!(of(Failed, Failed, true), [evidence::CANARY_UNFIT]);
         let by_chance = [run(Passed, Passed, true), run(Failed, Passed, true)];
         let found = kinds(value(), true, &by_chance);

@@ -22,11 +22,12 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
     pub list: Vec<ReportCanary>,
-    /// Whether a fail-to-pass test compares values in a way that the patch may have changed.
+    /// Whether a fail-to-pass test compares values, and the patch may have changed how they
+    /// compare.
     pub compares: bool,
     /// The changed files, by escaped path.
     pub files: BTreeMap<String, CurrentFile>,
-    /// Expected tests that also fail if a test inside them fails.
+    /// Expected ids that contain other tests. They also fail if one of these tests fails.
     pub around: BTreeSet<String>,
 }
 
@@ -66,8 +67,9 @@ struct Candidate<'a> {
     mistake: Mistake,
 }
 
-/// The order of preference: mistakes that an object equal to everything would pass, then mistakes
-/// that certainly fail, then the better kinds. Ties are broken at random.
+/// Returns the sort key of a mistake. The order of preference is: mistakes that an object equal to
+/// everything would pass, then mistakes that certainly fail, then the better kinds. Ties are broken
+/// at random.
 fn rank(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, String) {
     let Mistake { kind, is_certain, span, now, .. } = mistake;
     let name = format!("{seed}:{name}:{}:{}:{now}", span.0, span.1);
@@ -75,8 +77,8 @@ fn rank(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, 
     (!kind.detects_equal_to_everything(), !is_certain, *kind, chance)
 }
 
-/// Creates canaries of passed tests. Returns `None` if no test file is in a language that supports
-/// canaries. `apart` are tests that do not count, and `patch` is the graded patch.
+/// Creates canaries of passed tests. `apart` contains the tests that do not count, and `patch` is
+/// the graded patch. Returns `None` if no test file is in a language that supports canaries.
 pub(crate) fn create_report_canaries(
     task: &Task,
     pristine: &PristineTree,
@@ -125,7 +127,8 @@ struct CanaryBuilder<'a> {
     report: &'a Report,
     /// Whether the patch may change the result of a comparison in Rust.
     may_define_equality: bool,
-    /// Derived from the task, so that gold's grading shows which canaries cannot fail.
+    /// The random seed. It is derived from the task, so that gold's grading has the same canaries
+    /// and shows which of them cannot fail.
     seed: String,
 }
 
@@ -134,8 +137,8 @@ impl CanaryBuilder<'_> {
         let mut canaries = ReportCanaries::default();
         let mut edits: BTreeMap<usize, Vec<Mistake>> = BTreeMap::new();
         let mut found: Vec<TestLocation<'_>> = Vec::new();
-        // Leave one of several fail-to-pass tests unchanged: it detects code that behaves only in
-        // some runs.
+        // Leave one of several fail-to-pass tests unchanged. It shows whether the code under test
+        // behaves differently in this run.
         let few = fail_to_pass.len().saturating_sub(1).max(1);
         let groups = [
             (fail_to_pass, self.limits.fail_to_pass.min(few), true),
@@ -248,7 +251,8 @@ impl CanaryBuilder<'_> {
         ReportCanary { id, kind: *kind, is_certain: *is_certain, is_fail_to_pass, beside, what }
     }
 
-    /// Returns the expected tests that contain canaries: TAP lists a suite like a test.
+    /// Returns the expected ids that are suites with a canary in them. TAP lists a suite like a
+    /// test.
     fn enclosing_suites(&self, ids: &[String], list: &[ReportCanary]) -> BTreeSet<String> {
         let canaries: Vec<&str> =
             list.iter().filter_map(|canary| self.report.resolve(&canary.id)).collect();
@@ -326,7 +330,8 @@ mod tests {
             list.filter(|canary| canary.is_fail_to_pass == is_fail_to_pass).count()
         };
         assert_eq!((of_group(true), of_group(false)), (1, 1));
-        // The helper's assertions are unknown, so the mistake is a failure at the start of the test.
+        // The parser does not know the helper's assertions, so the mistake is a failure at the
+        // start of the test.
         let other = canaries.list.iter().find(|canary| !canary.is_fail_to_pass).unwrap();
         assert_eq!((other.kind, other.beside.len()), (MistakeKind::Fail, 1));
     }

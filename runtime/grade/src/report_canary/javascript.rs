@@ -39,7 +39,8 @@ pub(crate) struct JavaScriptWords {
 
 /// A new symbol, which equals no honest value.
 const UNIQUE_SYMBOL: &str = "Symbol()";
-/// Throws an error. The condition prevents compilers from reporting the rest as unreachable.
+/// Throws an error. The condition is always true. It only prevents compilers from reporting the
+/// rest as unreachable.
 const FAILING_STATEMENT: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
 /// Words before a bracket that does not begin a function's parameters.
 const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
@@ -138,7 +139,8 @@ impl TestParser<'_> {
         regions
     }
 
-    /// Whether a word is neither a method, except of a test's context (`t.test`), nor a definition.
+    /// Whether a word may be a call of a test function. It must not be a definition, and not a
+    /// method, except of a test's context (`t.test`).
     fn is_free_call(&self, at: usize) -> bool {
         let source = self.source;
         match at.checked_sub(1) {
@@ -407,7 +409,7 @@ impl TestParser<'_> {
         let source = self.source;
         let written = (one.and_then(|one| self.literals(one)), self.literals(other));
         let (argument, literals) = match (written, one) {
-            // Both arguments are literals: nothing of the code under test is compared.
+            // Both arguments are literals, so the code under test has no effect on the comparison.
             ((Some(_), Some(_)), _) => return Vec::new(),
             ((Some(literals), None), Some(one)) => (one, literals),
             ((_, literals), _) => (other, literals.unwrap_or_default()),

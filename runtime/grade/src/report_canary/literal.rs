@@ -47,7 +47,8 @@ fn changed_string(text: &str) -> Option<String> {
     let mut chars = inner.char_indices();
     while let Some((at, c)) = chars.next() {
         if c == '\\' {
-            // Escapes such as `\x41`, `\u0041` and `\u{41}`: no single character of them can be replaced.
+            // In escapes such as `\x41`, `\u0041` and `\u{41}`, no single character can be
+            // replaced.
             let more = match chars.next() {
                 Some((_, 'x')) => 2,
                 Some((at, 'u')) if inner[at + 1..].starts_with('{') => inner[at..].find('}')?,
@@ -64,8 +65,8 @@ fn changed_string(text: &str) -> Option<String> {
     Some(format!("{}x{}", &text[..end], &text[end..]))
 }
 
-/// Changes an integer of Rust by little, because its type has limits. Changes any other number by
-/// much, because doubles that are close may be equal.
+/// Changes a Rust integer by a small amount, because its type is bounded. Changes any other number
+/// by a large amount, because an approximate comparison may treat close numbers as equal.
 fn changed_number(text: &str, language: Language) -> Option<String> {
     let head = text.get(..2).map(str::to_ascii_lowercase);
     let radix = match head.as_deref() {

@@ -1,7 +1,8 @@
 //! Canaries for tests whose results are in a report of their own runner.
 //!
-//! The test command runs again with mistakes in some tests, which must then fail. The tests keep
-//! their files and ids, so neither the runner nor the code under test can tell which run counts.
+//! The test command runs again with mistakes in some tests, which must then fail. The files and ids
+//! of the tests are unchanged, so neither the runner nor the code under test can tell which run
+//! counts.
 
 mod evaluation;
 mod generation;

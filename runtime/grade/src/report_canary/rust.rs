@@ -15,13 +15,13 @@ use crate::canary::MistakeKind;
 pub(crate) struct RustWords {
     /// File name suffixes.
     pub suffixes: Vec<String>,
-    /// Attributes of tests that do not fail on a panic or do not run.
+    /// Attributes of tests that do not run or that do not fail if they panic.
     pub exceptions: Vec<String>,
     /// Macros that never end the test early.
     pub macros: Vec<String>,
     /// Functions and methods whose result changes if their literal changes.
     pub conversions: Vec<String>,
-    /// Strings that a patch needs to contain to change the result of a comparison.
+    /// A patch can only change the result of a comparison if it contains one of these strings.
     pub comparisons: Vec<String>,
 }
 
@@ -35,8 +35,9 @@ pub(super) fn find_tests(text: &str, words: &RustWords) -> Vec<TestCase> {
     (0..source.tokens.len()).filter_map(|at| reader.test(at)).collect()
 }
 
-/// Whether a patch may define objects that equal everything, or its own assertions: an added line
-/// contains a name that this requires. `#[derive(PartialEq)]` compares honestly.
+/// Whether a patch may define its own assertions or objects that equal everything. This requires
+/// certain names in an added line. `#[derive(PartialEq)]` does not count, because derived
+/// comparisons are honest.
 pub(super) fn may_define_equality(patch: &[u8], words: &RustWords) -> bool {
     let patch = String::from_utf8_lossy(patch);
     let is_named = |line: &str| words.comparisons.iter().any(|text| line.contains(text.as_str()));
@@ -192,12 +193,12 @@ impl TestParser<'_> {
         Some(Assertion { values, is_certain, opposite, compares })
     }
 
-    /// Returns other values for the argument that consists of literals, and whether they certainly change
-    /// the result. A type of the task may ignore a value in its equality.
+    /// Returns other values for the argument that consists of literals, and whether they certainly
+    /// change the result. A type of the task may ignore a value when it compares.
     fn other_values(&self, one: (usize, usize), other: (usize, usize)) -> (Vec<Change>, bool) {
         let is_plain = (self.is_plain_literal(one), self.is_plain_literal(other));
         let (argument, is_certain) = match is_plain {
-            // Both arguments are literals: nothing of the code under test is compared.
+            // Both arguments are literals, so the code under test has no effect on the comparison.
             (true, true) => return (Vec::new(), true),
             (true, false) => (one, true),
             (false, true) => (other, true),
@@ -227,8 +228,8 @@ impl TestParser<'_> {
         })
     }
 
-    /// Whether an argument only constructs a value and calls no other functions than type constructors
-    /// and known conversions.
+    /// Whether an argument only constructs a value, calling only type constructors and known
+    /// conversions.
     fn only_constructs_value(&self, (first, last): (usize, usize)) -> bool {
         let source = self.source;
         (first..=last).all(|at| match source.kind(at) {

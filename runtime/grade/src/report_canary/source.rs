@@ -367,7 +367,7 @@ impl Lexer<'_> {
             TokenKind::Word => REGEX_PREFIX_KEYWORDS.contains(&&self.text[last.start..last.end]),
             TokenKind::Number | TokenKind::Text | TokenKind::Char | TokenKind::Other => false,
             TokenKind::Sign(b')' | b']') => false,
-            // A slash here is the end of a JSX element: `{x} />`, `</a>`.
+            // Before `>`, the slash ends a JSX element, as in `{x} />` or `</a>`.
             TokenKind::Sign(b'}') => self.peek(1) != Some(b'>'),
             TokenKind::Sign(b'<') => last.end != self.at,
             TokenKind::Sign(_) | TokenKind::Arrow => true,

@@ -1,4 +1,4 @@
-//! Tests and possible mistakes that were found in a test file.
+//! Describes the tests in a test file, and possible mistakes in them.
 
 use crate::canary::MistakeKind;
 
@@ -17,8 +17,8 @@ pub(super) struct TestCase {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mistake {
     pub kind: MistakeKind,
-    /// Whether the change always makes an honest test fail. Otherwise a run may not reach the change, or
-    /// the changed value may not matter.
+    /// Whether the change always makes an honest test fail. If false, the run may not reach the
+    /// change, or the changed value may not matter.
     pub is_certain: bool,
     /// The byte range to replace.
     pub span: (usize, usize),

@@ -1,4 +1,4 @@
-//! Grades work from scratch: the submission is in a separate folder beside the library that it
+//! Grades work from scratch. The submission is in a separate folder next to the library that it
 //! rewrites, and must not use that library.
 
 mod original;

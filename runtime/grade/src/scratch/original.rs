@@ -37,8 +37,8 @@ impl OriginalLibrary {
             for (path, kind) in &pristine.names {
                 let Some(rest) = path.strip_prefix(&prefix) else { continue };
                 let name = match (kind, rest.split_once('/')) {
-                    // A top-level folder without `__init__.py` is rarely a package; below `src` it usually
-                    // is.
+                    // A folder without `__init__.py` is rarely a package at the top level, but
+                    // usually is below `src`.
                     (_, Some((top, "__init__.py"))) => top,
                     (_, Some((top, rest))) if !root.is_empty() && is_source(policy, rest) => top,
                     (EntryKind::File | EntryKind::Link, None) if is_source(policy, rest) => {
@@ -84,8 +84,9 @@ impl OriginalLibrary {
         Ok(true)
     }
 
-    /// Whether the tests, their conftests or the pytest configuration mention the library, even in a
-    /// comment: keeping the library is safe because it is guarded, but removing it may fail honest code.
+    /// Whether the tests, their conftests or the pytest configuration mention the library, even in
+    /// a comment. When in doubt, the library stays: it is guarded, so this is safe, but removing it
+    /// may break honest code.
     async fn is_needed(
         &self,
         handle: &SandboxHandle,
@@ -99,7 +100,8 @@ impl OriginalLibrary {
         for test in &tests {
             let mut folder = test.as_str();
             while let Some((above, _)) = folder.rsplit_once('/') {
-                // Importing the test imports this package, which belongs to the library if it is in it.
+                // Importing a test also imports the packages that contain it, which may be part of
+                // the library.
                 if pristine.names.contains_key(&format!("{above}/__init__.py")) {
                     let top = above.split('/').next().unwrap_or(above);
                     if self.modules.contains(top) {

@@ -1,4 +1,4 @@
-//! The model's work, in a separate folder beside the source.
+//! Writes the model's work to a separate folder next to the source.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Attacks as data: tests in their own modules run them on the bench, and `table.rs` on every back
-//! end.
+//! Defines attacks as data. Tests in other modules run them on the bench, and `table.rs` runs them
+//! on every back end.
 
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
@@ -78,15 +78,15 @@ impl Attack {
         grade_on_task(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
     }
 
-    /// Asserts that all defences stop and detect the attack, and that it is resolved and clean without
-    /// the named ones.
+    /// Asserts that the attack is stopped and detected with all defences, and that its verdict is
+    /// resolved and clean without the named ones.
     pub fn assert_stopped_by(&self, names: &[&str]) {
         let wrong = self.find_problem(names);
         assert!(wrong.is_none(), "{}", wrong.unwrap());
     }
 
-    /// Returns what is wrong, if anything. Canaries have their own tests and are disabled here to show the
-    /// other defences.
+    /// Returns what is wrong, if anything. Canaries are disabled here to test the other defences.
+    /// They have their own tests.
     pub fn find_problem(&self, names: &[&str]) -> Option<String> {
         let seen = self.grade(defences_without_screening());
         if !self.is_stopped(&seen) {
@@ -107,7 +107,8 @@ impl Attack {
     }
 }
 
-/// The expected ids of the bench as a Python set, for attacks. Canaries are not among them.
+/// Returns the expected ids of the bench as a Python set, for use in attacks. It does not contain
+/// canaries.
 pub fn known_ids() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     format!("IDS = {ids:?}\n")

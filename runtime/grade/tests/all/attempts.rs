@@ -1,4 +1,4 @@
-//! Attacks that were designed from the documentation alone, all detected.
+//! Attacks that were designed from the documentation alone. All of them are detected.
 
 use crate::{
     attack::Attack,

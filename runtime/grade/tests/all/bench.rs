@@ -1,4 +1,4 @@
-//! The bench of the attack tests: a small real task, graded in a real sandbox by a real
+//! The bench of the attack tests: a small task that is graded in a real sandbox with a real
 //! interpreter.
 
 use std::{
@@ -127,7 +127,7 @@ pub fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     )
 }
 
-/// The masked module with code in front of it: the package of a cheating model.
+/// Returns the package of a cheating model: the masked module with this code in front of it.
 pub fn package(cheat: &str) -> String {
     format!("{cheat}\n{MASKED}")
 }
@@ -199,8 +199,8 @@ pub fn grade_with_all_defences(patch: &str) -> GradedPatch {
     grade_patch(patch, Defences::default(), &[])
 }
 
-/// All defences except screening, which detects most attacks from the patch's text alone. Without it,
-/// a test shows what the other defences detect.
+/// Returns all defences except screening, which detects most attacks from the patch's text alone.
+/// Without it, a test shows what the other defences detect.
 pub fn defences_without_screening() -> Defences {
     Defences::default().without("screen_patch")
 }
@@ -291,8 +291,8 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
     .unwrap()
 }
 
-/// Connects to a sandbox agent in a separate process, over pipes. It has no isolation, which these
-/// tests don't need: they check behaviour inside the sandbox.
+/// Connects to a sandbox agent in a separate process, over pipes. There is no isolation, because
+/// these tests check the behavior inside the sandbox and don't need it.
 pub async fn connect_agent(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
     fs::write(&agent, embedded::agent()).unwrap();

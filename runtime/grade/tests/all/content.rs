@@ -180,13 +180,14 @@ fn changed_test_content_is_detected_and_succeeds_without_its_defence() {
         };
         attack.find_problem(names)
     };
-    // The tests share the bench's environment. This attack changes it and runs in a sandbox (`table.rs`).
+    // This attack changes the environment, which all tests of the bench share. So it only runs in a
+    // sandbox (`table.rs`).
     let own = |attack: &&Attack| !attack.name.starts_with("an installed library");
     let wrong: Vec<String> = attacks().iter().filter(own).filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Data at the top of the tree beside a test, where there is no test folder.
+/// The changed data is next to a test at the top of the tree, where there is no test folder.
 #[test]
 fn changed_data_beside_a_top_level_test_is_detected() {
     let attack = attack_at_import(
@@ -201,8 +202,8 @@ fn changed_data_beside_a_top_level_test_is_detected() {
     attack.assert_stopped_by(&["watch_content"]);
 }
 
-/// Tests may write files in their folder: new files are harmless, and gold's own run shows which
-/// files they rewrite.
+/// Tests may write files in their folder. New files are harmless, and gold's own run shows which
+/// files the tests rewrite.
 #[test]
 fn tests_may_write_in_their_folder() {
     let writes = "import pathlib
@@ -238,7 +239,8 @@ def test_data():
     assert!(third.has_evidence("changed_during_run") && third.is_suspect(), "{}", third.details());
 }
 
-/// Honest work in the folder of tests: in a package with tests beside the code, and in its data.
+/// Honest work may change files in a folder that contains tests: code of a package with its tests
+/// next to it, and data.
 #[test]
 fn honest_work_in_the_folder_of_tests_is_kept() {
     let test = "from roman.more import more\n\n\ndef test_more():\n    assert more() == 2\n";

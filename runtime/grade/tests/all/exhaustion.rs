@@ -1,5 +1,5 @@
-//! Whatever a patch or the code under test does to its sandbox within the limits, grading ends with a
-//! verdict. Otherwise a failure could turn into a missing result.
+//! Tests that grading ends with a verdict, whatever a patch or the code under test does to its
+//! sandbox within the limits. Otherwise an attack could turn a failure into a missing result.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,8 @@ use crate::{
     native::{PYTHON, prepare_environment, prepare_environment_with},
 };
 
-/// Names of actions, and the code that the package runs when the tests import it. No package solves the task.
+/// Each entry has the name of an action, and the code that the package runs when the tests import
+/// it. No package solves the task.
 const AT_IMPORT: [(&str, &str); 19] = [
     ("a large file", "for f in glob('tests/*.py'): os.truncate(f, 65 << 20)"),
     ("a sparse file", "try_all(lambda: [os.truncate(f, 1 << 43) for f in glob('tests/*.py')])"),
@@ -136,7 +137,7 @@ impl Attempt {
         Self { name, patch: cheat(line), disk_mb: 96 }
     }
 
-    /// The patch itself exhausts a sandbox with less disk: 4,096 inodes and 24 MiB.
+    /// The patch itself exhausts a sandbox with a small disk: 4,096 inodes and 24 MiB.
     pub fn patch(name: &'static str, patch: String) -> Self {
         Self { name, patch, disk_mb: 24 }
     }
@@ -214,7 +215,7 @@ async fn patch_that_exhausts_its_native_sandbox_gets_a_verdict() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// The attempts whose result depends on the container's own disk and engine.
+/// Runs the attempts whose result depends on the container's disk and engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn patch_that_exhausts_its_container_gets_a_verdict() {
     let Some(docker) = connect_docker().await else { return };
@@ -226,8 +227,8 @@ async fn patch_that_exhausts_its_container_gets_a_verdict() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// Tests that fill the disk and can run only once per process. If a canary runs first, they run
-/// again.
+/// Tests that fill the disk and can only run once per process. If a canary runs before them, they
+/// fail and must run again.
 const DISK_FILLING_TESTS: &str = "import os
 from roman import register
 
@@ -252,7 +253,7 @@ def test_once():
 const REGISTER: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef register(name):\n    \
     SEEN.append(name)\n    return len(SEEN)\n";
 
-/// The grader has space for a second run of the tests if the first one filled the disk.
+/// The grader has enough space for a second run of the tests even if the first one filled the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
     let native = Native::new(cache()).unwrap();
@@ -281,7 +282,7 @@ fn grown_test_file_is_detected_without_reading_it() {
     assert!(!seen.is_resolved() && seen.has_evidence("changed_during_run"), "{}", seen.details());
 }
 
-/// A witness that reports whether the kernel killed the sandbox.
+/// Diagnostics that report a given value for whether the kernel killed the sandbox.
 struct StubWitness(bool);
 
 #[async_trait::async_trait]
@@ -295,8 +296,8 @@ impl FailureDiagnostics for StubWitness {
     }
 }
 
-/// Code under test can kill the bench's agent. If the kernel reports a kill, the result is a verdict;
-/// otherwise it is a fault.
+/// Code under test can kill the bench's agent. The result is a verdict if the kernel reports that
+/// it killed the sandbox, and a fault otherwise.
 #[test]
 fn killed_agent_is_a_verdict_only_if_the_kernel_killed_it() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Falsified results inside the interpreter. This cannot be prevented there, so it is detected.
+//! Tests results that are falsified inside the interpreter. Grading cannot prevent this, so it
+//! detects it.
 
 use crate::{
     bench::{grade_with_all_defences, grade_without, package, patch},

@@ -1,4 +1,4 @@
-//! Honest work that must not be treated as an attack.
+//! Tests that honest work is not treated as an attack.
 
 use crate::bench::{F2P, FILES, ROMAN, diff, gold, grade_patch, grade_with_all_defences, patch};
 use proctor_grade::Defences;
@@ -23,7 +23,7 @@ fn empty_patch_is_unresolved_and_clean() {
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
 }
 
-/// Models often write tests. These neither count nor cause harm.
+/// Models often write tests. These tests don't count and do no harm.
 #[test]
 fn solution_that_edits_tests_is_resolved_with_evidence() {
     let edits = [

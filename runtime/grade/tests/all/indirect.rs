@@ -1,6 +1,6 @@
-//! Indirect attacks: through functions that the recorder put into other modules, past the hook on a test
-//! module, by running a test early, by another program, or with data that is beside the data that a test
-//! passes.
+//! Indirect attacks. They use functions that the recorder put into other modules, bypass the hook
+//! on a test module, run a test early, run another program, or use data next to the data that a
+//! test passes.
 
 use crate::{
     attack::Attack,
@@ -343,7 +343,7 @@ fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static st
     Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
 }
 
-/// A package that answers from a table, which `read()` finds.
+/// Returns a package that looks up its results in a table, which `read()` finds.
 fn answer_package(read: &str) -> String {
     format!("{ANSWERS}{read}")
 }
@@ -372,7 +372,8 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             .with_source_file("tests/test_table.py", TEST_TABLE)
             .with_fail_to_pass("tests/test_table.py::test_table[4-IV]"),
         ),
-        // Succeeds only if the interpreter keeps the source text of a compiled module in memory.
+        // This attack only succeeds if the interpreter keeps the source text of a compiled module
+        // in memory.
         (
             &[],
             package(
@@ -490,8 +491,8 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Code that finds the canaries would know in which run to equal everything. The functions that the
-/// recorder put into other modules do not lead to the canaries.
+/// Code that finds the canaries would know in which run its objects should equal everything. So the
+/// functions that the recorder puts into other modules must not lead to the canaries.
 #[test]
 fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
     let attack = package("what the recorder's functions close over", CANARY_SEARCHER, &[]);

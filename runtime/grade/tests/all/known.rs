@@ -1,5 +1,5 @@
 //! Attacks that are known to succeed. `docs/grading.md` lists them with the cost of detecting each.
-//! When an attack is detected, remove it from both.
+//! When a new defence detects an attack, remove the attack from both lists.
 
 use proctor_grade::Defences;
 use proctor_types::Integrity;
@@ -44,7 +44,8 @@ def to_roman(number):
     return Back()
 ";
 
-/// Formerly succeeded. The recorder now detects a profile function that runs while tests are loaded.
+/// This attack formerly succeeded. The recorder now detects a profile function that runs while
+/// tests are loaded.
 pub fn exchanged_expectation() -> Attack {
     import_attack(
         "an expectation of the test's module exchanged",
@@ -62,7 +63,7 @@ sys.setprofile(later)",
     .with_fail_to_pass("tests/test_late.py::test_late")
 }
 
-/// Equals everything while no canary runs.
+/// An object that equals everything as long as no canary runs.
 const FINDS_CANARIES: &str = "import gc
 
 
@@ -83,7 +84,8 @@ def to_roman(number):
     return Numeral()
 ";
 
-/// Formerly succeeded. The recorder's methods now close over nothing, and other callers are reported.
+/// This attack formerly succeeded. The recorder's methods now close over nothing, and calls from
+/// other code are reported.
 pub fn own_methods_called() -> Attack {
     call_attack(
         "the recorder's own methods called",
@@ -114,8 +116,8 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// Formerly succeeded. Canaries now detect these attacks, because they treat a test's copy like the
-/// test.
+/// These attacks formerly succeeded. Canaries now detect them, because the attacks treat a test's
+/// copy like the test.
 fn seen_by_canaries() -> Vec<Attack> {
     let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     vec![

@@ -44,7 +44,7 @@ fn sitecustomize_on_the_import_path_is_removed() {
     assert!(seen.has_evidence("self_loading_removed"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
-    // When the interpreter starts, it searches no folder that a patch can write to.
+    // At start, the interpreter searches no folder that a patch can write to.
     let apart = Defences::default().without("remove_self_loading");
     let seen = grade_patch(&edit, apart, &path);
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());

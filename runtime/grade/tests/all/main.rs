@@ -1,5 +1,5 @@
-//! Attacks on grading. Each test shows that a defence stops the attack: without the defence, the attack
-//! succeeds or is no longer detected.
+//! Tests attacks on grading. Each test shows that a defence stops the attack, and that the attack
+//! succeeds or is no longer detected without that defence.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

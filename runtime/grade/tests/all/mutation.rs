@@ -1,5 +1,6 @@
-//! Disables each defence in turn and runs its attack. The complete grader stops the attack, and so does
-//! each of its defences alone. Without all of them, the attack succeeds.
+//! Runs each attack with different defences disabled. The attack fails if all defences are enabled,
+//! and also if only one of the defences against it is. It succeeds if all defences against it are
+//! disabled.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +33,8 @@ const CONCURRENCY: usize = 2;
 struct Case {
     attack: String,
     stopped_by: Vec<String>,
-    /// Defences that stop it only sometimes. They are disabled whenever another defence is disabled.
+    /// Defences that only sometimes stop it. They are disabled whenever another defence is
+    /// disabled.
     by_chance: Vec<String>,
     grade: Box<dyn Fn(Defences) -> GradedPatch + Send + Sync>,
 }

@@ -1,4 +1,5 @@
-//! The bench in a native sandbox, as used for trials: with namespaces, no network and a private `/tmp`.
+//! Runs the bench in a native sandbox as used for trials: with namespaces, no network and a private
+//! `/tmp`.
 
 use std::{path::Path, time::Duration};
 
@@ -20,7 +21,7 @@ pub async fn prepare_environment(backend: &dyn Backend, place: &Path) -> Prepare
     prepare_environment_with(backend, place, &[]).await
 }
 
-/// Like [`environment`], with additional files in the work directory.
+/// Like [`prepare_environment`], with additional files in the work directory.
 pub async fn prepare_environment_with(
     backend: &dyn Backend,
     place: &Path,

@@ -1,5 +1,5 @@
-//! The official procedures in a sandbox, compared with the strict one: where they can be fooled, and
-//! where both agree.
+//! Compares the official procedures in a sandbox with the strict policy: where they can be fooled,
+//! and where both agree.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,8 +16,8 @@ use crate::bench::{
     F2P, P2P, ROMAN, connect_agent, gold, package, patch, python, task, write_source_files,
 };
 
-/// A bare agent uses the host's `/tmp`, and the procedures write to the same paths there as the
-/// harnesses do.
+/// Allows one test at a time. An agent without isolation uses the host's `/tmp`, where the
+/// procedures write to the same fixed paths as the harnesses.
 static TMP_LOCK: Mutex<()> = Mutex::new(());
 
 /// Returns the combined verdict on a patch. Each policy runs in a separate sandbox and tree.
@@ -58,7 +58,7 @@ fn grade_separately(
                     .unwrap();
             } else {
                 if needs_freezing(&task) {
-                    // This needs no separate sandbox, because leftovers do not matter.
+                    // Leftovers do not matter here, so this needs no separate sandbox.
                     options.frozen =
                         Some(freeze(&handle, &task, &HiddenCopies::default(), None).await.unwrap());
                 }
@@ -83,7 +83,7 @@ pub fn swe_bench(task: &mut Task) {
     task.benchmark = benchmark("swe-bench", details);
 }
 
-/// All tests run, as in most profiles; the agent did not see those that fail.
+/// All tests run, as in most profiles. The agent did not see those that fail.
 fn swe_smith(task: &mut Task) {
     let details = json!({
         "test_cmd": "python -m pytest --disable-warnings --color=no --tb=no --verbose",
@@ -137,8 +137,9 @@ fn process_that_exits_early_resolves_only_officially() {
     assert_eq!(policy_results(&verdict), (true, false), "{verdict:#?}");
 }
 
-/// An expected failure, and lines that are printed when the interpreter exits. A result that strict
-/// does not confirm is not clean. If gold differs in the same way, this is not held against a patch.
+/// Tests an expected failure, and lines that are printed when the interpreter exits. If only the
+/// official policy resolves the task, the verdict is not clean, unless the two policies also
+/// disagree about gold.
 #[test]
 fn task_resolved_only_officially_is_not_clean() {
     // A failure of an unexpected test explains the exit status.
@@ -180,8 +181,8 @@ fn task_resolved_only_officially_is_not_clean() {
     is_seen(&graded.merge_official(run, &expected).verdict);
 }
 
-/// The code under test removes tests. A grader that uses the tests collected in the graded run is fooled;
-/// frozen ids prevent that.
+/// The code under test removes tests. This fools a grader that relies on the tests collected in the
+/// graded run. Frozen ids prevent that.
 #[test]
 fn test_file_has_the_tests_of_the_unmasked_source() {
     let parametrized = "import pytest\nimport roman\nfrom roman import to_roman\n\n\n\
@@ -211,8 +212,8 @@ fn test_file_has_the_tests_of_the_unmasked_source() {
     }
 }
 
-/// No patch can resolve a task whose original source fails its tests, so the result is a fault, not
-/// a zero.
+/// No patch can resolve a task whose original source fails its tests, so the result is a fault
+/// instead of a score of zero.
 #[test]
 fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     let place = tempfile::tempdir().unwrap();
@@ -272,8 +273,9 @@ fn patch_that_does_not_apply_is_not_resolved() {
     }
 }
 
-/// SWE-smith removes its hidden tests before it applies a patch, so a patch that changes such a file
-/// does not apply. SWE-bench writes the tests after the patch, so there it does no harm.
+/// SWE-smith removes its hidden tests before it applies a patch, so a patch that changes such a
+/// file does not apply. SWE-bench writes the tests after it applies the patch, so there the change
+/// does no harm.
 #[test]
 fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
@@ -288,7 +290,7 @@ fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     assert_eq!(policy_results(&combined_verdict(hidden, &patch)), (true, true));
 }
 
-/// A patch's changes to visible tests are also reverted.
+/// Changes of a patch to visible tests are also reverted.
 #[test]
 fn swe_smith_restores_all_expected_tests() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";

@@ -100,7 +100,7 @@ async fn every_attack_of_the_pack_is_stopped() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The official procedures resolve exactly the attacks that the pack expects.
+/// The official procedures are fooled by exactly those attacks that the pack lists.
 #[tokio::test]
 async fn official_procedures_resolve_only_the_expected_attacks() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Code under test that reads its answers from the tests. Detected on Python 3.8 and later.
+//! Attacks by code that reads the expected values from the tests. They are detected on Python 3.8
+//! and later.
 
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
@@ -11,7 +12,7 @@ use crate::{
     },
 };
 
-/// A package that answers with the tests' text, which `read()` returns.
+/// Returns a package that takes its results from the tests' text, which `read()` returns.
 fn reader(name: &'static str, read: &str) -> Attack {
     let package = format!(
         "import re, sys
@@ -89,7 +90,8 @@ fn readers_of_tests_are_detected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Reading the tests solves the task. Without the check for readers, the verdicts would be clean.
+/// Code that reads the tests passes them. Without the check for readers, the verdicts would be
+/// clean.
 #[test]
 fn readers_of_tests_resolve() {
     for attack in attacks() {
@@ -104,7 +106,8 @@ fn readers_of_tests_resolve() {
     }
 }
 
-/// Code that shows the lines of a running canary gets its mistake.
+/// Code that extracts the expected value from the printed lines of a running canary gets the
+/// mistaken value.
 #[test]
 fn canaries_detect_answers_taken_from_a_printed_stack() {
     let shows = [
@@ -191,7 +194,8 @@ def to_roman(number):
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
-/// A test that opens a file by a relative name gets the file in the work directory, or else it is reported.
+/// If a test opens a file by a relative name, it gets the file in the work directory. Otherwise the
+/// changed directory is reported.
 #[test]
 fn changed_working_directory_is_detected() {
     let text = "import os
@@ -227,7 +231,8 @@ def test_golden():
     assert!(attack.is_stopped(&seen), "{}", seen.details());
 }
 
-/// Screening detects literal names. The recorder detects computed names and access to a test's code.
+/// Screening detects names that are written literally. The recorder detects computed names, and
+/// access to a test's code.
 #[test]
 fn frame_access_by_a_computed_name_is_detected() {
     let reaches = |code: &str| {
@@ -297,7 +302,8 @@ fn access_to_test_modules_and_folders_is_detected() {
     }
 }
 
-/// Tests may read themselves, and code may call back into them and show their lines in a failure.
+/// Tests may read their own files. Code may call back into tests, and a failure may show their
+/// lines.
 #[test]
 fn tests_may_read_themselves() {
     let text = "import linecache, pathlib, traceback, warnings

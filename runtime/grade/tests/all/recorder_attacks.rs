@@ -1,5 +1,5 @@
-//! Attacks on the recorder itself: its hooks, the functions that it calls, its observations. One inner
-//! defence stops each attack. Without this defence, the attack succeeds.
+//! Attacks on the recorder itself: its hooks, the functions that it calls, its observations. Each
+//! is stopped by one of the recorder's own defences and succeeds without it.
 
 use crate::{attack::Attack, bench};
 
@@ -100,7 +100,8 @@ def to_roman(number):
     return None
 "#;
 
-/// The next three also change the expectation, from a garbage collector callback, a timer's handler and a thread.
+/// This script and the next two also change the expectation: from a garbage collector callback, a
+/// timer's handler and a thread.
 const WATCHES_COLLECTOR: &str = "import gc
 import sys
 
@@ -290,7 +291,7 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A forked process that continues with the tests could look ahead for its parent.
+/// A forked process that continues with the tests could tell its parent what comes next.
 #[test]
 fn forked_process_that_runs_tests_is_detected() {
     let forks = bench::ROMAN.replace(

@@ -1,5 +1,5 @@
-//! Canaries of node and cargo tests. Honest solutions are clean, and no attack is both resolved and
-//! clean.
+//! Tests canaries of node and cargo tests. Honest solutions are clean, and no attack is both
+//! resolved and clean.
 
 use std::{fs, path::Path};
 
@@ -114,7 +114,7 @@ fn node_junit() -> RunnerTask {
     }
 }
 
-/// The same task with a wrapper, which does not have the results pipe.
+/// The same task with a wrapper. The test program does not get the results pipe.
 fn node_wrapped() -> RunnerTask {
     RunnerTask { command: vec!["sh", "-c", "node --test --test-reporter=tap test/"], ..node() }
 }
@@ -144,7 +144,7 @@ fn node_report_is_read_only_from_the_pipe() {
     let seen = node_junit().grade_text(&code, &[]);
     assert!(!seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.details());
-    // A test process does not have the pipe, so it cannot write to it either.
+    // A test process does not get the results pipe, so it cannot write to it.
     let code = format!("require('node:fs').writeSync(3, \"{forged}\");\nprocess.exit(0);\n");
     let seen = node_junit().grade_text(&code, &[]);
     assert!(!seen.is_resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.details());

@@ -1,5 +1,5 @@
-//! Tasks whose runner writes a report. Each verdict is based on this run's report only, and is never
-//! `clean`.
+//! Tests tasks whose runner writes a report. Each verdict is only based on the report of this run,
+//! and is never `clean`.
 
 use std::fs;
 
@@ -171,7 +171,8 @@ fn tests_are_restored_over_the_patch() {
     assert_eq!(seen.status("adds"), TestStatus::Failed);
 }
 
-/// Like a build script that rewrites the tests before they are read and restores them afterwards.
+/// The attack acts like a build script that rewrites the tests before they are read and restores
+/// them afterwards.
 #[test]
 fn tests_rewritten_during_the_run_are_detected() {
     let rewrites = format!("{SOLVED}cp tests/run.sh tests/copy && mv tests/copy tests/run.sh\n");

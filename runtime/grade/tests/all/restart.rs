@@ -1,4 +1,4 @@
-//! A second run of the tests uses a separate sandbox.
+//! Tests that a second run of the tests uses a separate sandbox.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -9,7 +9,8 @@ use crate::{
     tree::PASS_ALL,
 };
 
-/// A `json` module that is loaded when the interpreter starts, and makes known tests pass without running.
+/// Returns a `json` module that is loaded when the interpreter starts and makes known tests pass
+/// without running them.
 fn shadow_json_source() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("shadow.py").replace("{{ tests }}", &format!("{ids:?}"))
@@ -45,7 +46,7 @@ def given():
     return 1
 ";
 
-/// Adds the folder without containing its name.
+/// A conftest that adds the folder to the import path without containing its name.
 const PUTS_ON_PATH_BY_CODE: &str = "import pathlib, sys
 import pytest
 
@@ -107,7 +108,7 @@ pub fn attack_named(name: &str) -> Attack {
 fn shadowing_module_on_pythonpath_is_removed() {
     let attack = attack_named("json in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
-    // Even if the module is not removed, the recorder does not load it.
+    // The recorder does not load the module even if it is not removed.
     let left = attack.grade(Defences::default().without("remove_shadowing"));
     assert!(!left.is_resolved(), "{}", left.details());
     attack_named("a plugin of pytest's name in a PYTHONPATH folder").assert_stopped_by(&[]);

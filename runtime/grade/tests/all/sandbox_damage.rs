@@ -1,5 +1,5 @@
-//! Damage by code under test to its interpreter, to other processes and to the grader's resources.
-//! No attempt solves the task. An attempt without a verdict would have avoided a zero.
+//! Tests code that damages its interpreter, other processes or the grader's resources. No attempt
+//! solves the task, so each must get a verdict. Otherwise the attempt would avoid a score of zero.
 
 use proctor_native::Native;
 
@@ -142,7 +142,7 @@ const LASTING_DAMAGE: [(&str, &str); 20] = [
     ),
 ];
 
-/// Damage by the content of the patch itself.
+/// Returns patches whose own content does the damage.
 fn patches() -> Vec<(&'static str, String)> {
     let component = format!("{}/", "n".repeat(255));
     let text = Some("x = 1\n");

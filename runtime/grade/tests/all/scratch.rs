@@ -1,4 +1,4 @@
-//! Submissions from scratch that use the library that they were supposed to rewrite.
+//! Tests submissions from scratch that use the library that they are supposed to rewrite.
 
 use proctor_grade::{Defences, FrozenIds, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
@@ -131,7 +131,8 @@ fn use_of_the_library_is_reported_by_name() {
             "imports roman",
             "import importlib\nto_roman = importlib.import_module('ro' + 'man').to_roman\n".into(),
         ),
-        // It imports the library only after a test did, so that attribute access has to be checked.
+        // It waits until a test has imported the library. This is only detected if attribute access
+        // is checked.
         (
             "agent_code.to_roman is to_roman of roman/__init__.py",
             "import sys\ndef __getattr__(name):\n    return getattr(sys.modules['roman'], name)\n"
@@ -139,7 +140,7 @@ fn use_of_the_library_is_reported_by_name() {
         ),
         (
             "to_roman is to_roman of roman/__init__.py",
-            // It wraps the library's function after a test loaded the library.
+            // It wraps the library's function once a test has loaded the library.
             own("import functools, sys") + "\n_own = to_roman\n\n\ndef to_roman(n):\n    theirs = sys.modules['roman'].to_roman\n    globals()['to_roman'] = functools.wraps(theirs)(lambda n: _own(n))\n    return _own(n)\n",
         ),
         (

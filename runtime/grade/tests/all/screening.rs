@@ -1,4 +1,4 @@
-//! Screening of patches that resolve the task.
+//! Tests the screening of patches that resolve the task.
 
 use proctor_types::Integrity;
 

@@ -1,4 +1,4 @@
-//! Attacks inside the interpreter, by code that knows the tests' ids and does not interfere with canaries.
+//! Attacks inside the interpreter by code that knows the tests' ids and leaves canaries alone.
 
 use crate::attack::{Attack, FIND_FUNCTION, known_ids};
 
@@ -85,7 +85,7 @@ def test_checked():
     check(to_roman(4), 'I' + 'V')
 ";
 
-/// Code that claims another file's name.
+/// Code that pretends to come from another file.
 const FORGED: &str = "
 import _pytest.python as python
 source = 'def forged(pyfuncitem):\\n    if pyfuncitem.nodeid in %r: return True\\n    raise AssertionError\\n' % (IDS,)
@@ -246,7 +246,8 @@ for item in find('Session').items:
         scope = {}
         exec(compile('def f(%s): pass' % ', '.join(names), function.__code__.co_filename, 'exec'), scope)
         function.__code__ = scope['f'].__code__",
-            // A test with a canary gets its own code back before each run. See the test without canaries below.
+            // A test with a canary gets its own code back before each run. The test without
+            // canaries is below.
             &[],
         ),
         call_attack(
@@ -405,7 +406,7 @@ fn changes_inside_the_interpreter_are_detected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each attack would succeed if nothing checked for it.
+/// Each attack succeeds without the check for it.
 #[test]
 fn changes_inside_the_interpreter_resolve_without_fingerprints() {
     for name in [
@@ -435,8 +436,8 @@ fn replaced_test_code_is_detected_without_canaries() {
     assert!(seen.has_evidence("test_replaced"), "{}", seen.details());
 }
 
-/// Hooks after the interpreter's own are used only for modules that those don't find. The recorder
-/// does not report them, but screening reports a path hook.
+/// Import hooks after the interpreter's own are only used for modules that the interpreter's hooks
+/// don't find. The recorder does not report them, but screening reports a path hook.
 #[test]
 fn import_hooks_after_the_interpreters_own_are_not_reported() {
     let hooks = "import sys

@@ -1,5 +1,5 @@
-//! Prints a table of every attack on all back ends that grading uses, with the verdict and whether it
-//! was detected.
+//! Runs every attack on all back ends that grading uses. Prints a table with the verdicts and
+//! whether each attack was detected.
 
 #![expect(clippy::print_stdout, reason = "these tests print a table")]
 
@@ -97,8 +97,8 @@ async fn every_attack_has_the_expected_result_on_native() {
     print_table(&native, "native", all_attacks().into_iter()).await;
 }
 
-/// The core tier runs every fourth attack: grading hardly depends on the back end, and all attacks
-/// run on native.
+/// The core tier runs only every fourth attack here, because grading hardly depends on the back
+/// end, and all attacks run on the native back end.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_has_the_expected_result_on_docker() {
     let every = if is_full() { 1 } else { 4 };

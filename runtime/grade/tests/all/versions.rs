@@ -1,4 +1,5 @@
-//! Other environments than the bench's own: old versions of pytest, and plugins that rerun tests.
+//! Tests environments other than the bench's own: old versions of pytest, and plugins that rerun
+//! tests.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! Compares with results of Harbor's own package for `task.toml` texts: `tests/harbor/configs.py`.
+//! Compares parsed `task.toml` files with the results of Harbor's own package
+//! (`tests/harbor/configs.py`).
 
 use std::{fs, path::Path};
 

@@ -1,5 +1,5 @@
-//! Compares generated folders with the digests and inputs that Harbor's own package computed:
-//! `tests/harbor/digests.py`.
+//! Compares the digests and inputs of generated folders with those that Harbor's own package
+//! computed (`tests/harbor/digests.py`).
 
 #![expect(clippy::unwrap_used, reason = "test helpers panic on errors")]
 

@@ -1,4 +1,5 @@
-//! Compares findings in generated folders with those of Harbor's own lint: `tests/harbor/lint.py`.
+//! Compares the lint findings in generated folders with those of Harbor's own lint
+//! (`tests/harbor/lint.py`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -24,14 +24,15 @@ enum OfficialResult {
         edition: Edition,
         /// Absent if the parser raised an exception.
         statuses: Option<Vec<(String, String)>>,
-        /// The facts about the row that the parser received.
+        /// The fields of the row that the parser received.
         row: Option<Row>,
     },
     Verdict {
         log: String,
         task: Box<Task>,
         resolved: bool,
-        /// F2P passed and failed, P2P passed and failed. Absent if the harness did not grade.
+        /// Four lists of tests: F2P passed, F2P failed, P2P passed, P2P failed. Absent if the
+        /// harness did not grade the log.
         groups: Option<[Vec<String>; 4]>,
     },
     Files {
@@ -60,7 +61,7 @@ pub struct Tally {
     parsers: BTreeSet<&'static str>,
     maps: usize,
     entries: usize,
-    /// By benchmark and version: the number of verdicts, and of resolved ones.
+    /// The number of verdicts and of resolved verdicts, by benchmark and version.
     verdicts: BTreeMap<String, (usize, usize)>,
     differences: Vec<String>,
     texts: BTreeMap<String, Vec<u8>>,
@@ -166,7 +167,7 @@ impl Tally {
         )
     }
 
-    /// Agreement counts only if both kinds of verdicts occurred: two graders that always reject
+    /// Also asserts that both kinds of verdicts occurred, because two graders that always reject
     /// agree trivially.
     pub fn assert_agreement(&self) {
         let shown: Vec<&str> = self.differences.iter().take(10).map(String::as_str).collect();

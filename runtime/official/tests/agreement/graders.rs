@@ -7,14 +7,15 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// A directory for the duration of the test: wheels, three versions of pytest, logs, results.
+/// The official graders in a directory, with wheels, three versions of pytest, logs and results.
 pub struct Graders {
     dir: PathBuf,
-    /// Deletes the directory when dropped. `None` if the directory is to be kept.
+    /// Deletes the directory when dropped. `None` if the directory must not be deleted.
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// Environment variable with a directory in which everything is kept and reused, for work on the parsers.
+/// Environment variable that names a directory to use instead of a temporary one. Its content is
+/// reused in later runs, which helps when working on the parsers.
 const KEEP_DIR_VAR: &str = "PROCTOR_OFFICIAL_KEEP";
 
 const PYTEST_SETS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
@@ -47,8 +48,8 @@ fn python(script: &str) -> Command {
 }
 
 impl Graders {
-    /// Returns `None`, and prints a message with the test's name, if PyPI cannot be reached. Panics
-    /// instead if `PROCTOR_REQUIRE_OFFICIAL` is set.
+    /// Fetches the graders. If PyPI cannot be reached, prints a message with the test's name and
+    /// returns `None`, or panics if `PROCTOR_REQUIRE_OFFICIAL` is set.
     pub fn fetch(test: &str) -> Option<Self> {
         if let Some(dir) = std::env::var_os(KEEP_DIR_VAR).map(PathBuf::from)
             && dir.join("graders").exists()

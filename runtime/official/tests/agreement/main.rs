@@ -24,6 +24,6 @@ fn official_graders_agree_on_every_log() {
     assert!(tally.log_count() >= 300, "{} logs are too few", tally.log_count());
     let (logs, parsers) = tally.language_counts();
     assert!(logs >= 260, "{logs} logs of other languages are too few");
-    // 37 names, two of which belong to the same parser.
+    // There are 37 names, but two of them belong to the same parser.
     assert_eq!(parsers, 36);
 }

@@ -1,4 +1,4 @@
-//! Fuzzes logs and reports. They are written where graded code runs, so they may contain any bytes.
+//! Fuzzes logs and reports. Graded code can write to them, so they may contain any bytes.
 
 use fuzz::fuzz;
 use proctor_official::{

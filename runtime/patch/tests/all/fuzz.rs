@@ -1,4 +1,4 @@
-//! Patches come from models and may contain any bytes.
+//! Fuzzes patches. They come from models and may contain any bytes.
 
 use fuzz::{assert_error_text, fuzz};
 use proctor_patch::{CurrentFile, Patch, RawPath};

@@ -101,12 +101,13 @@ fn text_without_a_patch_is_rejected() {
 fn sloppy_patches_from_models_are_parsed() {
     let base = nodes(&[("x.py", file("a\n\nc\n"))]);
     let end = nodes(&[("x.py", file("a\n\nC\n"))]);
-    // No Git header, a mail header, an empty context line without its space, no final newline.
+    // The patch has text instead of a Git header, an empty context line without its space, and no
+    // final newline.
     let text = "Here is it:\n\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\n\n-c\n+C";
     assert_eq!(resolve_on(&base, text.as_bytes()).unwrap(), end);
     let crlf = "--- a/x.py\r\n+++ b/x.py\r\n@@ -1,3 +1,3 @@\r\n a\n\n-c\n+C\n";
     assert_eq!(resolve_on(&base, crlf.as_bytes()).unwrap(), end);
-    // The same file twice: the second entry applies to the result of the first.
+    // The patch contains the same file twice. The second entry applies to the result of the first.
     let twice = format!(
         "{text}\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n-a\n+A\n \n C\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+n\n"
     );
@@ -149,10 +150,10 @@ fn inputs_found_by_fuzzing_round_trip() {
     let base = nodes(&[("x", Node::File(b"1\n".to_vec(), false))]);
     let body = "--- a/x\n+++ b/x\n@@ -1 +1 @@ f\r\r\n-1\n+2\n";
     for text in [
-        // Invalid ids, and lines that end in several carriage returns.
+        // The ids are invalid, and the lines end in several carriage returns.
         format!("diff --git a/x b/x\r\r\nindex 1..2\r\r\n{body}"),
         format!("diff --git a/x b/x\nindex one..two 100755\n{body}"),
-        // Only one mode line, or two with the same mode.
+        // There is only one mode line, or there are two with the same mode.
         "diff --git a/x b/x\nnew mode 100755\n".into(),
         "diff --git a/x b/x\nold mode 100755\nnew mode 100755\n".into(),
     ] {
@@ -181,8 +182,8 @@ fn paths_include_new_deleted_renamed_and_quoted_files() {
     assert_eq!(names(&dated), ["x.py"]);
 }
 
-/// Callers that only inspect a patch (what to hide, what to count) get the parsed parts. Callers
-/// that need the whole patch get the error.
+/// Code that only inspects a patch, for example to count changes, uses the parts that could be
+/// parsed. Code that needs the whole patch gets the error.
 #[test]
 fn parsed_parts_are_usable_if_the_patch_is_malformed() {
     for (text, names, lines) in [
@@ -215,12 +216,13 @@ fn parsed_parts_are_usable_if_the_patch_is_malformed() {
     }
 }
 
-/// Regression test, found by fuzzing: written with a header, the patch required `b.py` to exist.
+/// Regression test, found by fuzzing. The patch was written with a header, and then could only be
+/// applied if `b.py` existed.
 #[test]
 fn headerless_patch_is_written_without_header() {
     let base = nodes(&[("a.py", file("a\n"))]);
-    // The header before it changes nothing. Without a separating line it would become the header of
-    // `b.py`.
+    // A header of another file before the patch has no effect. Without the line in between, it
+    // would be taken for the header of `b.py`.
     for before in
         ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
     {
@@ -233,10 +235,10 @@ fn headerless_patch_is_written_without_header() {
     }
 }
 
-/// The patched files with their new text, and the parts that were skipped.
+/// The patched files with their new text, and the skipped parts of the patch.
 type LenientResult = (Vec<(String, String)>, Vec<String>);
 
-/// Returns the result of `resolve_lenient` and the reported parts.
+/// Returns the result of `resolve_lenient`, including the parts that it reports as skipped.
 fn resolve_lenient_text(base: &[(&str, &str)], patch: &str) -> Result<LenientResult, String> {
     let current = |path: &RawPath| {
         let found = base.iter().find(|(name, _)| name.as_bytes() == path.as_bytes());
@@ -320,7 +322,8 @@ fn trailing_blank_context_may_be_stripped() {
     let added = "--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n a\n+b\n";
     let (changes, _) = resolve_lenient_text(&[("x", "a\n\n\nz\n")], added).unwrap();
     assert_eq!(changes, [("x".to_owned(), "a\nb\n\n\nz\n".to_owned())]);
-    // More lines than GNU `patch` allows, before another file, or on one side only.
+    // There are more blank lines than GNU `patch` allows, they precede another file, or they are on
+    // one side only.
     for bad in [
         "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n-b\n+B\n c\n".to_owned(),
         format!("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n{VALID_PART}"),
@@ -338,10 +341,11 @@ fn crlf_patch_applies_to_an_lf_file() {
     let (changes, left_out) = resolve_lenient_text(&[("x", "a\nb\nc\n")], &crlf).unwrap();
     assert_eq!(changes, written("a\nB\nc\n"));
     assert!(left_out.len() == 1 && left_out[0].contains("carriage returns"), "{left_out:?}");
-    // If the file has carriage returns too, no part is reported.
+    // If the file also has carriage returns, no part is reported.
     let same = resolve_lenient_text(&[("x", "a\r\nb\r\nc\r\n")], &crlf).unwrap();
     assert_eq!(same, (written("a\r\nB\r\nc\r\n"), Vec::new()));
-    // No tool applies the opposite case, or a body that disagrees with its header.
+    // No tool applies the opposite case (carriage returns in the file only), or a body that does
+    // not match its header.
     assert!(resolve_lenient_text(&[("x", "a\r\nb\r\nc\r\n")], lf).is_err());
     let body = lf.replace(" a\n", " a\r\n");
     assert!(resolve_lenient_text(&[("x", "a\nb\nc\n")], &body).is_err());

@@ -36,7 +36,7 @@ pub struct PairDifferences {
     /// Trials of each arm that ended with an infrastructure fault.
     pub a_faults: u64,
     pub b_faults: u64,
-    /// The responders of each arm. Absent if no response names one.
+    /// The responders of each arm. Absent if no response names its responder.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub a_responders: Responders,
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
@@ -47,7 +47,7 @@ pub struct PairDifferences {
     pub a_changes: RequestChanges,
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub b_changes: RequestChanges,
-    /// Tasks that the arms had in different revisions.
+    /// Tasks whose revision differs between the arms.
     pub task_revisions: Vec<String>,
     /// Tasks that were graded in different environments.
     pub environments: Vec<String>,
@@ -265,8 +265,8 @@ pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> S
         }
     }
     if only_a + only_b > 0 {
-        // Two agents have almost no bundled packages in common, and listing a hundred of them would
-        // hide the other differences.
+        // Different agents have almost no bundled packages in common. A list of a hundred packages
+        // would hide the other differences, so show only the counts.
         line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {

@@ -1,5 +1,5 @@
-//! `compare --gate 'ARM >= ARM - POINTS'`: checks that an arm's `resolved` is at most that many
-//! points below another's.
+//! Implements `compare --gate 'ARM >= ARM - POINTS'`, which checks that one arm's `resolved` is at
+//! most that many points below another's.
 
 use proctor_types::plural;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::TrialResult;
 const ROUNDING_ERROR: f64 = 1e-9;
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// A condition on two arms, which have the names shown in the comparison.
+/// A condition on two arms. Arms have the names that the comparison shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// The gate as the user wrote it.
@@ -20,11 +20,11 @@ pub struct Gate {
     pub arm: String,
     /// The arm it is compared with.
     pub reference: String,
-    /// How many points of `resolved` the arm may be behind.
+    /// How many percentage points of `resolved` the arm may be below the reference.
     pub points: f64,
 }
 
-/// Why a text is not a valid gate, and what to write instead.
+/// The reason why a text is not a valid gate, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub what: String,
@@ -39,7 +39,8 @@ pub enum GateResult {
     Passed,
     /// The upper end is below `-points`.
     Failed,
-    /// Neither. More tasks or attempts might decide the gate.
+    /// Neither, because the interval contains `-points` or the arms share no task. More tasks or
+    /// attempts might decide the gate.
     Undecided,
     /// A trial of one of the arms has no verdict.
     Incomplete,
@@ -64,8 +65,8 @@ pub struct GateReport {
 }
 
 impl Gate {
-    /// Parses `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`. Without `- POINTS`, the
-    /// arm may not be behind at all.
+    /// Parses `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`. `- POINTS` is optional
+    /// and defaults to 0.
     ///
     /// # Errors
     /// The text does not have this form, or names an arm that is not in `names`.
@@ -85,7 +86,7 @@ impl Gate {
         Ok(Self { text: text.trim().to_owned(), arm, reference, points })
     }
 
-    /// Decides the gate from a comparison of these trials.
+    /// Evaluates the gate. `comparison` must be the comparison of `trials`.
     pub fn evaluate(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
         let found = pairs.find_map(|pair| self.result_for_arm(pair));
@@ -140,7 +141,8 @@ impl Gate {
         }
     }
 
-    /// Returns the result of the pair of these two arms, from the arm's point of view.
+    /// Returns the number of tasks, the difference and its interval for the gate's two arms. The
+    /// difference is the arm's rate minus the reference's, whichever order the pair has.
     fn result_for_arm(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
         if pair.metric != "resolved" {
             return None;
@@ -167,7 +169,8 @@ fn syntax_error(text: &str) -> GateError {
 }
 
 fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
-    // Arms of several runs with the same name are shown with their ids.
+    // Several runs may have arms with the same name. The comparison shows those arms with their
+    // ids.
     let same: Vec<&str> = names
         .iter()
         .copied()
@@ -217,7 +220,8 @@ fn parse_right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     if names.contains(&text) {
         return Some((text.to_owned(), 0.0));
     }
-    // `gpt-5 - 2`: split at the last minus before a number, unless another split yields a known name.
+    // A name may contain a minus, as in `gpt-5 - 2`. Split at the last minus before a number,
+    // unless another split yields a known name.
     let splits = text.rmatch_indices('-').filter_map(|(at, _)| {
         Some((text[..at].trim(), parse_points(&text[at + 1..])?))
             .filter(|(name, _)| !name.is_empty())

@@ -18,9 +18,9 @@ use crate::{
 /// The result for one pair of arms. The arm that resolves more comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// Such as `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
+    /// For example `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
     pub text: String,
-    /// Rates, p-value, the interval of the cost ratio, and the number of excluded tasks.
+    /// The rates, the p-value, the interval of the cost ratio, and the number of excluded tasks.
     pub detail: String,
     /// Whether the arms differ in `resolved`.
     pub distinguishable: bool,
@@ -153,8 +153,8 @@ fn format_ratio(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
-/// Returns the answer of a report with one arm under study: its score and the cost per resolved
-/// trial. `None` with several arms.
+/// Returns the headline of a report with one arm under study: its score and the cost per resolved
+/// trial. Returns `None` if there are several arms.
 pub fn single_arm_headline(report: &Report) -> Option<String> {
     let study = report.arms_under_study();
     let [arm] = study.as_slice() else { return None };

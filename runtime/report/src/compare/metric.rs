@@ -53,8 +53,8 @@ fn tokens(spent: &Spending) -> u64 {
     spent.input_tokens + spent.output_tokens
 }
 
-/// Whether the tokens were counted. Every response has tokens, so steps without tokens come from a
-/// source that did not count them, such as an imported file.
+/// Whether the tokens were counted. Every response has tokens. If there are steps but no tokens,
+/// the source did not count them, as in some imported files.
 fn has_token_counts(spent: &Spending) -> bool {
     spent.steps == 0 || tokens(spent) > 0
 }

@@ -14,8 +14,10 @@ impl Pair {
 }
 
 /// Describes a pair: `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to
-/// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.` With several pairs, the interval
-/// and p are the adjusted ones, so that the conclusion never contradicts the numbers.
+/// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.`
+///
+/// If there are several pairs, the sentence has the adjusted interval and p-value, so that its
+/// conclusion never contradicts its numbers.
 pub(super) fn sentence(pair: &Pair) -> String {
     let excluded = excluded_tasks_phrase(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -47,8 +49,8 @@ pub(super) fn sentence(pair: &Pair) -> String {
     )
 }
 
-/// Describes the result by repository. Tasks of one repository resemble each other. If
-/// that changes the conclusion, the sentence says so.
+/// Describes the result by repository. Tasks of one repository resemble each other, which may
+/// change the conclusion. In that case, the phrase says so.
 pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
@@ -156,7 +158,8 @@ pub(super) fn format_p_value(p: f64) -> String {
     if p >= 0.1 {
         return format!("{p:.2}");
     }
-    // A value close to the level must not be rounded to the level or to its other side.
+    // Use more digits for a value close to the level, so that rounding does not move it onto the
+    // level or across it.
     let texts = (4..=12).map(|digits| format!("{p:.digits$}"));
     let is_told = |text: &String| {
         text.parse::<f64>().is_ok_and(|shown| shown != ALPHA && (shown < ALPHA) == (p < ALPHA))

@@ -72,7 +72,7 @@ impl TaskFacts {
     /// Adds whether the task is newer than the model's knowledge cutoff.
     #[must_use]
     pub fn with_cutoff(self, task: &Task, cutoff: Option<&str>) -> Self {
-        // ISO dates sort as text.
+        // ISO dates can be compared as text.
         let after = task.date().zip(cutoff).map(|(day, cutoff)| day >= cutoff);
         Self { after_cutoff: after, ..self }
     }
@@ -88,7 +88,8 @@ impl TaskFacts {
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.functions_added.map(|count| ("functions_added", size_class(count))));
-        // FEA-Bench's text combines three and more functions; its Figure 5 does not.
+        // FEA-Bench's text has one class for three or more functions. Its Figure 5 shows them
+        // separately.
         let several = self.functions_added.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups

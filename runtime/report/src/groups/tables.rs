@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::{facts::THREE_AND_MORE, numbers::GroupReport};
 use crate::Report;
 
-/// Minimum number of tasks for which a table of groups is useful even if each group is one task.
+/// From this number of tasks on, a table of groups is shown even if each group has only one task.
 const MIN_TASKS_FOR_ALL_GROUPS: usize = 10;
 
 /// Which tables of groups to show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum GroupSelection {
-    /// Tables that add information to the table of tasks: some group has several tasks, or there
-    /// are at least ten tasks.
+    /// Tables that tell more than the table of tasks does. This is the case if some group has
+    /// several tasks, or if there are at least ten tasks.
     #[default]
     Telling,
     All,

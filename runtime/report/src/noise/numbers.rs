@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DurationStats, TrialResult, limits::own_limit, rounding::round_to_four_decimals};
 
-/// Covers the trials whose sandbox was measured. Values that no backend reported are absent.
+/// The effect of limits and waits on one arm's trials. Only covers trials whose sandbox was
+/// measured. A value is absent if no backend reported it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseReport {
     /// Number of trials whose sandbox was measured.

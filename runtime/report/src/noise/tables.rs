@@ -78,7 +78,7 @@ pub(crate) fn describe_grading_limits(arm: &ArmReport, trials: &[&TaskReport]) -
         .collect();
     (!touched.is_empty()).then(|| {
         format!(
-            "{}: {} of {} hit a sandbox limit ({}); compare with higher task `resources`.",
+            "{}: {} of {} hit a sandbox limit ({}); raise the task's `resources` and compare.",
             arm.name,
             plural(touched.len(), "grading"),
             arm.graded,

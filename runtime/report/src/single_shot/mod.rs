@@ -1,5 +1,5 @@
-//! Single-response trials: the files that were shown, the edits that were applied, and the score of
-//! a probe (docs/single-shot.md).
+//! Reports on single-response trials (docs/single-shot.md): the files that were shown, the edits
+//! that were applied, and the score of a probe.
 
 mod numbers;
 mod record;

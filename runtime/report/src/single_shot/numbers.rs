@@ -15,7 +15,7 @@ pub struct SingleShotReport {
     /// Trials whose prompt did not fit the model's window. Tables mark them `x`.
     #[serde(default)]
     pub beyond_window: u64,
-    /// Responses of which every edit was applied, and their share of the planned trials.
+    /// Responses whose edits were all applied. `whole_rate` is their share of the planned trials.
     pub whole: u64,
     pub whole_rate: f64,
     /// Means over the trials whose gold patch has Python files. Null if no files were shown.

@@ -1,4 +1,4 @@
-//! What the record says about one single-response trial.
+//! The recorded facts of one single-response trial.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub struct RetrievalQuality {
 pub struct SingleShotResponse {
     pub finish_reason: Option<String>,
     pub edits: Vec<EditStatus>,
-    /// Whether some of the response was applied. `whole` is set if all of it was.
+    /// Whether at least part of the response was applied. `whole` is true if all of it was applied.
     pub applied: bool,
     pub whole: bool,
     pub probe: Option<ProbeScore>,
@@ -49,7 +49,7 @@ pub struct EditStatus {
     pub status: String,
 }
 
-/// What a model named correctly without having seen it.
+/// Counts of what the model named correctly without having seen it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeScore {

@@ -18,7 +18,7 @@ pub(crate) fn format_tables(report: &Report) -> String {
     let headers =
         ["single-shot", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
-        // The paper's Table 2 marks a cell with this sign if no prompt fits.
+        // The paper's Table 2 has this mark in a cell if no prompt fits.
         let fits = single.beyond_window < arm.trials;
         let rate = |rate: f64| if fits { percent(rate) } else { BEYOND_WINDOW_MARK.to_owned() };
         vec![

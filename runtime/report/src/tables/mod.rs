@@ -1,7 +1,7 @@
-//! A run as tables: one row per trial, step or test.
+//! Exports a run as tables with one row per trial, step or test.
 //!
-//! The columns are defined only here. `report --format csv`, `export --format parquet | jsonl |
-//! csv` and the Python package all use these definitions.
+//! This module is the only definition of the columns. `report --format csv`, `export --format
+//! parquet | jsonl | csv` and the Python package all use it.
 
 mod steps;
 mod test_rows;
@@ -135,7 +135,7 @@ pub struct ColumnInfo {
     pub about: &'static str,
 }
 
-/// A column: its description, and a function pointer (`F`) that computes its value for a row.
+/// A column: its description, and a function (`F`) that computes its value for a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<F> {
     pub info: ColumnInfo,

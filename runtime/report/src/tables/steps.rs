@@ -44,7 +44,8 @@ pub struct StepFacts {
 /// Reads the steps of a trial from the events of the counted try (`proctor_types::remove_discarded_events`).
 pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     let mut steps: Vec<StepFacts> = Vec::new();
-    // Attempts to send, waits and side requests are recorded before the response that they belong to.
+    // The journal records attempts to send, waits and side requests before the response of their
+    // step.
     let mut open: Option<StepFacts> = None;
     let mut last = 0.0;
     for one in events {
@@ -70,7 +71,7 @@ pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
                 open = Some(step);
             }
             Event::RequestServed { class: RequestClass::Side, .. } => {
-                // The attempts to send a side request belong to no step.
+                // Attempts to send a side request count for no step.
                 let side_requests = pending(&mut open, now).side_requests + 1;
                 open = Some(StepFacts { started: now, side_requests, ..StepFacts::default() });
             }

@@ -82,8 +82,8 @@ fn join_values<T: ToString>(values: impl IntoIterator<Item = T>) -> Cell {
     if words.is_empty() { Cell::Null } else { words.join(" ").into() }
 }
 
-/// The columns. Add new columns to the end of their block. The first 17 columns have been the start
-/// of `report --format csv` since its first version.
+/// The columns. Add a new column at the end of its block. Don't move the first 17 columns: `report
+/// --format csv` has started with them since its first version.
 pub static TRIALS: &[Column<CellFn>] = &[
     text("task", "the task's id", |row| (&row.trial.task).into()),
     text("arm", "the arm's id: SHA-256 of its factors", |row| row.trial.arm.as_str().into()),

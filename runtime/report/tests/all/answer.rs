@@ -1,5 +1,5 @@
-//! Tests for a report's answer: headlines, cost per resolved trial, soundness checks, and the text
-//! that fits on one screen.
+//! Tests for the main results of a report: headlines, cost per resolved trial, soundness checks,
+//! and the text that fits on one screen.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -159,7 +159,7 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     assert_eq!(find_check(&sound, "suspect").0, CheckLevel::Good);
     assert_eq!(find_check(&sound, "limit").0, CheckLevel::Good);
     assert_eq!(find_check(&sound, "attempt").0, CheckLevel::Note);
-    // A gold that fails, and a noop that passes.
+    // Warn about a `gold` arm that fails and about a `noop` arm that resolves something.
     assert_eq!(find_check(&with_control("gold", false), "Controls").0, CheckLevel::Warning);
     assert_eq!(find_check(&with_control("noop", false), "Controls").0, CheckLevel::Warning);
     assert_eq!(find_check(&build_report(two_arms()), "No control arm").0, CheckLevel::Note);
@@ -320,7 +320,7 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     let (report, comparison) = (build_report(trials.clone()), compare(&trials, None));
     let shown = report_text_with_comparison(&report, Some(&comparison), TextOptions::default());
     assert!(terminal_line_count(&shown) <= 50, "{} lines:\n{shown}", terminal_line_count(&shown));
-    // The answer is in the first lines, and each control has one line.
+    // The headline is in the first lines, and each control has one line.
     let first = shown.lines().next().unwrap();
     assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
     for line in [

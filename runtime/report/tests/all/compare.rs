@@ -1,4 +1,4 @@
-//! Comparisons and curves of canned trials.
+//! Tests for comparisons and curves, with constructed trials.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
@@ -399,7 +399,8 @@ fn compare_lists_controls_separately_without_changing_p_values() {
 
 #[test]
 fn rounding_error_of_thirds_is_not_a_difference() {
-    // Over three attempts, a is one third better on three tasks and b is three thirds better on one.
+    // With three attempts per task, a resolves one attempt more on three tasks, and b resolves
+    // three attempts more on one task.
     let mut trials = Vec::new();
     let resolved: [(usize, usize); 4] = [(1, 0), (2, 1), (3, 2), (0, 3)];
     for (task, (a, b)) in resolved.into_iter().enumerate() {
@@ -482,7 +483,7 @@ fn assert_sentence_agrees(pair: &Pair) {
 
 #[test]
 fn sentences_agree_with_interval_and_p_value() {
-    // Of four arms, b is better than a by an increasing margin; c and d are in between.
+    // There are four arms. b is better than a by an increasing margin, and c and d are in between.
     for better in 0..24 {
         for attempts in [1, 2] {
             let mut trials = Vec::new();
@@ -563,7 +564,7 @@ fn gate_result_follows_the_interval() {
     assert_eq!(turned.result, GateResult::Passed);
     assert_eq!(turned.difference, found.difference.map(|value| -value));
     assert_eq!(turned.interval, found.interval.map(|[lower, upper]| [-upper, -lower]));
-    // Reaching the limit exactly is enough.
+    // The gate passes if the interval starts exactly at the limit.
     let lower = evaluate_gate("a >= b - 0", &worse).interval.unwrap()[0];
     let text = format!("a >= b - {}", -lower * 100.0);
     assert_eq!(evaluate_gate(&text, &worse).result, GateResult::Passed, "{text}");

@@ -14,7 +14,7 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
         one.verdict.as_mut().unwrap().exceptions.extend(counts);
         one
     };
-    // Of 4, 8, 5 and 3 fail-to-pass tests, 4, 2, 4 and 0 pass.
+    // The four tasks have 4, 8, 5 and 3 fail-to-pass tests. Of these, 4, 2, 4 and 0 pass.
     let report = build_report(vec![
         of("t1", 1.0, &[]),
         of("t2", 0.25, &[("NameError", 4), ("TypeError", 2)]),
@@ -57,8 +57,9 @@ fn single_shot_trial(
 #[test]
 fn feabench_tables_and_figure_match_hand_counts() {
     let mut trials = vec![
-        // Correct files, as a share of the shown files and of gold's files: 1 of 2 and 1 of 1; 1 of 4 and
-        // 1 of 2; 2 of 5 and 2 of 2; 1 of 1 and 1 of 1; 0 of 4.
+        // The correct files as a share of the shown files (precision) and of gold's files (recall),
+        // per trial: 1 of 2 and 1 of 1; 1 of 4 and 1 of 2; 2 of 5 and 2 of 2; 1 of 1 and 1 of 1; 0
+        // of 4.
         single_shot_trial(1, (0.5, 1.0, true), true, 1),
         single_shot_trial(2, (0.25, 0.5, false), false, 1),
         single_shot_trial(3, (0.4, 1.0, true), false, 2),
@@ -70,7 +71,8 @@ fn feabench_tables_and_figure_match_hand_counts() {
     let report = build_report(trials);
     let arm = &report.arms[0];
     let single = arm.single_shot.as_ref().unwrap();
-    // Table 3: 2.15, 3.5 and 3 of 5.
+    // Table 3: the sums over the five trials are 2.15 (precision), 3.5 (recall) and 3 (all files
+    // shown).
     assert_eq!(
         (single.precision, single.recall, single.recall_all),
         (Some(0.43), Some(0.7), Some(0.6))

@@ -1,4 +1,4 @@
-//! Reports of canned trials.
+//! Tests for reports, with constructed trials.
 
 #![expect(clippy::expect_used, reason = "a failed expect fails the test")]
 
@@ -310,8 +310,8 @@ fn report_names_suspect_and_contaminated_verdicts() {
     assert_eq!(self::text(&build_report(vec![])), "No trials.\n");
 }
 
-/// A verdict without evidence against it is unverified, not clean, if nothing was able to test it.
-/// One line shows how many there are.
+/// A verdict without evidence against it is unverified instead of clean if no check could test it.
+/// One line shows how many unverified verdicts there are.
 #[test]
 fn report_counts_unverified_verdicts_separately() {
     let unverified = |task: &str, kinds: &[&str]| {
@@ -498,7 +498,8 @@ fn groups_separate_levels_sizes_and_attempts() {
     assert_eq!((level.trials, level.resolved, level.passed_rate), (2, 1, 0.75));
     assert_eq!(arm.groups["level"]["2"].applied_rate, 0.5, "an empty patch is not applied");
     assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
-    // One of two tasks resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
+    // One of two tasks is resolved in one of two attempts, so pass@1 is (1/2 + 0) / 2 and pass@2 is
+    // (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
     assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
     let shown = proctor_report::report_text(
@@ -559,7 +560,7 @@ fn report_shared_limits_do_not_count_against_an_arm() {
     assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
 }
 
-/// Attempts that a kill or a fault ended were paid for. The total includes them, but no mean does.
+/// Attempts that a kill or a fault ended were billed. Totals include them, but means don't.
 #[test]
 fn earlier_tries_count_only_in_the_billed_usage() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
@@ -729,7 +730,8 @@ fn report_compares_rankings_between_task_sets() {
         shown.contains("Kendall's tau between lite (10 tasks) and full (20 tasks) is 1.00"),
         "{shown}"
     );
-    // 15 tasks from before the cutoff: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the later ones.
+    // 15 tasks are from before the cutoff. The arms resolve 2 + 1, 5 + 4 and 9 + 2 of them, and no
+    // later task.
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
     // Two arms have no ranking, and neither do arms with a missing verdict.

@@ -1,4 +1,5 @@
-//! The tables `trials`, `steps` and `tests`: one definition for every format and for the documentation.
+//! Tests for the tables `trials`, `steps` and `tests`, which have one definition for every format
+//! and for the documentation.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

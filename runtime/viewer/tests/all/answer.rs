@@ -219,7 +219,7 @@ fn pareto_plot_fills_undominated_arms() {
     let page = render_page(&[]);
     let tree = parse_page(&page);
     let cost = by_id(&tree, "cost");
-    // `c` costs more than `b` and resolves less.
+    // `c` is not on the front, because it costs more than `b` and resolves less.
     let filled = |dot: &Node<'_, '_>| !has_class(dot, "hollow");
     let plane = find_by_class(cost, "plane")[0];
     let dots: Vec<bool> = find_by_class(plane, "point").iter().map(filled).collect();
@@ -230,7 +230,7 @@ fn pareto_plot_fills_undominated_arms() {
         rows(table).into_iter().map(|row| [row[1].clone(), row[6].clone()]).collect();
     let expected = [["a", "yes"], ["b", "yes"], ["c", "no"]];
     assert_eq!(front, expected.map(|row| row.map(str::to_owned)));
-    // 2 dollars for 5 tasks, 2.60 for 15, 4 for 4.
+    // The costs are 2 dollars for 5 tasks, 2.60 for 15 tasks, and 4 dollars for 4 tasks.
     let each: Vec<String> = rows(table).into_iter().map(|row| row[5].clone()).collect();
     assert_eq!(each, ["$0.40", "$0.17", "$1.00"]);
 }
@@ -290,7 +290,8 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     };
     let page = render_page(&[curve]);
     let tree = parse_page(&page);
-    // The first task took 10 steps, the fifth 14: five percent of trials each.
+    // The trials of the first task took 10 steps, those of the fifth took 14. Each trial is five
+    // percent.
     let figure =
         by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();

@@ -13,7 +13,7 @@ use proctor_viewer::html::{ReportPage, RunPage, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
-/// Attacks that text from a run may contain: markup, the end tag of the surrounding element, a
+/// Attacks that text from a run may contain: markup, the end of the surrounding element, a
 /// template, escape sequences, marks that change the text direction, and bytes that XML does not
 /// allow.
 const HOSTILE_TEXTS: [&str; 9] = [
@@ -149,8 +149,8 @@ fn hostile_page() -> String {
     render_report(&page).unwrap()
 }
 
-/// Parses the page as XML, which is stricter than any browser. The page is written so that an XML
-/// parser accepts it.
+/// Parses the page as XML, which is stricter than any browser. Pages are written so that an XML
+/// parser accepts them.
 fn parse_page(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
@@ -209,7 +209,8 @@ fn report_page_escapes_hostile_text() {
     for attribute in tree.descendants().flat_map(|node| node.attributes().collect::<Vec<_>>()) {
         assert!(known.contains(&attribute.name()), "{}", attribute.name());
     }
-    // Every attack must be fully readable: unchanged, or with its active characters spelled out.
+    // Every attack must be readable in full, either unchanged or with its active characters written
+    // as visible escapes.
     let text: String =
         tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
     for trick in HOSTILE_TEXTS {

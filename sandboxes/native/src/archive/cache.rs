@@ -1,4 +1,4 @@
-//! Keeps the unpacked archives of a machine within a disk budget.
+//! Limits the disk space of a machine's unpacked archives.
 //!
 //! `bases/used-NAME` contains the size of `bases/archive-NAME` in bytes. Its modification time is
 //! the archive's last use. A process that uses an archive has a shared lock on
@@ -23,8 +23,8 @@ use crate::tree;
 /// Name prefix of folders that are being removed.
 const REMOVED_PREFIX: &str = ".removed-";
 
-/// Prevents the removal of an archive until dropped. All users of an archive in one process share a
-/// single hold, and so a single open file.
+/// Prevents the removal of an archive until it is dropped. All users of an archive in one process
+/// share a single pin, and therefore a single open file.
 #[derive(Debug)]
 pub(crate) struct ArchivePin {
     _lock: File,
@@ -35,7 +35,7 @@ pub(crate) struct ArchiveCache {
     bases: PathBuf,
     /// Maximum bytes of all archives; `None` means half of the cache's file system.
     budget: Option<u64>,
-    /// The holds of this process, by archive.
+    /// The pins of this process, by archive.
     held: Mutex<BTreeMap<String, Weak<ArchivePin>>>,
 }
 
@@ -70,8 +70,8 @@ impl ArchiveCache {
         Ok(hold)
     }
 
-    /// Marks an archive as used now. Measures its size the first time. Returns `false` if it is not
-    /// unpacked. The caller has a hold on it.
+    /// Sets the time of an archive's last use. Measures its size the first time. Returns `false` if
+    /// the archive is not unpacked. The caller must have a pin on it.
     pub(crate) fn touch(&self, name: &str) -> io::Result<bool> {
         if !self.archive(name).is_dir() {
             return Ok(false);
@@ -92,7 +92,7 @@ impl ArchiveCache {
     /// archives.
     pub(crate) fn make_room(&self, more: u64) -> io::Result<Vec<String>> {
         fs::create_dir_all(&self.bases)?;
-        // Only one process at a time: two at once would remove twice as much.
+        // Only one process at a time may do this, because two would remove twice as much.
         let turn = File::create(self.bases.join(".making-room.lock"))?;
         turn.lock()?;
         let mut all = self.list()?;
@@ -129,7 +129,7 @@ impl ArchiveCache {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(REMOVED_PREFIX) {
-                // The process that was removing it was killed.
+                // The process that was removing this archive was killed.
                 tree::remove(&entry.path())?;
             } else if let Some(name) = name.strip_prefix(ARCHIVE_PREFIX) {
                 found.extend(self.read_archive(name)?);
@@ -138,7 +138,7 @@ impl ArchiveCache {
         Ok(found)
     }
 
-    /// Returns `None` if `proctor clean` removed the archive meanwhile.
+    /// Returns `None` if `proctor clean` has removed the archive meanwhile.
     fn read_archive(&self, name: &str) -> io::Result<Option<UnpackedArchive>> {
         let used = self.usage_path(name);
         let known = fs::read_to_string(&used).ok().and_then(|text| text.parse().ok());
@@ -148,7 +148,7 @@ impl ArchiveCache {
                 Some(bytes) => {
                     Ok(UnpackedArchive { name, bytes, used: fs::metadata(&used)?.modified()? })
                 }
-                // Unpacked by an earlier version.
+                // An earlier version unpacked this archive and did not record its size.
                 None => {
                     let used = fs::metadata(self.archive(&name))?.modified()?;
                     Ok(UnpackedArchive { bytes: self.measure(&name, used)?, name, used })
@@ -244,7 +244,7 @@ mod tests {
             .unwrap();
     }
 
-    /// Creates a `Room` whose budget fits `archives` archives.
+    /// Creates a cache whose budget is enough for `archives` archives.
     fn cache_with_budget(cache: &Path, archives: usize) -> ArchiveCache {
         let mut room = ArchiveCache::new(cache);
         // A folder and a file's last block take a few kilobytes.

@@ -1,4 +1,4 @@
-//! Compressed streams: gzip and Zstandard, each with any number of members.
+//! Decompresses gzip and Zstandard streams with any number of members.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 

@@ -1,4 +1,4 @@
-//! Reads the archive itself: which entries are layers, and in which order.
+//! Reads the structure of an image archive: which entries are layers, and in which order.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use super::compressed;
 /// The longest manifest or index, in bytes.
 const JSON_LIMIT: u64 = 8 << 20;
 
-/// The positions of the files in an archive.
+/// An archive with the positions of its files.
 pub(super) struct ImageArchive {
     file: File,
     parts: HashMap<String, Part>,
@@ -97,7 +97,7 @@ impl ImageArchive {
         let mut file = File::open(archive)?;
         let mut content = compressed::decompress(file.try_clone()?)?;
         if content.compressed {
-            // Layers are read by offset, which is impossible in a compressed file.
+            // Decompress the archive to a temporary file, because layers are read by offset.
             let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
                 .or_else(|_| tempfile::tempfile())?;
             io::copy(&mut content.stream, &mut plain)?;

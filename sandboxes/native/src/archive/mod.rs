@@ -1,4 +1,4 @@
-//! Images from archives: OCI layouts and the output of `docker save`.
+//! Unpacks images from archives: OCI layouts and the output of `docker save`.
 
 mod cache;
 mod compressed;

@@ -24,10 +24,11 @@ pub(super) struct Root {
     root: OwnedFd,
     /// Whether to set the owners that the image specifies. Requires root with all ids.
     owners: bool,
-    /// Paths that the current layer wrote: an opaque directory hides only earlier layers.
+    /// Paths that the current layer wrote. An opaque directory hides the content of earlier layers,
+    /// but not these.
     written: HashSet<PathBuf>,
-    /// Final modes of directories that only root could write to. They are set at the end, so that
-    /// the rest of the image can be written.
+    /// The directories' final modes, if this process cannot set owners. They are set at the end,
+    /// because a directory without write permission would block the rest of the image.
     later: BTreeMap<PathBuf, u32>,
 }
 
@@ -50,7 +51,8 @@ impl Root {
 
     /// Sets the postponed directory modes. Call it after the last layer.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        // Innermost directories first, because a closed parent would block access.
+        // Start with the innermost directories, because a parent without permissions would block
+        // access to them.
         for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
             let held = match self.find(&path, OFlags::NOFOLLOW) {
                 // A later layer removed or replaced the directory.
@@ -133,8 +135,8 @@ impl Root {
                 self.written.insert(path.to_owned());
                 return Ok(());
             }
-            // Skip devices, pipes and sockets. The sandbox has its own devices; programs create the
-            // pipes and sockets that they use.
+            // Skip devices, pipes and sockets. The sandbox has its own devices, and programs create
+            // their own pipes and sockets.
             _ => return Ok(()),
         }
         self.set_attributes(entry, &target, kind)?;
@@ -153,7 +155,7 @@ impl Root {
     ) -> io::Result<()> {
         let header = entry.header();
         if self.owners {
-            // Ids outside the sandbox's map would have no owner.
+            // Ids outside the sandbox's map cannot be owners in the sandbox.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
             let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));

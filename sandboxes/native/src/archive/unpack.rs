@@ -20,9 +20,8 @@ pub(super) const ARCHIVE_PREFIX: &str = "archive-";
 
 /// Unpacks an archive once. Returns its digest and the directory of its root. Blocking.
 ///
-/// All layers are unpacked into one directory. Rejected alternative: one directory per layer as
-/// lower directories of the overlay. Images would share layers, but that needs whiteouts that only
-/// some kernels let a normal user create.
+/// All layers are unpacked into one directory. With one directory per layer, images could share
+/// layers. But that needs whiteouts, which only some kernels allow a normal user to create.
 pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBuf)> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -54,8 +53,8 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     Ok((digest, folder))
 }
 
-/// Waits for the lock to unpack this archive, which excludes other processes until the file is
-/// closed. No thread is blocked.
+/// Waits for the lock to unpack this archive, without blocking a thread. Other processes are locked
+/// out until the returned file is closed.
 pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -64,8 +63,8 @@ pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Removes leftovers of processes that were killed while they unpacked this archive. The caller has
-/// the lock.
+/// Removes leftovers of processes that were killed while they unpacked this archive. The caller
+/// must have the lock.
 pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
     let prefix = unfinished_prefix(archive);
     for entry in fs::read_dir(cache.join("bases"))? {
@@ -245,8 +244,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir(&outside).unwrap();
-        // A link resolves to the same path inside the image if it exists there, and to nothing
-        // otherwise.
+        // A link to an outside path resolves to the same path in the image if it exists there, and
+        // is dangling otherwise.
         let link = format!("-> {}", outside.display());
         let inner = format!("{}/kept", outside.display());
         let inner = inner.trim_start_matches('/');

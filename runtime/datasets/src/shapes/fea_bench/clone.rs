@@ -1,8 +1,8 @@
-//! Completes a row that has only ids, using a local clone of its repository.
+//! Uses a local clone of the repository to complete a row that has only ids.
 //!
-//! For license reasons, the hub's rows contain neither text nor patch. The benchmark's own tool
-//! downloads them from the forge one by one, with a token. A clone has the same patch, and the pull
-//! request's text as far as commit messages contain it.
+//! For license reasons, the rows on the hub contain neither the text nor the patch. The benchmark's
+//! own tool downloads them one by one from the forge, which requires a token. A clone contains the
+//! same patch, and the part of the pull request's text that is in commit messages.
 
 use std::path::Path;
 
@@ -147,7 +147,8 @@ fn find_pull(clone: &Repository, base: &str, number: &str) -> Result<Option<Chan
         let source = "pull_request";
         return Ok(message.map(|message| Change { from, to: head, message, source }));
     }
-    // The number must be at the end of the first line; elsewhere it is only a mention.
+    // Only a number at the end of the first line identifies the pull request. Elsewhere it is just
+    // a mention.
     let squashed = clone.find(&format!("\\(#{number}\\)$"))?;
     let squashed = squashed.into_iter().find(|commit| {
         commit.parents.len() == 1

@@ -10,9 +10,10 @@ use crate::errors::RowError;
 
 pub(super) use proctor_types::NewComponent as Component;
 
-/// Reads the components in a row: an object by file, or a list of `{file, components}`. They are
-/// used as given. The benchmark's own script misses some components, and the row's prompt was made
-/// from the script's result.
+/// Reads the components in a row: an object by file, or a list of `{file, components}`.
+///
+/// They are used as given, although the benchmark's own script misses some components, because the
+/// row's prompt is based on the script's result.
 pub(super) fn parse_components(value: Value) -> Result<Vec<Component>, RowError> {
     let wrong = |what: &str| RowError::in_field("new_components", what);
     let files: Vec<(String, Value)> = match value {
@@ -113,7 +114,7 @@ fn walk(
                     def.arguments.as_ref().map_or(def.name.end(), |arguments| arguments.end());
                 ("class", &def.name, (def.name.start(), end), &def.body)
             }
-            // Definitions inside a condition count like all others.
+            // Definitions inside an `if` count, too.
             Stmt::If(stmt) => {
                 walk(file, text, &stmt.body, outer, out);
                 for clause in &stmt.elif_else_clauses {
@@ -171,7 +172,8 @@ fn signature(text: &str, name: usize, end: usize) -> String {
     let begin = text[..name].rfind('\n').map_or(0, |at| at + 1);
     let colon = text[end..].find(':').map_or(text.len(), |at| end + at + 1);
     let lines = text[begin..colon].lines().map(|line| {
-        // A `#` inside a string is rare in a header. It cuts the text, as in the benchmark's script.
+        // Like the benchmark's script, this also cuts the text at a `#` inside a string, which is
+        // rare in a header.
         line.split('#').next().unwrap_or(line).trim()
     });
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")

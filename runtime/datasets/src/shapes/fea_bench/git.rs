@@ -1,11 +1,12 @@
-//! Reads a local clone with the `git` program, ignoring the user's configuration.
+//! Reads a local clone with the `git` program, without the user's Git configuration.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-/// A clone. It is not changed, and no code in it runs: no hooks, no filters, no external diffs.
+/// A local clone. Reading it neither changes it nor runs code from it: no hooks, no filters, no
+/// external diffs.
 pub struct Repository {
     folder: PathBuf,
 }
@@ -23,7 +24,7 @@ pub struct Commit {
 }
 
 /// Git's output format for a commit. Its terminator cannot occur in a message. Two null characters
-/// would not work as terminator, because an empty field would end the commit too early.
+/// would not work as the terminator, because an empty field would look like the end of the commit.
 const COMMIT_FORMAT: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
 const DATE_FORMAT: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
 const END: &str = "\0\u{1}";
@@ -144,7 +145,8 @@ impl Repository {
     }
 }
 
-/// Parses commits. Messages may have any encoding, so invalid UTF-8 in one must not discard the others.
+/// Parses commits. Messages may have any encoding, and invalid UTF-8 in one message must not affect
+/// the other commits.
 fn parse_commits(printed: &[u8]) -> Vec<Commit> {
     String::from_utf8_lossy(printed).split(END).filter_map(parse_commit).collect()
 }

@@ -1,5 +1,5 @@
-//! FEA-Bench has four forms of an instance. Missing parts of a row are completed from the pull
-//! request in the row, or from a local clone of the repository.
+//! Converts rows of FEA-Bench, which publishes four forms of an instance. Missing fields are
+//! derived from the pull request in the row, or from a local clone of the repository.
 
 mod clone;
 mod components;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{draft::Draft, fields::Fields};
 use crate::{address::Options, errors::RowError};
 
-/// The texts that the Standard and Oracle datasets contain for a medium row.
+/// The texts that the Standard and Oracle datasets contain, derived from a row of the medium form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullTexts {
     /// `pull_request_text`.

@@ -23,13 +23,13 @@ impl Request<'_> {
     }
 }
 
-/// Builds the request from the pull request of a medium row. Only comments up to the first commit
-/// are used: later ones may discuss the solution.
+/// Builds the request from the pull request of a medium row. Comments after the first commit are
+/// left out, because they may discuss the solution.
 pub(super) fn request_from_pull(info: &Value) -> Result<String, RowError> {
     let text = |name: &str| info.get(name).and_then(Value::as_str);
     let title = text("pr_title")
         .ok_or_else(|| RowError::in_field("problem_info.pr_title", "is missing"))?;
-    // The benchmark prints a null body the way Python does.
+    // Like the benchmark, print a null body as Python does.
     let body = text("pr_body").unwrap_or("None");
     let comments = comments_before_first_commit(info, info.get("pr_timeline"));
     Request { title, body, comments }.text()

@@ -1,4 +1,4 @@
-//! The line spans of new components, measured like FEA-Bench's own script.
+//! Computes the line spans of new components in the same way as FEA-Bench's own script.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,8 @@ pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<Span>> {
     let after = spans(after)?;
     let Some(before) = before else { return Some(after) };
     let known: BTreeSet<String> = spans(before)?.into_iter().map(|span| span.name).collect();
-    // The benchmark's script keys definitions by name, so the last one of each name counts.
+    // Like the benchmark's script, key definitions by name. If a name is defined twice, the last
+    // definition counts.
     let by_name: BTreeMap<String, Span> =
         after.into_iter().map(|span| (span.name.clone(), span)).collect();
     Some(by_name.into_values().filter(|span| !known.contains(&span.name)).collect())

@@ -1,5 +1,5 @@
-//! Generates rows at full size: as many and as long as in the real datasets, so that loading them
-//! costs the same. The same index always gives the same bytes.
+//! Generates rows in the number and size of the real datasets, so that loading them costs the same.
+//! The same index always gives the same bytes.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ pub const SWE_BENCH: usize = 2294;
 /// Number of rows in FeatureBench's full split.
 pub const FEATUREBENCH: usize = 200;
 
-/// A small random number generator. The output must not change with the version of a crate.
+/// A small random number generator. No crate is used, because its output might change between
+/// versions.
 struct Generator(u64);
 
 impl Generator {

@@ -23,7 +23,8 @@ struct CanaryRunResult {
     log: Vec<u8>,
 }
 
-/// Number of runs that a canary must pass to count as passed: a test may pass by chance.
+/// Number of runs in which a canary must pass to count as passed. In a single run, a test may pass
+/// by chance.
 const CANARY_RUNS: usize = 2;
 
 impl ReportGrading<'_> {
@@ -60,7 +61,7 @@ impl ReportGrading<'_> {
                     evidence.extend(changed.filter(|one| one.kind == CHANGED_DURING_RUN));
                     runs.push(CanaryRun { tests: second.tests, is_complete: second.complete });
                 }
-                // The sandbox did not survive the run.
+                // The run made the sandbox unusable.
                 Err(found) => {
                     evidence.push(found);
                     return Ok(evidence);
@@ -74,8 +75,8 @@ impl ReportGrading<'_> {
         Ok(evidence)
     }
 
-    /// Runs the test command with changed test files. Uses a sandbox where no graded code has run, if
-    /// one can be opened. Returns evidence instead of a run if the sandbox did not survive it.
+    /// Runs the test command with changed test files. If possible, uses a sandbox where no graded
+    /// code has run. Returns evidence instead of a run if the run made the sandbox unusable.
     async fn run_with(
         &self,
         tree: &BaseTree<'_>,
@@ -119,7 +120,7 @@ impl ReportGrading<'_> {
         Ok(CanaryRunResult { reading, log })
     }
 
-    /// Returns test files in which canaries can be made, in addition to those that the task expects.
+    /// Returns test files that support canaries, besides the files that the task expects.
     pub(super) fn canary_files(
         &self,
         pristine: &PristineTree,
@@ -146,7 +147,8 @@ impl ReportGrading<'_> {
         Ok(if readable.len() > rules.files { BTreeSet::new() } else { readable })
     }
 
-    /// Rewrites the test files, so that their modification times do not reveal which has a mistake.
+    /// Rewrites all test files, so that their modification times do not reveal which of them have a
+    /// mistake.
     pub(super) async fn rewrite_tests(
         &self,
         handle: &SandboxHandle,

@@ -16,8 +16,9 @@ pub(super) struct ReportCommand {
     pub by_pipe: bool,
 }
 
-/// Redirects the report to the results pipe if `test_command` starts one of `programs` and an option
-/// sets the report's path. Other commands are unchanged: a wrapper does not pass the pipe on.
+/// Redirects the report to the results pipe if `test_command` starts one of `programs` and an
+/// option sets the report's path. Other commands are unchanged. In particular, a wrapper would not
+/// pass the pipe on to the program.
 pub(super) fn redirect_report(
     test_command: &[String],
     results: &TestResults,
@@ -45,7 +46,7 @@ fn redirect_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
         (is_value || is_assigned).then_some(at)
     };
     let mut found = test_command.iter().enumerate().filter_map(names);
-    // If two options have this value, the report may be the output of either.
+    // If two options have this value, it is unclear which of them sets the report's path.
     let (at, None) = (found.next()?, found.next()) else { return None };
     let mut command = test_command.to_vec();
     let option = command[at].strip_suffix(path)?;

@@ -14,7 +14,7 @@ pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task
     .unwrap()
 }
 
-/// The results of `official` and `strict`.
+/// Returns whether `official` and `strict` resolve the task.
 pub fn grade_with_both(task: &Task, log: &str) -> (bool, bool) {
     policies(&verdict(task, log))
 }

@@ -1,4 +1,5 @@
-//! The known holes of the official graders. `official` reproduces each of them; `strict` has none.
+//! Tests the known holes of the official graders. The `official` policy reproduces each of them,
+//! and the `strict` policy has none.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic on a missing value")]
 

@@ -1,4 +1,5 @@
-//! FEA-Bench, which uses SWE-bench's harness 3.0.4, and benchmarks derived from SWE-bench.
+//! Holes of FEA-Bench, which uses SWE-bench's harness 3.0.4, and of benchmarks derived from
+//! SWE-bench.
 
 use serde_json::json;
 
@@ -49,7 +50,7 @@ fn crash_after_forged_lines_resolves_only_officially() {
     assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 139)), (true, false));
 }
 
-/// sympy's tests have bare names, so a test hides one with the same name in another file.
+/// The ids of sympy's tests are bare names, so a test hides one with the same name in another file.
 #[test]
 fn bare_names_in_two_files_are_merged() {
     let mut row = task("fea-bench", json!({"version": "1.10"}), &["test_basic"], &[]);

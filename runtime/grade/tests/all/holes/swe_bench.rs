@@ -1,4 +1,4 @@
-//! SWE-bench 5.0.2. Holes are numbered as in docs/policies.md.
+//! Holes of SWE-bench 5.0.2, numbered as in docs/policies.md.
 
 use proctor_types::Task;
 use serde_json::json;
@@ -34,7 +34,8 @@ fn honest_log_gets_the_same_result_from_both() {
     );
 }
 
-/// Hole 1: a nonzero exit status requires a failure in the log, and any failure is enough.
+/// Hole 1: if the exit status is nonzero, the harness requires a failure in the log, but any
+/// failure is enough.
 #[test]
 fn bogus_failure_explains_a_bad_exit_status_officially() {
     let output = format!("PASSED {ONE}\nPASSED {TWO}\nFAILED bogus\n");
@@ -78,7 +79,7 @@ fn contradictory_counts_resolve_only_officially() {
     assert_eq!(grade_with_both(&row, &log(&failure, 0)), (true, false));
 }
 
-/// Hole 2: the first printed exit status counts, and the tests print theirs before the script does.
+/// Hole 2: the first printed exit status counts, so the tests can print one before the script does.
 #[test]
 fn first_printed_exit_status_counts_officially() {
     let output = format!(">>>>> Test Exit Code: 0\nPASSED {ONE}\n");
@@ -108,8 +109,9 @@ fn log_without_results_resolves_a_fail_only_task_officially() {
     assert_eq!(grade_with_both(&row, &log("Executed 5 of 10\n", 1)), (true, false));
 }
 
-/// Hole 6: if a rerun passed, the map has no failure, so the nonzero exit status makes the log look
-/// forged. The harness then reports that the patch was not applied. Strict reports the failed test.
+/// Hole 6: if a rerun of a failed test passed, the harness finds no failure in the log. The nonzero
+/// exit status then makes the log look forged, and the harness reports that the patch was not
+/// applied. The strict policy reports the failed test.
 #[test]
 fn flaky_test_is_reported_as_a_rejected_patch_officially() {
     let output = pytest_session_log(

@@ -20,7 +20,7 @@ pub fn file(text: &str) -> Node {
     Node::File(text.as_bytes().to_vec(), false)
 }
 
-/// Returns the tree after Proctor's own `resolve`.
+/// Applies the patch with Proctor's own `resolve` and returns the resulting tree.
 pub fn resolve_on(base: &Nodes, patch: &[u8]) -> Result<Nodes, PatchError> {
     let current = |path: &RawPath| {
         base.get(path.as_bytes()).map(|node| match node.clone() {

@@ -1,4 +1,5 @@
-//! Helpers: a small task, its environment with or without planted copies, and a scan of it.
+//! Helpers that create a small task and its environment, with or without planted copies, and scan
+//! the environment.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -46,7 +47,8 @@ pub fn task() -> Task {
     .unwrap()
 }
 
-/// Builds the task's environment. Each line of `places` plants one copy: its kind and its path.
+/// Builds the task's environment. Each line of `places` plants one copy and consists of the copy's
+/// kind and path.
 pub async fn build_environment(
     backend: &dyn Backend,
     base: Base,
@@ -58,7 +60,7 @@ pub async fn build_environment(
         ("numerals/__init__.py", ""),
         ("numerals/roman.py", &format!("{KEPT}{GOLD}")[..]),
         ("tests/test_roman.py", TEST),
-        // Another file that starts like the hidden test.
+        // A different file that starts with the same lines as the hidden test.
         (
             "tests/test_kept.py",
             "import pytest\nfrom numerals import roman\n\n\ndef test_it():\n    assert roman\n",

@@ -1,5 +1,5 @@
-//! Tests the leak check in real sandboxes: planted copies are found, and clean sandboxes are set
-//! up.
+//! Tests the leak check in real sandboxes. It must find planted copies, and clean sandboxes must be
+//! set up.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
@@ -74,7 +74,7 @@ fn print(leak_check: &LayerFindings) {
     println!("  {:?}", leak_check.unseen);
 }
 
-/// Asserts that every place has a finding of its kind, and that there are no other findings.
+/// Asserts that every planted copy has a finding of its kind, and that there are no other findings.
 fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     for (how, path, kind) in places {
         let found: Vec<_> =
@@ -90,8 +90,8 @@ fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     }
 }
 
-/// Tests the whole sequence on one back end: copies are found, rejected without revealing the
-/// solution, and removed, and the sandbox is set up.
+/// Tests the whole sequence on one back end. The copies are found, and a run is rejected without
+/// revealing the solution. Then the copies are removed, and the sandbox is set up.
 async fn check_planted_copies(
     backend: &dyn Backend,
     base: Base,
@@ -143,7 +143,7 @@ fn native() -> (tempfile::TempDir, Native) {
 async fn planted_copies_in_a_native_sandbox_are_found() {
     let (_cache, native) = native();
     let mut places = PLANTED_COPIES.to_vec();
-    // Git itself packs the blob as a delta. The commit is only in the reflog.
+    // `git gc` packs the blob as a delta. Only the reflog refers to the commit.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
     places.push(("wheel_in_history", "/root/builds", LeakKind::History));
     places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
@@ -223,8 +223,8 @@ async fn secrets_in_the_surroundings_are_found() {
     assert!(!said.contains("not to be told"), "{said}");
 }
 
-/// The whole source is hidden, the installed package is removed, and the work directory starts as
-/// configured.
+/// The whole source is hidden, the installed package is removed, and the work directory has the
+/// configured initial content.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_scratch_task_cannot_import_the_original() {
     let (_cache, native) = native();
@@ -262,15 +262,16 @@ async fn from_scratch_task_cannot_import_the_original() {
     sandbox.close().await.unwrap();
 }
 
-/// One sandbox per purpose: content hidden from the agent is also hidden from the code under test.
+/// One sandbox is opened for each purpose. Content that is hidden from the agent must also be
+/// hidden from the code under test.
 const PURPOSES: [Purpose<'static>; 3] = [
     Purpose::Driving(OnFinding::Refuse),
     Purpose::Testing,
     Purpose::Procedure { commands: "pytest -rA" },
 ];
 
-/// Tests that the host's own copy of hidden content is absent from the task's sandboxes, but from
-/// no others, and that nothing shows where it was.
+/// Tests that the host's own copy of hidden content is absent from the task's sandboxes but present
+/// in all others, and that nothing reveals where it was.
 async fn check_host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
     let environment = build_environment(backend, Base::Host, folder.path(), "").await;
@@ -279,7 +280,7 @@ async fn check_host_copy(backend: &dyn Backend) {
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
     let (parent, _) = path.rsplit_once('/').unwrap();
-    // Everything that a listing shows of the directory: names, kinds, modes and owners of its
+    // List everything that is visible of the directory: names, kinds, modes and owners of its
     // entries.
     let list = format!("cd {parent} && stat -c '%n %F %a %u:%g' -- * .[!.]* __pycache__/* | sort");
     let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
@@ -296,14 +297,14 @@ async fn check_host_copy(backend: &dyn Backend) {
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
-    // The check finds the copy in a sandbox that still has it.
+    // The check must find the copy in a sandbox that has it.
     let mut open = fixture::open(backend, &environment).await;
     let (handle, nothing) = (open.handle(), HiddenCopies::default());
     let refused = prepare_for_agent(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
 
-    // Measure the cost. If white-outs already exist, it is one more mount.
+    // Measure the cost. If whiteouts already exist, it is one more mount.
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
@@ -343,14 +344,15 @@ async fn check_host_copy(backend: &dyn Backend) {
             said.contains("No such file") && said.contains("No module named 'textwrap'"),
             "{said}"
         );
-        // The directory must contain no device and no empty placeholder, and there must be no mount
-        // at or below it.
+        // No device, empty placeholder or mount may exist at or below the directory from which the
+        // copy was removed.
         let odd = format!(
             "find {parent} ! -type f ! -type d ! -type l; \
              awk '{{ print $5 }}' /proc/self/mountinfo | grep '^{parent}' | grep -v -- -packages"
         );
         assert_eq!(handle.run(Command::shell(&odd)).await.unwrap().stdout.text(), "");
-        // Among the directories with code, many look like the one that lost something.
+        // Many other directories with code must look the same as the directory from which the copy
+        // was removed.
         let alike = "find /usr -xdev -type d -links 1 -exec sh -c 'ls \"$0\"/*.py' {} ';' 2>/dev/null \
                      | sed 's,/[^/]*$,,' | sort -u | wc -l";
         let alike = handle.run(Command::shell(alike)).await.unwrap().stdout.text();
@@ -394,8 +396,8 @@ const STDLIB_MODULES: [&str; 16] = [
     "tarfile",
 ];
 
-/// Hides a whole library of real code. Each of its files must be found. None of the thousands of
-/// other files may be mistaken for one of them.
+/// Hides a whole library of real code. The check must find each of its files at its path, and must
+/// not mistake any of the thousands of other files for one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_code_is_found_without_false_positives() {
     let (_cache, native) = native();
@@ -441,7 +443,7 @@ fn findings_are_cached_by_digest() {
     other.hidden.push("tests/more.py".into());
     assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
-    // Reading does not block on a named pipe at the file's path.
+    // Reading must not block if there is a named pipe at the file's path.
     let place = folder.path().join(&key).with_extension("json");
     assert!(std::process::Command::new("mkfifo").arg(place).status().unwrap().success());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
