@@ -56,8 +56,8 @@ impl PriceTable {
         text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
     }
 
-    /// Reads TOML. Errors name the key. Like all tables, it is deserialized from a neutral value;
-    /// see `from_toml`.
+    /// Reads TOML. Errors name the key. Like all tables, it is deserialized from a TOML value (see
+    /// `from_toml`).
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
             Fault::new(Layer::Model, what).hint("see configs/models.toml for the format")

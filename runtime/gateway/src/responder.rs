@@ -27,7 +27,7 @@ struct ResponseFields {
     system_fingerprint: Value,
     /// The first event of a Messages stream contains the response.
     message: Option<Nested>,
-    /// The first event of a Responses stream does, too.
+    /// The first event of a Responses stream also contains the response.
     response: Option<Nested>,
 }
 
