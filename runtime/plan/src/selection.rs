@@ -58,9 +58,9 @@ pub fn select_arms(
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
 }
 
-/// Selects arms before `--model` replaces all models, because arms that differ only in the model
-/// would become one. A glob matches the name in the configuration, or else the name with the new
-/// model.
+/// Selects arms before `--model` replaces all models. Afterwards, arms that differ only in the
+/// model would become one. A glob matches the name in the configuration or, if none matches, the
+/// name with the new model.
 pub fn select_file_arms(
     file: ConfigFile,
     written: &ConfigSource,
@@ -117,8 +117,8 @@ const RUN_ARMS_OPTION: GlobOption = GlobOption {
     list: "`proctor show RUN` lists the names",
 };
 
-/// Returns the names that match any of the globs, in their original order; all names if there is
-/// no glob.
+/// Returns the names that match any of the globs, in their original order. Returns all names if
+/// there is no glob.
 fn match_globs(
     of: &GlobOption,
     globs: &[String],

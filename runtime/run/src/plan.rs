@@ -28,8 +28,8 @@ pub fn task_for_arm(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
     }
 }
 
-/// The plan: tasks x arms x attempts, without the absent trials. Every rate is relative to this
-/// plan.
+/// The plan: tasks x arms x attempts, without the absent trials. Rates in reports are relative to
+/// all trials of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub tasks: Vec<PlannedTask>,
@@ -42,7 +42,8 @@ pub struct Plan {
     /// Whether to send test requests to the models and check the plan's images before the first
     /// trial.
     pub preflight: bool,
-    /// When this process must have ended, such as the time limit of its job. `None`: no limit.
+    /// The time by which this process must have ended, such as the time limit of its job. `None`
+    /// means no limit.
     pub until: Option<Deadline>,
 }
 
@@ -50,7 +51,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     pub at: Instant,
-    /// The time that a trial takes beyond the limits of its agent and tests.
+    /// Time that a trial may take beyond the limits of its agent and tests.
     pub overhead: Duration,
 }
 

@@ -37,14 +37,14 @@ pub(crate) struct TrialSession {
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
     malformed: u64,
-    /// The record contains the limit that ended the trial.
+    /// Whether the record contains the limit that ended the trial.
     limit_recorded: bool,
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<RecordedStep>,
     /// Results of the calls of the last replayed response.
     recalled: VecDeque<FinishedToolCall>,
-    /// The record contains the response after the limit.
+    /// Whether the record contains the response after the limit.
     last_words: bool,
 }
 
@@ -316,7 +316,7 @@ impl Session for TrialSession {
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.steps.count_step();
         self.steps.end_step().await?;
-        // As with a model's responses, check the limit only after step N is complete.
+        // As for steps of a model, check the limit only after step N is complete.
         self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 

@@ -12,9 +12,10 @@ use tokio::sync::Mutex;
 
 use crate::recorder::{ActivityUpdate, Recorder};
 
-/// Takes a step's snapshot when the step is over, which is before the main conversation's next
-/// request. That request comes from a built-in loop or from a client in the sandbox, which waits
-/// for its response in the meantime. The meter settles each response and determines the step.
+/// Takes a step's snapshot when the step is over, before the main conversation's next request is
+/// sent. That request comes from a built-in loop or from a client in the sandbox. The client waits
+/// for its response while the snapshot is taken. The meter settles each response and determines the
+/// step.
 pub(crate) struct StepSnapshots {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
