@@ -35,7 +35,7 @@ pub(crate) struct MatrixOrigins {
 #[derive(Debug, Clone)]
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
-    /// Index of its `[[arms]]` table; `None` if only the matrix created it.
+    /// Index of its `[[arms]]` table, or `None` if only the matrix created it.
     pub(crate) arm: Option<usize>,
     /// Paths below the arm, each with the path where its value was written.
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
@@ -87,7 +87,7 @@ impl ConfigSource {
         self.files.locate(&path).map(|place| (usize::MAX - place.file, place.at))
     }
 
-    /// Returns the file in which a key's value was written; `None` if it came from `--set`.
+    /// Returns the file in which a key's value was written, or `None` if it came from `--set`.
     pub(crate) fn source_file(&self, path: &[&str]) -> Option<&Path> {
         match self.key_source(path) {
             KeySource::Set => None,

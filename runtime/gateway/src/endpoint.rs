@@ -26,7 +26,8 @@ pub(crate) struct Endpoint {
     key_env: Option<String>,
     /// The model's name at the endpoint.
     model: String,
-    /// The header value with the key, marked as sensitive. `None`: no `Authorization` header.
+    /// The header value with the key, marked as sensitive. If `None`, requests have no
+    /// `Authorization` header.
     bearer: Option<HeaderValue>,
 }
 

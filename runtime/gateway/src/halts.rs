@@ -270,7 +270,8 @@ impl Halts {
         self.last_response(model).is_none_or(|last| last < since)
     }
 
-    /// Returns why the model must not be called. `tools`: whether the request offers tools.
+    /// Returns why the model must not be called, if there is a reason. `tools` says whether the
+    /// request offers tools.
     pub(crate) fn of(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.halted.is_empty() {

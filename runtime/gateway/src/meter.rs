@@ -42,7 +42,7 @@ impl fmt::Debug for SharedMeter {
 }
 
 impl SharedMeter {
-    /// Creates a meter. `spent`: what earlier invocations of the runtime have spent.
+    /// Creates a meter. `spent` is the spending of earlier invocations of the runtime.
     pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spending) -> Self {
         Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
     }

@@ -23,13 +23,13 @@ pub struct ListedModel {
     pub output: f64,
     #[serde(default)]
     pub cached: Option<f64>,
-    /// Price of tokens written to a cache. `None`: the input price.
+    /// Price of tokens written to a cache. Default: the input price.
     #[serde(default)]
     pub cache_write: Option<f64>,
-    /// Price of tokens written to a cache for an hour. `None`: twice the input price.
+    /// Price of tokens written to a cache for an hour. Default: twice the input price.
     #[serde(default)]
     pub cache_write_1h: Option<f64>,
-    /// Price of reasoning tokens. `None`: the output price.
+    /// Price of reasoning tokens. Default: the output price.
     #[serde(default)]
     pub reasoning: Option<f64>,
     /// Prices of requests with more input than the tier's `above`.

@@ -44,7 +44,7 @@ struct Nested {
 pub(crate) struct ResponseNames {
     /// The response's id at the endpoint. For a stream, the id in its first event.
     pub id: Option<String>,
-    /// `None`: the response names neither a model nor a provider.
+    /// The model and provider, or `None` if the response names neither.
     pub responder: Option<Responder>,
 }
 

@@ -47,7 +47,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
 /// The outcome of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptResult {
-    /// `None`: there was no response.
+    /// The HTTP status, or `None` if there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
     pub retry_after: Option<Duration>,

@@ -269,7 +269,8 @@ impl TrialGateway {
         }
     }
 
-    /// Resolves when requests in flight must end. `working`: whether the time counts as work.
+    /// Resolves when requests in flight must end. `working` says whether the time counts as working
+    /// time.
     pub(crate) async fn wait_for_cancel(&self, working: bool) -> CancelReason {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();

@@ -14,7 +14,7 @@ use proctor_types::{Arm, Selection, UserError, plural, sha256_hex, similar_names
 const SEED: u64 = 0;
 
 /// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
-/// record; `None` if all tasks are selected.
+/// record, or `None` if all tasks are selected.
 pub fn select_tasks(
     loaded: &mut LoadedDataset,
     globs: &[String],

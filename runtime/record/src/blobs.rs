@@ -225,8 +225,8 @@ impl Blobs {
         found.is_file().then_some(found.len())
     }
 
-    /// Hashes come from files that anyone may have written, so anything but 64 hex digits is
-    /// rejected before it becomes part of a path.
+    /// Hashes come from files that anyone may have written. Anything except 64 hex digits is
+    /// therefore rejected before it becomes part of a path.
     fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));

@@ -29,7 +29,7 @@ const ARM_DIGITS: usize = 12;
 /// `checked.jsonl`, and `lock`.
 ///
 /// Only one process at a time may change a run's plan. It holds an advisory lock while this value
-/// lives, and the kernel releases the lock however the process ends. Workers that share the run's
+/// lives. The kernel releases the lock no matter how the process ends. Workers that share the run's
 /// trials use [`RunDir::join`], and readers use [`RunDir::open_read_only`].
 #[derive(Debug)]
 pub struct RunDir {

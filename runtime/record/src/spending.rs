@@ -7,7 +7,7 @@ use proctor_types::{EarlierTries, Event, RequestClass, Spending};
 use crate::{RecordError, TrialDir, read_journal};
 
 /// Returns what one try was billed. Tokens and cost include responses after a limit was reached,
-/// because providers bill them, too.
+/// because providers also bill these.
 ///
 /// # Errors
 /// The journal cannot be read. For a corrupted journal, the readable part counts. A missing journal

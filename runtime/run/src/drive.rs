@@ -43,7 +43,7 @@ use crate::{
 /// Key of the journal note with the leak check's report.
 pub const LEAK_NOTE: &str = "checked for leaks";
 
-/// The inputs of one try.
+/// The inputs for running one try.
 pub(crate) struct Try<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) id: &'a TrialId,
@@ -58,7 +58,7 @@ pub(crate) struct Try<'a> {
     pub(crate) leak_check: &'a LayerFindings,
     /// For a scaffold whose loop is a user's program: how to open that program's sandbox.
     pub(crate) own: Option<&'a ProgramSandbox>,
-    /// Set if the try continues an interrupted one or starts as a fork.
+    /// The point to continue from, if the try continues an interrupted one or starts as a fork.
     pub(crate) past: Option<&'a ResumePoint>,
     /// Why the previous try was discarded although it was only interrupted.
     pub(crate) started_again: Option<&'a str>,

@@ -355,7 +355,7 @@ pub struct KnownTrial {
     pub id: TrialId,
     /// Its arm.
     pub arm: Arc<Arm>,
-    /// Whether it resolves its task; `None` if it has no verdict.
+    /// Whether it resolves its task, or `None` if it has no verdict.
     pub resolved: Option<bool>,
 }
 

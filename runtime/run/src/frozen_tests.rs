@@ -18,7 +18,7 @@ use crate::{
 
 /// Keyed by task, environment, back end, limits and grader.
 pub struct FrozenTests {
-    /// `None`: no disk cache, so results are determined again in every run.
+    /// Disk cache of results. If `None`, results are determined again in every run.
     folder: Option<PathBuf>,
     frozen: Memo<String, FrozenIds>,
     expected: Memo<String, ExpectedEvidence>,

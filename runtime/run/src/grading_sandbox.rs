@@ -150,7 +150,7 @@ impl GradingSandbox<'_> {
         }
     }
 
-    /// Runs the task's benchmark procedure; `None` if it has none.
+    /// Runs the task's benchmark procedure. Returns `None` if it has none.
     pub(crate) async fn grade_official(
         &self,
         task: &Task,

@@ -94,7 +94,7 @@ pub(crate) async fn prepare_sandbox(handle: &SandboxHandle) -> Result<(), Fault>
     made.map_err(|error| error.fault("creating the log folders"))
 }
 
-/// Returns the environment variables of the reference solution; `None` if the task has no
+/// Returns the environment variables of the reference solution, or `None` if the task has no
 /// solution.
 pub(crate) fn solution_env(task: &Task) -> Result<Option<Vec<(String, String)>>, Fault> {
     let Some(env) = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref()) else {

@@ -25,7 +25,7 @@ pub(crate) struct ProgramSandbox {
 }
 
 impl ProgramSandbox {
-    /// Returns the sandbox that the arm's scaffold requests; `None` if it requests none.
+    /// Returns the sandbox that the arm's scaffold requests, or `None` if it requests none.
     /// `findings` come from the task's sandbox and identify the task's secrets.
     pub(crate) async fn for_arm(
         context: &RunContext,

@@ -56,7 +56,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Whether the deadline comes before a trial that starts now could end.
+    /// Whether a trial that starts now might not end before the deadline.
     pub(crate) fn leaves_no_time_for(&self, task: &Task, arm: &Arm) -> bool {
         let needed = max_trial_duration(task, arm).saturating_add(self.overhead);
         self.at.saturating_duration_since(Instant::now()) < needed

@@ -267,7 +267,7 @@ impl Recorder {
         state.keeps_all && state.is_unkept
     }
 
-    /// Returns the request for the state outside the work directory; `None` if that state is not
+    /// Returns the request for the state outside the work directory, or `None` if that state is not
     /// recorded.
     async fn outside_request(&self, workdir: &RawPath, fresh: bool) -> Option<OutsideRequest> {
         let state = self.state.lock().await;

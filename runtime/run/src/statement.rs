@@ -64,7 +64,7 @@ pub fn has_interfaces(task: &Task) -> bool {
     without_interfaces(&task.statement).is_some()
 }
 
-/// Returns the statement without that section; `None` if it has none.
+/// Returns the statement without that section, or `None` if it has none.
 fn without_interfaces(statement: &str) -> Option<String> {
     if let Some(end) = statement.find(INTERFACES) {
         return Some(statement[..end].trim_end().to_owned());

@@ -251,8 +251,8 @@ fn note_lost_worker(
     append(id, dir, 1, Event::Noted { note })
 }
 
-/// Returns the outcome of a try that faulted after its last event. The journal's outcome counts,
-/// whatever failed afterwards.
+/// Returns the outcome of a try that faulted after its last event. The outcome in the journal
+/// counts, no matter what failed afterwards.
 fn recorded_outcome(
     context: &RunContext,
     id: &TrialId,

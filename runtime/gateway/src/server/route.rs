@@ -28,8 +28,8 @@ pub(super) struct GeminiTarget {
     pub stream: bool,
 }
 
-/// Returns the route of a request. `messages`: whether the client uses the Anthropic API, for paths
-/// that OpenAI clients use, too.
+/// Returns the route of a request. `messages` says whether the client uses the Anthropic API. Some
+/// of its paths are the same as OpenAI's.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = parse_gemini_path(trimmed) {

@@ -487,7 +487,7 @@ async fn request_repair_is_kept_for_the_run() {
         .await;
 }
 
-/// Checks the repaired requests. `wanted`: whether each request has the field.
+/// Checks the repaired requests. `wanted` says for each request whether it has the field.
 async fn check_repaired_requests(responses: &'static [&'static str], field: &str, wanted: &[bool]) {
     let (url, count) = start_raw_endpoint(responses).await;
     let gateway = gateway();

@@ -1,4 +1,4 @@
-//! Tests how streams end. A complete response is accepted however its stream ends, and an
+//! Tests how streams end. A complete response is accepted no matter how its stream ends, and an
 //! incomplete one is requested again.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]

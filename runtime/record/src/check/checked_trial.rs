@@ -7,7 +7,7 @@ use super::{corruption::Corruption, journal_summary::PatchRef};
 /// The trustworthy part of a trial, and its corrupted files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CheckedTrial {
-    /// How the trial ended; `None` if it has not. If the journal is corrupted, use this only for
+    /// How the trial ended, or `None` if it has not. If the journal is corrupted, use this only for
     /// display.
     pub outcome: Option<Outcome>,
     /// `None` if the trial was not graded, or if the verdict cannot be trusted.

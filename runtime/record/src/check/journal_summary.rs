@@ -90,7 +90,7 @@ impl JournalSummary {
                 }
                 _ => {
                     if every_field {
-                        // An event that no reader can parse counts as corruption, too.
+                        // An event that cannot be parsed also counts as corruption.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
                     LineFact::Other
@@ -189,7 +189,7 @@ enum LineFact {
     Other,
 }
 
-/// The fields that every line has, whatever its kind.
+/// The fields that lines of every kind have.
 #[derive(Deserialize)]
 struct LineHead<'a> {
     seq: u64,
