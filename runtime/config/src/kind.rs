@@ -286,7 +286,7 @@ fn check_variable(text: &str) -> Result<(), KeyError> {
     if named {
         return Ok(());
     }
-    let hint = "set it to the variable's name, as in `key_env = \"MY_KEY\"`, and put the key into \
+    let hint = "set it to the variable's name, as in `key_env = \"MY_KEY\"`, and put the key in \
                 the environment: export MY_KEY=...";
     Err(KeyError::new("not a variable name (not shown here: it may be a key)", hint))
 }
