@@ -220,7 +220,7 @@ fn resume_accepts_another_endpoint_without_changing_the_arm() {
             "`temperature` of the model `moves/away` is part of",
         ),
         ("models.other.base_url=http://h/v1", "models: `moves/away`"),
-        ("models.\"moves/away\".base_url=ftp://h", "not an http(s) address"),
+        ("models.\"moves/away\".base_url=ftp://h", "not an http(s) URL"),
         ("jobs=3", "this key is part of the plan"),
     ] {
         let said = stage.run(["resume", out, "--set", set], 2);

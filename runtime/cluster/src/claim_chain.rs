@@ -1,9 +1,9 @@
-//! The files of a key, of which the newest names its owner.
+//! The chain of files for a key. The newest file names the key's owner.
 //!
 //! Each key has a chain of files `claims/<2 digits>/<key>.<generation>`. The newest file names the
 //! key's owner or marks the key as free. A worker creates the next file of a chain with `link`,
-//! which succeeds for only one worker. Files of a chain are kept while any worker lives, so an old
-//! state cannot be mistaken for a new one.
+//! which succeeds for only one worker. The files of a chain are kept while any worker is alive, so
+//! an old state cannot be mistaken for a new one.
 //!
 //! `claims/ended/<digit>/<key>` marks a key that a worker finished. Workers list that folder
 //! instead of reading the chains of all finished keys.
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::{disk, files};
 
-/// The folder of marks of finished keys, below [`CLAIMS`](crate::CLAIMS).
+/// The folder with the marks of finished keys, below [`CLAIMS`](crate::CLAIMS).
 pub(crate) const FINISHED_DIR: &str = "ended";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +77,8 @@ pub(crate) struct ClaimChain {
 
 impl ClaimChain {
     pub(crate) fn new(claims: &Path, key: &str) -> Self {
-        // Two-digit folders: a directory with ten thousand names is slow on file servers.
+        // Use two-digit folders, because a directory with ten thousand names is slow on file
+        // servers.
         Self { folder: claims.join(key.get(..2).unwrap_or("_")), key: key.to_owned() }
     }
 
@@ -109,7 +110,7 @@ impl ClaimChain {
             let (token, written) = match files::read::<ClaimFile>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, disk::modified(&file)?),
-                // Power failed before the file server had written the content.
+                // The power failed before the file server wrote the content.
                 Err(error) if is_invalid_json(error.kind()) => {
                     let worker = String::new();
                     (ClaimFile { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)

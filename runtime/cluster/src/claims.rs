@@ -82,8 +82,8 @@ impl Claims {
         Ok(ClaimResult::Held(String::new()))
     }
 
-    /// Returns the keys marked as finished, which [`Claims::claim`] would not hand out. Some may be
-    /// missing.
+    /// Returns the keys that are marked as finished. [`Claims::claim`] does not hand them out. The
+    /// set may be incomplete.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
@@ -105,7 +105,7 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     };
     let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|it| it.file_name().into_string());
     let names: Vec<_> = entries.map(name).collect::<io::Result<_>>()?;
-    // Names that are not UTF-8 are no keys: keys are ASCII.
+    // Skip names that are not UTF-8. They cannot be keys, because keys are ASCII.
     Ok(names.into_iter().flatten().collect())
 }
 

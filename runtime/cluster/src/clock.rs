@@ -10,7 +10,8 @@ use std::{
 
 use crate::{disk, files::with_path};
 
-/// How long a reading is used. Within it, the local clock measures the time since the reading.
+/// How long a reading is reused. During that time, the local clock measures the time since the
+/// reading.
 const MAX_READING_AGE: Duration = Duration::from_secs(5);
 
 /// Returns the time by the clock of the file server that stores the directory.
@@ -21,7 +22,7 @@ pub fn server_time(folder: &Path) -> io::Result<SystemTime> {
     disk::probe_server_time(folder, ".clock-").map_err(|error| with_path(folder, error))
 }
 
-/// Caches [`server_time`], which is queried at most every few seconds.
+/// Caches [`server_time`], so that the server is queried only every few seconds.
 #[derive(Debug)]
 pub(crate) struct Clock {
     folder: PathBuf,

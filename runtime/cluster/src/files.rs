@@ -20,8 +20,8 @@ pub(crate) fn publish(path: &Path, value: &impl Serialize) -> io::Result<bool> {
     let written = write_temp_file(path, value)?;
     let published = match disk::link(&written, path) {
         Ok(()) => Ok(true),
-        // The file server's reply may be lost after the link was created. The link count shows
-        // whether it was.
+        // The file server's reply may have been lost after the link was created. The link count
+        // shows whether the link exists.
         Err(error) => match disk::metadata(&written) {
             Ok(found) if found.nlink() == 2 => Ok(true),
             _ if error.kind() == ErrorKind::AlreadyExists => Ok(false),

@@ -1,6 +1,6 @@
-//! Lets workers on several machines share work through files in one directory. There is no server
-//! and no kernel lock. Every decision is one `link` or `rename`, which are atomic on NFS, Lustre
-//! and local file systems.
+//! Lets workers on several machines share work through files in one directory. This needs no server
+//! and no kernel locks. Every decision is a single `link` or `rename`, and both are atomic on NFS,
+//! Lustre and local file systems.
 //!
 //! - [`Membership`]: a worker's file in `workers/`, whose modification time is its heartbeat by the
 //!   file server's clock.

@@ -23,8 +23,8 @@ use crate::{
     process::Process,
 };
 
-/// The file created by the first worker. Its time is the start of the period in which workers have
-/// been alive.
+/// The file that the first worker creates. At least one worker has been alive since its
+/// modification time.
 const SINCE_FILE: &str = "since";
 
 /// Number of heartbeats per lease, so that some may be late before a worker is presumed dead.
@@ -41,7 +41,7 @@ pub struct Member {
     /// The worker's job id in its engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// How often the engine had restarted the job.
+    /// How often the engine has restarted the job.
     #[serde(default)]
     pub restarts: u32,
     /// Seconds without a heartbeat after which other workers presume this one dead.
@@ -118,8 +118,8 @@ pub fn live_members(run: &Path) -> io::Result<Vec<Member>> {
     Ok(live.map(|(member, _)| member).collect())
 }
 
-/// Returns the first live worker found other than `own`. It stops there so that, with a thousand
-/// workers, each one does not read all files when it joins and leaves.
+/// Returns the first live worker that it finds, except `own`. It stops at the first one. Otherwise,
+/// each of a thousand workers would read the files of all others when it joins and leaves.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be read or written.
@@ -205,7 +205,7 @@ impl Membership {
                 // Remove the shared limits of earlier workers. All of them have ended, so the
                 // journals contain their spending.
                 files::remove_folder(&run.join(SHARES));
-                // Remove earlier marks, so that finished work may be repeated.
+                // Remove earlier marks, so that finished work can be repeated.
                 files::remove_folder(&run.join(CLAIMS).join(FINISHED_DIR));
                 files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
@@ -230,7 +230,8 @@ impl Membership {
         &self.shared.run
     }
 
-    /// Returns since when at least one worker has always been alive, by the file server's clock.
+    /// Returns the time since which at least one worker has always been alive, by the file server's
+    /// clock.
     pub(crate) fn alive_since(&self) -> SystemTime {
         self.since
     }
@@ -292,7 +293,8 @@ impl MembershipInner {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // The server may respond next time. When the lease has expired, the worker is lost.
+            // The server may respond next time. If it does not before the lease expires, the worker
+            // is presumed dead.
             Err(_) => {}
         }
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,8 +320,8 @@ impl Drop for Membership {
             let _ = thread.join();
         }
         let _ = disk::remove(&self.shared.path);
-        // Checked after removing this worker's file: if two workers leave at once, at least one of
-        // them finds no other.
+        // Check this after removing this worker's own file. If two workers leave at the same time,
+        // at least one of them then finds no other worker.
         if self.shared.is_alone() {
             // The last worker removes everything, including files of dead workers.
             for folder in [CLAIMS, SHARES, WORKERS] {

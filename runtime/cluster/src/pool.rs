@@ -145,9 +145,9 @@ impl Pool {
     }
 
     /// Waits until the amounts fit in addition to what all workers have spent and reserved. If
-    /// `alone` is set, the usage is unknown and the call waits until nothing is reserved. The first
-    /// request that no longer fits gets the remainder and runs alone, so at most one response
-    /// exceeds a limit.
+    /// `alone` is set, the usage is unknown, and the call waits until nothing else is reserved. The
+    /// first request that no longer fits gets the rest of the limit and runs alone, so at most one
+    /// response exceeds a limit.
     ///
     /// # Errors
     /// Returns an error if a limit is used up, or if the directory cannot be read or written for
@@ -237,8 +237,8 @@ impl PoolInner {
         };
         let mut state = self.register.state(&self.first)?;
         let dead = match granted(&mut state, &BTreeSet::new()) {
-            // Check for dead workers only now: each check takes two calls, which would be two
-            // thousand calls for a thousand workers.
+            // Check for dead workers only when it is necessary to wait. Each check takes two calls,
+            // so a thousand workers would need two thousand calls.
             Grant::Wait => self.dead_workers(&state)?,
             Grant::Given | Grant::Reached(_) => BTreeSet::new(),
         };
@@ -284,7 +284,7 @@ impl PoolInner {
     fn write_account(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let account = self.own().account.clone();
-        // If this fails, the next update includes the change.
+        // Ignore a failure, because the next update includes this change.
         let _ = self.register.update(&self.first, |state| {
             state.workers.insert(self.id().to_owned(), account.clone());
         });
@@ -307,8 +307,8 @@ impl PoolInner {
     }
 }
 
-/// The reservation of one request. Dropping it releases the reservation. In a limit with a window,
-/// a request that was sent still counts.
+/// The reservation of one request. Dropping it releases the reserved amounts. In a limit with a
+/// window, a request that was sent still counts.
 #[derive(Debug)]
 pub struct PoolReservation {
     shared: Arc<PoolInner>,

@@ -1,8 +1,8 @@
 //! A value that many workers update, one at a time.
 //!
 //! Each state is a file `state.<n>`. An update writes the next file with `link`, which fails if
-//! another worker was faster. The update then restarts from the new state. Unlike with a lock, a
-//! worker that dies in between leaves nothing to clean up.
+//! another worker was faster. The update then restarts from the new state. Unlike with a lock,
+//! nothing has to be cleaned up if a worker dies in between.
 
 use std::{
     io,
@@ -17,13 +17,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{disk, files};
 
-/// Minimum number of changes after which an old state may be removed.
+/// Number of newer states after which an old state may be removed.
 const MIN_KEPT_STATES: u64 = 64;
 /// Minimum age of a state before it is removed, because a worker may still be using it.
 const MIN_KEPT_AGE: Duration = Duration::from_secs(120);
 /// The longest wait after losing a race on a fast file system, in milliseconds.
 const LONGEST_WAIT_MS: u64 = 100;
-/// On a slow file system, the longest wait in multiples of one attempt's duration.
+/// The longest wait on a slow file system, as a multiple of the duration of one attempt.
 const WAITED_ATTEMPTS: u64 = 16;
 /// Number of lost races after which an update fails.
 const ATTEMPTS: u64 = 200;
@@ -79,7 +79,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         let known = self.known.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
-            // The known state was removed as too old, or no state is known yet.
+            // The known state was removed because it was too old, or no state is known yet.
             None => match self.newest_state() {
                 Ok(Some(number)) => {
                     files::read::<S>(&self.path(number))?.map(|(state, _)| (number, state))

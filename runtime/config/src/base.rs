@@ -27,8 +27,8 @@ const BASE: &str = "base";
 /// Key of the list whose tables merge by name.
 const ARMS: &str = "arms";
 
-/// The files that make up a configuration: the requested one, its base, the base's base, and so
-/// on.
+/// The files that make up a configuration: the requested file, its base, the base of that base, and
+/// so on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SourceFiles {
     files: Vec<ConfigText>,
@@ -95,8 +95,8 @@ impl SourceFiles {
         self.path(file).map(|path| path.display().to_string()).unwrap_or_default()
     }
 
-    /// Returns the location of the longest part of a path that was written. The path refers to
-    /// arms by their merged index.
+    /// Returns the location of the longest prefix of a path that a file contains. The path refers
+    /// to arms by their merged index.
     pub(crate) fn locate(&self, path: &[&str]) -> Option<SourceLocation> {
         let mut best: Option<(usize, SourceLocation)> = None;
         for (number, file) in self.files.iter().enumerate() {
@@ -112,7 +112,7 @@ impl SourceFiles {
                 };
                 best = Some((found.depth, place));
             }
-            // Stop here: values in this file replace those of its bases.
+            // Don't search the bases, because values in this file replace theirs.
             if found.is_final || found.depth == own.len() {
                 break;
             }
@@ -120,8 +120,8 @@ impl SourceFiles {
         best.map(|(_, place)| place)
     }
 
-    /// Translates a path to one file, where an arm may have another index. `None` if the file
-    /// lacks the arm.
+    /// Translates a path to one file, in which an arm may have another index. Returns `None` if the
+    /// file does not contain the arm.
     fn path_in_file(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
         let mut own: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         if let [ARMS, index, ..] = path
@@ -227,7 +227,8 @@ impl MergedConfig {
         self.arms.truncate(merged.len());
         for (index, item) in items.into_iter().enumerate() {
             let named = name(&item).map(str::to_owned);
-            // Two arms of one file with the same name stay separate; they are reported later.
+            // Two arms with the same name in one file stay separate, so that a later check can
+            // report them.
             let same = self.arms.iter().enumerate().position(|(at, origins)| {
                 named.is_some()
                     && merged.get(at).and_then(name) == named.as_deref()
@@ -272,12 +273,12 @@ fn merge_tables(below: &mut Table, above: Table) {
     }
 }
 
-/// The longest part of a path that exists in a file.
+/// The longest prefix of a path that exists in a file.
 struct KeyOffset {
     /// Number of path parts.
     depth: usize,
     at: usize,
-    /// Whether the value replaces that of a base instead of being merged with it.
+    /// Whether the value replaces the base's value instead of being merged with it.
     is_final: bool,
 }
 
@@ -315,8 +316,8 @@ fn line_number(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Reports only the position and the reason, because the parser's own message shows the line,
-/// which may contain a secret.
+/// Reports only the position and the reason. The parser's own message also shows the line, which
+/// may contain a secret.
 fn toml_error(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     let line = error.span().map_or(1, |span| line_number(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();
@@ -446,8 +447,8 @@ mod tests {
             let place = format!("{}:{line}: ", folder.path(file).display());
             assert!(error.starts_with(&place), "{path:?}: {error}");
         }
-        // An invalid value is reported where it was written, not where the file references its
-        // base.
+        // An error about a value points to the file that contains the value, not to the line that
+        // names the base.
         fs::write(folder.path("lib/common.toml"), COMMON.replace("= 50", "= 'many'")).unwrap();
         let error = folder.error("run.toml");
         assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");

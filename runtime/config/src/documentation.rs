@@ -67,7 +67,7 @@ fn describe_values(key: &Key) -> String {
     }
 }
 
-/// Escapes bars, because a bar would end the cell.
+/// Escapes vertical bars, because an unescaped bar would end the table cell.
 fn escape_bars(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,5 +1,5 @@
-//! Rejects settings without effect. A key that only seems to restrict, open or record something is
-//! worse than a missing one.
+//! Rejects settings that have no effect. A key that only seems to restrict, allow or record
+//! something is worse than a missing key.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +32,12 @@ pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(),
 /// Rejects a `[network]` key that has no effect in any of its arms, and a mode that blocks
 /// everything.
 ///
-/// All arms are checked together, because a list at the top of the file may be meant for the only
+/// All arms are checked together, because a list at the top of the file may apply only to the one
 /// arm whose mode is not closed.
 pub fn check_network(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
-    // For each key, in arm order: why it has no effect, or `None` if it has an effect in some arm.
+    // For each key, in arm order, why it has no effect. `None` if it has an effect in at least one
+    // arm.
     let mut unused: BTreeMap<Vec<&str>, Option<NoEffect>> = BTreeMap::new();
     for (arm, index) in file.arms.iter().zip(&indices) {
         let network = &arm.network;

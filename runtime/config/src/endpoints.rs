@@ -1,4 +1,4 @@
-//! Checks `[endpoints]`. Limits that apply to no request indicate a mistyped address or name.
+//! Checks `[endpoints]`. Limits that apply to no request indicate a mistyped URL or name.
 
 use proctor_types::ModelSpec;
 
@@ -21,7 +21,7 @@ pub fn check_endpoints(file: &ConfigFile, written: &ConfigSource) -> Result<(), 
             file.models.values().filter(|model| table.matches_url_of(model)).collect();
         if there.is_empty() {
             let known = file.models.values().map(|model| model.base_url.as_str());
-            let error = written.error(&path("base_url"), "no model in [models] has this address");
+            let error = written.error(&path("base_url"), "no model in [models] has this URL");
             return Err(match closest_name(&table.base_url, known) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error.hint("use the same `base_url` as the model"),
@@ -30,7 +30,7 @@ pub fn check_endpoints(file: &ConfigFile, written: &ConfigSource) -> Result<(), 
         if !there.iter().any(|model| table.applies_to(model)) {
             let wrong = table.model.as_deref().unwrap_or_default();
             let names: Vec<&str> = there.iter().map(|model| model.name.as_str()).collect();
-            let what = format!("no model at this address has the name `{wrong}`");
+            let what = format!("no model at this URL has the name `{wrong}`");
             let hint = format!("use a model's `name` at the endpoint: {}", names.join(", "));
             return Err(written.error(&path("model"), what).hint(hint));
         }

@@ -1,4 +1,4 @@
-//! Configurations come from users, so they may contain any bytes.
+//! Fuzzes configurations. They come from users, so they may contain any bytes.
 
 use std::{fs, path::Path};
 

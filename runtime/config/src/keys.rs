@@ -1,5 +1,5 @@
-//! Every key of a run configuration and its allowed values, from the schema of the types. A file
-//! is checked against this table as written.
+//! Lists every key of a run configuration with its allowed values, generated from the schema of the
+//! types. Files are checked against this table as the user wrote them.
 
 use std::sync::LazyLock;
 
@@ -86,7 +86,7 @@ fn join_lines(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a value differs from a missing key. An empty list or table does not.
+/// Whether a value has a different meaning than a missing key. An empty list or table does not.
 fn has_content(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.values().any(has_content),
@@ -127,8 +127,8 @@ mod tests {
         }
     }
 
-    /// A type without a bound, a description or an example would leave a gap in the check and the
-    /// docs.
+    /// Every type needs a bound, a description and an example. Otherwise, the check and the docs
+    /// are incomplete.
     #[test]
     fn every_key_has_a_description_and_a_hint() {
         let mut keys = Vec::new();

@@ -60,7 +60,7 @@ fn list_required(keys: &[Key]) -> String {
 pub enum Kind {
     /// Any non-empty text.
     Text,
-    /// An endpoint's address. It should not contain a secret, but errors do not show the value, in
+    /// The URL of an endpoint. It should not contain a secret, but errors do not show the value, in
     /// case it does.
     Address,
     /// The name of an environment variable. An invalid name may be an API key, so errors never
@@ -74,7 +74,7 @@ pub enum Kind {
     Number(f64, f64),
     /// A number above 0, up to this bound.
     Above(f64),
-    /// A list of texts, each in this form.
+    /// A list of strings, each in this form.
     Texts(Form),
     Table(Vec<Key>),
     /// Tables under names that the user chooses.
@@ -111,7 +111,7 @@ impl Form {
     }
 }
 
-/// An error about a value, and a hint.
+/// An error about a value, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyError {
     pub what: String,
@@ -125,8 +125,7 @@ impl KeyError {
 }
 
 impl Kind {
-    /// Checks the value itself. The content of a table is checked by the code that walks through
-    /// it.
+    /// Checks the value itself. `walk.rs` checks the content of a table.
     pub fn check(&self, key: &Key, value: &Value) -> Result<(), KeyError> {
         match (self, value) {
             (Self::Text, Value::String(text)) if text.trim().is_empty() => {
@@ -229,7 +228,7 @@ pub(crate) fn describe_type(value: &Value) -> &'static str {
     }
 }
 
-/// Returns a value as it is written, without quotes.
+/// Returns a value as the user wrote it, without quotes.
 pub(crate) fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -268,16 +267,16 @@ fn check_address(text: &str) -> Result<(), KeyError> {
     let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') || text.contains(['?', '#']) {
-        let hint = "put the key into an environment variable, set `key_env` to its name, and use \
-                    an address such as https://HOST/v1";
+        let hint = "put the key in an environment variable, set `key_env` to its name, and use a \
+                    URL such as https://HOST/v1";
         return Err(KeyError::new(
-            "contains a user name, a password or a query (not shown here)",
+            "contains a username, a password or a query (not shown here)",
             hint,
         ));
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-        _ => Err(KeyError::new("not an http(s) address", FORM)),
+        _ => Err(KeyError::new("not an http(s) URL", FORM)),
     }
 }
 
@@ -287,7 +286,7 @@ fn check_variable(text: &str) -> Result<(), KeyError> {
     if named {
         return Ok(());
     }
-    let hint = "set it to the variable's name, as in `key_env = \"MY_KEY\"`, and put the key into \
+    let hint = "set it to the variable's name, as in `key_env = \"MY_KEY\"`, and put the key in \
                 the environment: export MY_KEY=...";
     Err(KeyError::new("not a variable name (not shown here: it may be a key)", hint))
 }

@@ -1,9 +1,9 @@
 //! A run configuration: read, merged with its bases, overridden by `--set`, checked key by key, and
 //! resolved into arms.
 //!
-//! The types that a configuration is deserialized into are the single definition of its keys.
-//! Their doc comments, bounds and examples produce the JSON Schema (`configs/schema.json`), the
-//! table of keys that files are checked against, and the list of keys in `docs/configuration.md`.
+//! The keys are defined in one place: by the types that a configuration is deserialized into. Their
+//! doc comments, bounds and examples generate the JSON Schema (`configs/schema.json`), the table of
+//! keys that files are checked against, and the list of keys in `docs/configuration.md`.
 
 mod base;
 mod documentation;

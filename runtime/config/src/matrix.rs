@@ -70,7 +70,7 @@ pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixO
         }
         for (number, include) in includes.iter().enumerate() {
             let (mut choices, own) = read_include(number, include)?;
-            // Sort the choices, so that the arm's name lists them in the usual order.
+            // Sort the choices, so that the arm's name lists them in the order of the file.
             choices.sort_by_key(|choice| {
                 axes.iter().position(|axis| axis.place == choice.place).unwrap_or(usize::MAX)
             });
@@ -149,7 +149,8 @@ fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, 
 }
 
 /// Returns the choices that affect an arm. Choices for a model that the arm does not use are
-/// dropped. Combinations that differ only in such choices are kept once; the others return `None`.
+/// dropped. If combinations differ only in such choices, one of them is kept, and the function
+/// returns `None` for the others.
 fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>> {
     let asked = choices.iter().find(|choice| choice.place.is_arm(&["model"]));
     let asked = asked.map(|choice| &choice.value).or_else(|| base.get("model"));
@@ -210,7 +211,7 @@ impl Exclude {
         }
         let mut keys = Vec::new();
         for (path, value) in flatten(table) {
-            // `name` is the only key of an arm that is not a matrix factor.
+            // Apart from `name`, every key must be a matrix factor.
             let place = match path == ["name"] {
                 true => None,
                 false => Some(parse_factor_key(&path).map_err(|wrong| Problem {
@@ -237,7 +238,8 @@ impl Exclude {
         })
     }
 
-    /// Returns the error if no combination matches, which is usually caused by a mistyped value.
+    /// Returns the error for a table that matches no combination. The usual cause is a mistyped
+    /// value.
     fn unused_error(&self, axes: &[Axis]) -> Problem {
         let of = |place: &Option<FactorKey>| {
             axes.iter().find(|axis| Some(&axis.place) == place.as_ref())

@@ -103,7 +103,8 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     });
     let Some((endpoint, model)) = found else { return Err(unknown_model_error(name, endpoints)) };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    // On a local server, the same weights have a different price and context window.
+    // Ignore listed values for a local server: there, the same weights have a different price and
+    // context window.
     let listed = prices.find_model(model).filter(|_| !endpoint.local);
     let spec = ModelSpec {
         base_url: endpoint.base_url.clone(),
@@ -185,7 +186,7 @@ mod tests {
             ("llama.cpp/m", 8080),
             ("llamacpp/m", 8080),
             ("ollama/m:7b", 11434),
-            // Must not get the price of the vendor of the weights.
+            // This model must not get the price of the vendor that made the weights.
             ("ollama/deepseek-chat", 11434),
         ] {
             let found = vendor_model(name).unwrap();

@@ -1,5 +1,5 @@
-//! Checks `[models]`: settings that a request cannot express, and arm settings that need something
-//! from their model.
+//! Checks `[models]`. Rejects settings that a request cannot express, and settings of arms that
+//! their model cannot support.
 
 use std::path::Path;
 
@@ -40,8 +40,8 @@ pub fn check_models(
     Ok(())
 }
 
-/// Reads the model's tokenizer. Its content is a factor, and an unusable file must be reported
-/// before the first trial.
+/// Reads the model's tokenizer now, because its content is a factor, and because an unusable file
+/// must be reported before the first trial.
 pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     let Some(file) = &mut model.tokenizer else { return Ok(()) };
     match builtin_encoding(&file.path) {
@@ -65,7 +65,7 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Returns the built-in encoding with this name. To use a file with such a name, write its
+/// Returns the built-in encoding with this name. To use a file that has such a name, include its
 /// directory: `./cl100k_base`.
 pub fn builtin_encoding(name: &Path) -> Option<Encoding> {
     name.to_str().and_then(Encoding::from_name)

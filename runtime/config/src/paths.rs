@@ -2,8 +2,8 @@
 //!
 //! Paths in a file are relative to the file, so that the file means the same from any directory.
 //! The current directory is used only if nothing exists there. A path in a base is relative to the
-//! base's directory. A `--set` path was typed at a prompt, so the current directory comes first.
-//! Paths that exist become absolute, because a run may be resumed from anywhere.
+//! base's directory. A `--set` path was typed in a shell, so the current directory is searched
+//! first. Paths that exist become absolute, because a run may be resumed from anywhere.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{ConfigFile, ConfigSource, models};
 
-/// File name suffixes of a scaffold that is given as a manifest file.
+/// File name suffixes that mark a scaffold as a manifest file.
 const MANIFEST_SUFFIXES: [&str; 1] = [".toml"];
 
 /// Scaffolds whose `program` setting is a file or directory (`docs/host.md`).
@@ -32,8 +32,8 @@ struct PathResolver<'a> {
     written: &'a ConfigSource,
 }
 
-/// Makes every path of a configuration absolute if it exists. Other paths stay as written, so that
-/// the code that needs them can report them.
+/// Makes every existing path of a configuration absolute. Other paths stay unchanged, so that the
+/// code that needs them can report them as written.
 pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &ConfigSource) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let places = PathResolver { config, here, written };
@@ -129,7 +129,7 @@ impl PathResolver<'_> {
         let fixed = before_wildcard(Path::new(place));
         let there = folders.iter().find(|folder| folder.join(&fixed).exists());
         let place = match there {
-            // The directory is a path, not a pattern, so escape its brackets and stars.
+            // The directory is a path and not a pattern, so escape its wildcards.
             Some(folder) if place.contains(['*', '?', '[']) => {
                 let folder = escape_glob(&folder.to_string_lossy());
                 Path::new(&folder).join(place).to_string_lossy().into_owned()

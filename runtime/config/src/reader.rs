@@ -1,4 +1,4 @@
-//! Reads a configuration: its matrix is crossed, its keys are checked, and its paths are resolved.
+//! Reads a configuration: crosses its matrix, checks its keys and resolves its paths.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, ConfigSource), 
     Ok((file, written))
 }
 
-/// Reads a table whose keys were already checked against the schema. An error here is a gap in
-/// that check, so it is reported with its key.
+/// Reads a table whose keys were already checked against the schema. An error here means that the
+/// check has a gap, so the error includes the key.
 pub fn config_from_table(table: &toml::Table) -> Result<ConfigFile, String> {
     let value = serde_json::to_value(table).map_err(|error| error.to_string())?;
     serde_path_to_error::deserialize(value)

@@ -25,8 +25,8 @@ pub struct RunConfig {
 }
 
 impl ConfigFile {
-    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. Used
-    /// before arms are resolved, if names or models change.
+    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. This is for
+    /// changes of names or models, which happen before arms are resolved.
     pub fn with_arms(
         self,
         written: &ConfigSource,
@@ -58,10 +58,10 @@ impl RunConfig {
     }
 }
 
-/// `Ok(None)` if no scaffold has the name; `Err` if one does but is unusable.
+/// `Ok(None)` means that no scaffold has the name. `Err` means that one does but is unusable.
 type ScaffoldLookup = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
-/// The names that a configuration may use, as provided by the program.
+/// The names that a configuration may use. The program provides them.
 pub struct KnownNames<'a> {
     pub scaffold: &'a dyn Fn(&str) -> ScaffoldLookup,
     pub scaffolds: &'a [&'a str],
@@ -202,7 +202,7 @@ pub fn resolve(
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
             prompts.insert("budget".into(), notices.into());
         }
-        // A path is not a factor, so a manifest is identified by its name and its text.
+        // A path is not a factor, so a manifest is identified by its name and content.
         let scaffold = found.name().to_owned();
         if *sources.entry(scaffold.clone()).or_insert_with(|| shipped.clone()) != shipped {
             let what =
@@ -264,7 +264,8 @@ fn arm_settings(
         given.insert(INTERPRETER_KEY.to_owned(), interpreter.to_string_lossy().into());
     }
     let settings = scaffold.resolve_settings(&given).map_err(|wrong| {
-        // An arm's `interpreter` key is next to `settings`, whose keys belong to the scaffold.
+        // `interpreter` is a key of the arm itself, while the keys in `settings` belong to the
+        // scaffold.
         let is_own = !(wrong.key == INTERPRETER_KEY && arm.interpreter.is_some());
         let path: Vec<&str> = match is_own {
             true => vec!["arms", index, "settings", wrong.key.as_str()],
@@ -283,8 +284,8 @@ fn arm_settings(
     Ok(json!({ REPLAY_KEY: sha256_hex(&bytes) }))
 }
 
-/// Adds `repository_settings` unless it is the default. That makes it a factor, while older arms
-/// keep their IDs.
+/// Adds `repository_settings` unless it is the default. This makes it a factor, and arms of older
+/// runs keep their IDs.
 fn add_repository_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
@@ -315,7 +316,8 @@ fn loop_only_limit(budget: &Budget) -> Option<&'static str> {
     kept.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
 }
 
-/// Checks the files and the policy as a whole. Patterns were already checked as written.
+/// Checks the certificate file and the policy as a whole. The patterns were already checked one by
+/// one.
 fn check_network(arm: &ArmFile, written: &ConfigSource, index: &str) -> Result<(), UserError> {
     let of = |key| written.arm_key_path(index, "network", key);
     proctor_egress::Policy::for_arm(&arm.network).map_err(|why| {
@@ -335,8 +337,9 @@ fn check_network(arm: &ArmFile, written: &ConfigSource, index: &str) -> Result<(
     Ok(())
 }
 
-/// Returns the model, or an error and a hint. A model without a table comes from a known vendor,
-/// unless a table has a similar name: a typing error must not send requests elsewhere.
+/// Returns the model, or an error and a hint. If no table defines the model, it is looked up at the
+/// known vendors, unless a table has a similar name. A typo must not send requests to another
+/// endpoint.
 fn lookup_model(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
@@ -462,8 +465,8 @@ mod tests {
         assert!(error.contains(":12: ") && error.contains("(arm `c`)"), "{error}");
     }
 
-    /// A scaffold whose own files do not load still exists. Calling its name unknown would hide
-    /// the reason.
+    /// A scaffold whose own files cannot be loaded still exists. An "unknown scaffold" error would
+    /// hide the reason.
     #[test]
     fn unloadable_scaffold_is_reported_with_its_reason() {
         let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
@@ -473,7 +476,7 @@ mod tests {
     }
 
     /// Limits that only a loop in Proctor can enforce are rejected for a client behind the model
-    /// endpoint. The error gives the location where they were written.
+    /// endpoint. The error gives the location of the key in the file.
     #[test]
     fn limits_that_a_sandboxed_client_cannot_enforce_are_rejected() {
         for (key, line) in [

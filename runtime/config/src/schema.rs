@@ -10,7 +10,7 @@ use crate::ConfigFile;
 /// Returns the schema of a run configuration: `configs/schema.json`.
 ///
 /// # Panics
-/// The committed file is not JSON, which a test rules out.
+/// The committed file is not JSON. A test checks that it is.
 pub fn config_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/schema.json");
     parse_committed(TEXT)
@@ -52,7 +52,7 @@ fn parse_committed(text: &str) -> Value {
 /// Generates the expected content of `configs/schema.json` from the types.
 pub fn generated_config_schema() -> Value {
     let mut schema = schema_of::<ConfigFile>("Proctor run configuration");
-    // Require either of them, because both create arms.
+    // Require one of the two, because both create arms.
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|key| key != "arms");
     }
@@ -112,7 +112,7 @@ fn simplify_schema(schema: &mut Map<String, Value>) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
-    // The name of a Rust type means nothing to the author of a file.
+    // Remove the name of the Rust type, which means nothing to the author of a file.
     if schema.get("format").is_some_and(|format| format != "uri") {
         schema.remove("format");
     }

@@ -63,8 +63,8 @@ fn split_key(key: &str) -> Vec<String> {
     parts
 }
 
-/// Parses the text as TOML or, if that fails, uses the text itself, so that `sandbox.kind=docker`
-/// needs no quotes. No key accepts a TOML date, so dates also become text.
+/// Parses the value as TOML. If that fails, the value is a string, so that `sandbox.kind=docker`
+/// needs no quotes. Dates also become strings, because no key accepts a TOML date.
 fn parse_value(text: &str) -> toml::Value {
     toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()
@@ -73,7 +73,7 @@ fn parse_value(text: &str) -> toml::Value {
         .unwrap_or_else(|| toml::Value::String(text.to_owned()))
 }
 
-/// Joins a path as it would be written after `--set`, quoting parts with special characters.
+/// Joins a path in the form used after `--set`. Parts with special characters are quoted.
 pub(crate) fn join_key(path: &[&str]) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let part = |part: &&str| match part.chars().all(bare) && !part.is_empty() {

@@ -13,7 +13,7 @@ use crate::{
     walk::Problem,
 };
 
-/// The configuration before arms inherit keys. The default value has no file.
+/// A configuration before arms inherit keys. The default value belongs to no file.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSource {
     /// The file and its bases, merged, with every `--set` applied.
@@ -35,13 +35,13 @@ pub(crate) struct MatrixOrigins {
 #[derive(Debug, Clone)]
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
-    /// Index of its `[[arms]]` table; `None` if only the matrix created it.
+    /// Index of its `[[arms]]` table, or `None` if only the matrix created it.
     pub(crate) arm: Option<usize>,
     /// Paths below the arm, each with the path where its value was written.
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
 }
 
-/// The origin of a model with its own sampling settings.
+/// The origin of a model that the matrix created with its own sampling settings.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelOrigin {
     pub(crate) model: String,
@@ -87,7 +87,7 @@ impl ConfigSource {
         self.files.locate(&path).map(|place| (usize::MAX - place.file, place.at))
     }
 
-    /// Returns the file in which a key's value was written; `None` if it came from `--set`.
+    /// Returns the file in which a key's value was written, or `None` if it came from `--set`.
     pub(crate) fn source_file(&self, path: &[&str]) -> Option<&Path> {
         match self.key_source(path) {
             KeySource::Set => None,
@@ -96,8 +96,8 @@ impl ConfigSource {
         }
     }
 
-    /// Returns the path where a key of an arm or model created by a matrix was written. Other
-    /// paths are unchanged.
+    /// Returns the path at which the file contains a key of an arm or model that a matrix created.
+    /// Other paths are returned unchanged.
     fn written_path(&self, path: &[&str]) -> Vec<String> {
         let owned = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
         let (keys, rest, otherwise) = match path {
@@ -160,7 +160,7 @@ impl ConfigSource {
         matches!(self.key_source(path), KeySource::Set)
     }
 
-    /// Whether a key was written.
+    /// Whether the file or a `--set` contains a key.
     pub fn contains(&self, path: &[&str]) -> bool {
         self.value_at(path).is_some()
     }
@@ -185,7 +185,7 @@ impl ConfigSource {
         };
         let real = self.written_path(path);
         let real: Vec<&str> = real.iter().map(String::as_str).collect();
-        // Show the value itself for a matrix value, because its list index would say little.
+        // For a matrix value, show the value itself, because its list index would not be helpful.
         let (key, value) = match &real[..] {
             ["matrix", key @ .., last] if last.parse::<usize>().is_ok() && !key.is_empty() => {
                 (&real[..real.len() - 1], self.value_at(&real))

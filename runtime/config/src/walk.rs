@@ -1,4 +1,4 @@
-//! Checks a configuration, as written, against the table of its keys.
+//! Checks a configuration against the table of keys, before any defaults are filled in.
 
 use toml::{Table, Value};
 
@@ -18,7 +18,7 @@ pub struct Problem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     Whole,
-    /// A few keys, as in `resume --set`.
+    /// Required keys may be missing, as in `resume --set`.
     Part,
 }
 

@@ -48,8 +48,8 @@ fn documentation_is_current() {
     assert_current(path, &format!("{before}{BEGIN}\n{}{END}{after}", keys_markdown()));
 }
 
-/// Editors know only the schema, so it must accept and reject the same keys as Proctor: every
-/// table has a closed set of keys.
+/// Editors use only the schema, so it must accept and reject the same keys as Proctor. Every table
+/// must therefore have a closed set of keys.
 #[test]
 fn schema_is_closed_and_has_no_null() {
     fn check_closed(schema: &Value, place: &str) {

@@ -13,7 +13,7 @@ pub(crate) const CREATED: u64 = 1_700_000_000;
 /// Number of bytes of text per chunk of a stream.
 const CHUNK: usize = 12;
 
-/// A response together with the request it answers.
+/// A response together with its request.
 pub(crate) struct Reply<'a> {
     pub answer: &'a Answer,
     pub id: String,

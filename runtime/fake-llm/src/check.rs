@@ -1,5 +1,5 @@
-//! Rejects the conversations that a strict endpoint rejects. This catches a scaffold that forgets a
-//! tool result before a paid model does.
+//! Rejects the conversations that a strict endpoint rejects. This finds scaffolds that omit a tool
+//! result before a paid model is called.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub(crate) fn rejection_reason(request: &Value, strict: bool) -> Option<String> 
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             if !open.remove(id) {
                 return Some(format!(
-                    "messages[{index}]: the tool result '{id}' answers no open tool call"
+                    "messages[{index}]: the tool result '{id}' belongs to no open tool call"
                 ));
             }
             continue;

@@ -1,7 +1,7 @@
 //! The four wire formats. Each format expresses the same scripted conversation.
 //!
 //! Requests are converted to chat completions, which are used to match scripts and to check
-//! strictness. Responses are written directly from the script.
+//! strictness. Responses are generated directly from the script.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ impl Format {
             Self::Messages => messages::to_chat_request(request)?,
             Self::Gemini => gemini::to_chat_request(request)?,
         };
-        // Tools keep their own format, because only their length matters.
+        // Tools stay in their own format, because only their length matters.
         if let (Some(read), Some(tools)) = (read.as_object_mut(), request.get("tools")) {
             read.insert("tools".into(), tools.clone());
         }

@@ -1,11 +1,11 @@
 //! A scripted model server over real HTTP, used by tests and the demo.
 //!
-//! It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, streaming or
-//! not. On demand it imitates failures of real endpoints: error statuses, dropped connections,
-//! truncated and malformed bodies, delays, and responses without usage. Responses depend only on
-//! the script and on the request's own messages. So the server can be called concurrently,
-//! restarted, or used to resume a conversation in the middle. Its only state is how often each
-//! fault has occurred.
+//! It supports OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, with or
+//! without streaming. If the script asks for it, the server imitates failures of real endpoints:
+//! error statuses, dropped connections, truncated and malformed bodies, delays, and responses
+//! without usage. Responses depend only on the script and on the request's own messages. The server
+//! can therefore be called concurrently, be restarted, or resume a conversation in the middle. Its
+//! only state is how often each fault has occurred.
 //!
 //! `docs/fake-llm.md` and the types of [`Script`] describe the script format.
 

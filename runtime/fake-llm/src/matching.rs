@@ -73,7 +73,7 @@ impl Script {
                 let place = format!("conversation {index} turn {turn}");
                 return Some(ScriptMatch { answer, place });
             }
-            // Do not continue a matching conversation that has ended with a later one.
+            // If a matching conversation has ended, do not continue with a later one.
             break;
         }
         self.default.as_ref().map(|answer| ScriptMatch { answer, place: "default".into() })

@@ -7,7 +7,8 @@ use crate::{
     script::parse_arguments,
 };
 
-/// The signature of every thinking block. A block returned without it is rejected.
+/// The signature of every thinking block. The server rejects a block that a client sends back
+/// without it.
 const SIGNATURE: &str = "scripted-signature";
 
 pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {

@@ -56,7 +56,7 @@ pub struct Rule {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
-    /// Same as for a rule.
+    /// Same as `when` of a rule.
     #[serde(default)]
     pub when: Option<String>,
     #[serde(default)]

@@ -44,7 +44,7 @@ pub struct ReceivedRequest {
     /// HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
-    /// The part of the script that responded, or the fault that was returned.
+    /// The part of the script that provided the response, or the fault that was returned.
     pub answered: String,
     /// Arrival time in seconds since the server started.
     pub seconds: f64,
@@ -127,7 +127,7 @@ impl ServerState {
     }
 }
 
-/// Marks a response that must not be sent. The connection is closed instead.
+/// Error for a response that must not be sent, so that the connection is closed instead.
 #[derive(Debug, Clone)]
 struct Hangup;
 
@@ -225,7 +225,8 @@ async fn complete(
     }
     let heard = RequestKey::new(&request);
     let Some(found) = shared.script.find(&heard) else {
-        let why = format!("the script has no answer for turn {} of this conversation", heard.turn);
+        let why =
+            format!("the script has no response for turn {} of this conversation", heard.turn);
         return refuse(StatusCode::UNPROCESSABLE_ENTITY, why, "script_exhausted");
     };
     let reply = Reply::new(found.answer, &request, &heard, &shared.script.model);

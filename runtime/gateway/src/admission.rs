@@ -1,4 +1,4 @@
-//! Admission of requests: what each one reserves, and the charge for its response.
+//! Admits requests: reserves budget before each request and charges the response afterwards.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     sink::FIRST_NOTICE,
 };
 
-/// How often a longer wait is reported.
+/// Interval between progress reports of a long wait.
 const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
 /// The amounts that a request reserves before it is sent.
@@ -23,11 +23,11 @@ const NEXT_NOTICE: Duration = Duration::from_secs(60);
 pub struct RequestBounds {
     pub class: RequestClass,
     /// An upper bound on the input tokens that the endpoint will count, see
-    /// [`crate::tokens::max_input_tokens`]. With a lower estimate, requests in flight could exceed a limit
-    /// together.
+    /// [`crate::tokens::max_input_tokens`]. A lower estimate would let concurrent requests exceed a
+    /// limit together.
     pub input_estimate: u64,
-    /// The request's output limit, in tokens. `None`: the request runs alone if one of the trial's
-    /// limits depends on output.
+    /// The request's output limit, in tokens. If it is `None` and one of the trial's limits depends
+    /// on output, the request runs alone.
     pub max_output: Option<u64>,
 }
 
@@ -37,11 +37,12 @@ pub(crate) struct AdmissionRequest {
     pub need: MaxUsage,
     /// The amounts to reserve in scopes that trials share.
     pub shared: MaxUsage,
-    /// The request follows a reached limit, so the trial's own counts are not checked.
+    /// The request is the last one, sent after the trial reached a limit. The trial's own limits on
+    /// counts do not apply to it.
     pub grace: bool,
 }
 
-/// Everything that a request reserves until it is settled.
+/// All reservations of a request. They last until the request is settled.
 #[derive(Debug)]
 struct HeldResources {
     holds: Vec<ScopeReservation>,
@@ -85,8 +86,9 @@ impl Admission {
         self.queued.1
     }
 
-    /// Charges what the endpoint billed. `delivered`: the scaffold received the response, so a main
-    /// request was a step. Pass `false` for responses that were cut or cannot be parsed.
+    /// Charges what the endpoint billed. Set `delivered` if the scaffold received the response: a
+    /// delivered response of the main conversation is a step. Pass `false` for responses that were
+    /// cut off or cannot be parsed.
     ///
     /// Returns the step number if the response was a step.
     pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) -> Option<u64> {
@@ -120,8 +122,8 @@ impl Admission {
 }
 
 impl Meter {
-    /// Reserves in every scope and then at the endpoint, one after another. `notice` is called with
-    /// the length of waits that the trial did not cause.
+    /// Reserves in every scope and then at the endpoint, one after another. Calls `notice` with the
+    /// length of a wait that the trial did not cause.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         wanted: AdmissionRequest,

@@ -1,4 +1,5 @@
-//! In-process calls: turns an [`ModelRequest`] into a request, and the response into an [`ModelResponse`].
+//! In-process calls: turns a [`ModelRequest`] into a request, and the response into a
+//! [`ModelResponse`].
 
 use std::sync::PoisonError;
 
@@ -23,20 +24,21 @@ impl Client for Caller {}
 impl TrialGateway {
     /// Sends the request and retries it as the policy allows. Each `Ok` is one step.
     ///
-    /// Limits on steps, tokens and cost are checked before each attempt, never during one: the
-    /// first response that reaches a limit is delivered. Time limits cancel requests in flight.
+    /// Limits on steps, tokens and cost are checked before each attempt, never during one. The
+    /// response that reaches a limit is therefore still delivered. Time limits cancel requests in
+    /// flight.
     pub async fn ask(&self, ask: &ModelRequest) -> Result<ModelResponse, RequestError> {
         self.send_ask(ask, false).await
     }
 
-    /// Requests one response after the trial has reached a limit on counts. The response is not a
-    /// step and is counted separately. Time limits and shared limits still apply.
+    /// Requests one last response after the trial has reached a limit on steps, tokens or cost. The
+    /// response is not a step and is counted separately. Time limits and shared limits still apply.
     pub async fn ask_after_limit(&self, ask: &ModelRequest) -> Result<ModelResponse, RequestError> {
         self.send_ask(ask, true).await
     }
 
-    /// Sends a streaming request, so that progress is visible. A repair turns streaming off for
-    /// endpoints that reject it.
+    /// Sends a streaming request, so that progress is visible. For endpoints that reject streaming,
+    /// a repair turns it off.
     async fn send_ask(
         &self,
         ask: &ModelRequest,

@@ -18,25 +18,27 @@ pub(crate) struct AttemptFailure {
     pub hint: Option<String>,
 }
 
-/// Kinds of trouble. They have different retry limits.
+/// Kinds of failure. Each kind has its own retry limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// The connection failed.
     Unreachable,
-    /// A success status without a model response, such as a web page. Most often the URL is wrong.
+    /// A success status, but the body is not a model response (for example a web page). Usually the
+    /// URL is wrong.
     Foreign,
-    /// No event arrived for as long as the policy allows.
+    /// No event arrived within the time that the policy allows.
     Silent,
-    /// A success status without model output.
+    /// A success status, but no model output.
     Empty,
-    /// A response that the provider's filter stopped.
+    /// The provider's content filter stopped the response.
     Filtered,
-    /// A response that the server damaged or misparsed. It is requested again without streaming.
+    /// The server corrupted or misparsed the response. The gateway requests it again without
+    /// streaming.
     Damaged,
-    /// A response that ended at the server's default output limit. The gateway requests it again
-    /// with an explicit limit.
+    /// The response ended at the server's default output limit. The gateway requests it again with
+    /// an explicit limit.
     Capped,
-    /// The endpoint responds, but it is overloaded, limits the rate, or cut the response.
+    /// The endpoint is overloaded, applied a rate limit, or cut off the response.
     Endpoint,
 }
 
@@ -46,7 +48,7 @@ impl AttemptFailure {
         Self { kind, brief: first_words(&why), why, retry_after: None, hint: None }
     }
 
-    /// Describes a damaged response, with a hint on how to prevent the damage.
+    /// Describes a corrupted response, with a hint on how to prevent the corruption.
     pub(crate) fn damaged(why: impl Into<String>, hint: &str) -> Self {
         Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Damaged, why) }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Attempts {
     own: AttemptRound,
     /// When the first attempt failed.
     since: Option<Instant>,
-    /// Wait before the next attempt.
+    /// How long to wait before the next attempt.
     pub pause: Duration,
 }
 
@@ -29,9 +29,10 @@ impl Attempts {
 }
 
 impl TrialGateway {
-    /// Waits before the next attempt after a failed one, or fails if the policy allows no further
-    /// attempt. If the model has never responded, the request that holds the `turn` continues the
-    /// round of all requests that held it.
+    /// Waits before the next attempt, or fails if the policy allows no further attempt.
+    ///
+    /// Until the model has responded for the first time, requests call it one at a time. The failed
+    /// attempts of all requests that held the `turn` then count as one series.
     pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,

@@ -31,7 +31,7 @@ pub(crate) struct EndTokenCheck {
     pub tokens: Vec<String>,
 }
 
-/// Detects a server that returned the answer of a non-thinking model as reasoning.
+/// Detects a server that returned the text of a non-thinking model as reasoning.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerAsReasoningCheck {
@@ -39,7 +39,7 @@ pub(crate) struct AnswerAsReasoningCheck {
     pub hint: String,
 }
 
-/// Detects a proxy that trimmed each piece of a call's arguments.
+/// Detects a proxy that trimmed whitespace from each chunk of a call's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimmedCheck {
@@ -55,7 +55,7 @@ pub(crate) struct MaskedCheck {
     pub hint: String,
 }
 
-/// Detects a response that is, or ends in, a run of one character.
+/// Detects a response that consists of, or ends with, one repeated character.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RepeatedCharacterCheck {
@@ -213,8 +213,8 @@ impl EscapedCheck {
 }
 
 impl TrimmedCheck {
-    /// Whether long arguments contain no spaces. Writing systems without spaces are ruled out
-    /// because they have few ASCII letters.
+    /// Whether long arguments contain no spaces. Text in languages written without spaces does not
+    /// count: it has few ASCII letters.
     pub(crate) fn is_trimmed(&self, arguments: &str) -> bool {
         let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
         arguments.len() >= self.least_letters
@@ -224,7 +224,7 @@ impl TrimmedCheck {
 }
 
 impl MaskedCheck {
-    /// Counts the placeholders in the arguments, except those that the request contains as well.
+    /// Counts the placeholders in the arguments that do not also occur in the request.
     pub(crate) fn count_placeholders(
         &self,
         arguments: &str,
@@ -239,8 +239,8 @@ impl MaskedCheck {
 }
 
 impl RepeatedCharacterCheck {
-    /// Describes the defect in a text that is a run of one character, or that ends in one inside an
-    /// open code fence.
+    /// Describes the defect if a text consists of one repeated character, or ends with one inside
+    /// an open code fence.
     pub(crate) fn describe_repetition(&self, text: &str) -> Option<String> {
         let text = text.trim();
         let last = text.chars().next_back()?;

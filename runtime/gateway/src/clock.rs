@@ -17,11 +17,12 @@ pub(crate) struct Clock {
     started: Instant,
     /// Total time of earlier tries.
     earlier: Duration,
-    /// Parts of `earlier` that the endpoint lost: in attempts, and in the waits after them.
+    /// Parts of `earlier` that the endpoint wasted, and that are not charged: failed attempts, and
+    /// the waits after them.
     given_back: (Duration, Duration),
     state: Mutex<ClockTimes>,
     tools_changed: Notify,
-    /// Total waits of all requests, by reason. Overlapping waits are each counted in full.
+    /// Total wait time of all requests, by reason. Overlapping waits each count in full.
     waits: Mutex<RequestWaits>,
 }
 
@@ -66,8 +67,8 @@ impl Clock {
         Self::resume_from(&PriorUsage::default())
     }
 
-    /// Returns the clock of a resumed trial. Time that the endpoint lost earlier, in attempts and
-    /// in the waits after them, does not count towards the limits.
+    /// Returns the clock of a resumed trial. Earlier failed attempts and the waits after them do
+    /// not count towards the limits, because the endpoint caused them.
     pub(crate) fn resume_from(used: &PriorUsage) -> Self {
         let PriorUsage { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
         let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();

@@ -4,7 +4,7 @@
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-/// Rules for deciding whether a reported overflow is accepted.
+/// Rules for deciding whether to believe a reported overflow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextWindowRules {
@@ -25,8 +25,8 @@ impl ContextWindowRules {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Whether our count alone proves an overflow: the endpoint counted `counted` tokens, and we
-    /// estimate `estimated` more.
+    /// Whether the conversation exceeds the window even if the endpoint reports no overflow. The
+    /// endpoint counted `counted` tokens, and we estimate `estimated` more.
     pub fn is_overflow_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
         counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
     }

@@ -1,9 +1,9 @@
-//! Detects damaged responses: broken calls, calls left in the text, a truncated prompt, or the
-//! server's own output limit.
+//! Detects corrupted responses: broken calls, calls left in the text, a truncated prompt, or a
+//! response cut off at the server's own output limit.
 //!
-//! Most servers that damage calls do so only in streams, so the gateway repeats the request without
-//! streaming. If the second response has broken calls too, the model wrote them. The thresholds are
-//! in `configs/endpoint-checks.toml`.
+//! Most servers that corrupt calls do so only in streams, so the gateway repeats the request
+//! without streaming. If the second response has broken calls too, the model wrote them. The
+//! thresholds are in `configs/endpoint-checks.toml`.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -25,8 +25,8 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Returns why a complete response must be requested again. `None`: it is accepted as the
-    /// model's own.
+    /// Returns why a complete response must be requested again, or `None` if it is accepted as the
+    /// model's own output.
     ///
     /// # Errors
     /// A built-in table cannot be read.
@@ -41,7 +41,7 @@ impl TrialGateway {
         }
         let checks = EndpointChecks::shipped()?;
         let output = whole.usage.map_or(0, |usage| usage.output);
-        // No model's own output limit is below this, so a shorter limit is the server's.
+        // No model has an output limit below this value, so a lower limit is the server's.
         let least_own = match model.api {
             Api::Chat | Api::Responses => checks.length.explicit_limit,
             Api::Gemini => checks.length.least_own,
@@ -117,8 +117,8 @@ impl TrialGateway {
         doubts_calls |= whole
             .calls()
             .any(|call| checks.masked.count_placeholders(&call.arguments, |_| false) > 0);
-        // Parse the request only if something is odd: parsing a long conversation takes many
-        // milliseconds.
+        // Parse the request only if the response looks suspicious: parsing a long conversation
+        // takes many milliseconds.
         if !doubts_calls && (has_called || whole.stop == Some(StopReason::Filter)) {
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl TrialGateway {
 /// A problem with a response.
 enum Defect {
     Torn(String),
-    /// The reason, and a hint with the fix.
+    /// The reason, and a hint on how to fix it.
     Misread(String, String),
 }
 
@@ -166,7 +166,7 @@ struct Inspection {
     output: u64,
     /// Whether the endpoint reports that the model ended the response.
     is_end: bool,
-    /// Whether an output limit cut the response.
+    /// Whether an output limit cut off the response.
     is_limited: bool,
     /// Prompt tokens that the endpoint counted.
     counted: Option<u64>,
@@ -260,8 +260,8 @@ fn lacks_valid_arguments(call: &ToolCall) -> bool {
             .map_or(true, |map| map.is_empty())
 }
 
-/// Describes how a call is torn: one character would complete its arguments, or they are missing
-/// although the endpoint billed tokens for them.
+/// Describes how a call is broken: its arguments lack one character, or they are missing although
+/// the endpoint billed tokens for them.
 fn describe_corrupted_call(
     checks: &EndpointChecks,
     call: &ToolCall,
@@ -275,7 +275,7 @@ fn describe_corrupted_call(
     {
         return Some(format!("a call uses the name `{name}` instead of the tool `{}`", tool.name));
     }
-    // Some streams deliver a name in pieces.
+    // Some streams deliver a name in several chunks.
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_tool_name_prefix(&tool.name, name))
     {
         return Some(format!(
@@ -287,7 +287,7 @@ fn describe_corrupted_call(
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
     };
     if text.contains(char::REPLACEMENT_CHARACTER) {
-        return Some(format!("characters in the arguments of a call to `{name}` are damaged"));
+        return Some(format!("characters in the arguments of a call to `{name}` are corrupted"));
     }
     if is_object(text) {
         return None;
@@ -303,7 +303,7 @@ fn describe_corrupted_call(
     let repaired = [format!("{{\"{text}"), format!("{{{text}"), format!("{text}}}")];
     let is_repairable = repaired.iter().any(|text| is_object(text.as_str()))
         || text.strip_prefix("{}").is_some_and(is_object);
-    is_repairable.then(|| format!("the arguments of a call to `{name}` are damaged"))
+    is_repairable.then(|| format!("the arguments of a call to `{name}` are corrupted"))
 }
 
 /// Returns why arguments are not a JSON object even for a tolerant parser. Either the stream lost

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::secret::redact_key;
 
-/// Shorter keys are not redacted: replacing every `x` would black out half of a body.
+/// Shorter keys are not redacted. Replacing a key such as `x` would destroy the body.
 const MIN_SECRET_LENGTH: usize = 8;
 
 /// The version of the Messages API that the codecs implement.
@@ -26,7 +26,8 @@ pub(crate) struct Endpoint {
     key_env: Option<String>,
     /// The model's name at the endpoint.
     model: String,
-    /// The header value with the key, marked as sensitive. `None`: no `Authorization` header.
+    /// The header value with the key, marked as sensitive. If `None`, requests have no
+    /// `Authorization` header.
     bearer: Option<HeaderValue>,
 }
 
@@ -38,16 +39,16 @@ impl Endpoint {
         let wrong =
             |what: String| Fault::new(Layer::Model, format!("model {}: {what}", model.name));
         let base = model.base_url.trim().trim_end_matches('/').to_owned();
-        let form = "use https://HOST/v1, without `/chat/completions`";
+        let form = "use https://HOST/v1 without `/chat/completions`";
         let url =
             Url::parse(&base).map_err(|error| wrong(format!("base_url: {error}")).hint(form))?;
         let host = match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) => host.to_ascii_lowercase(),
-            _ => return Err(wrong("base_url: not an http(s) address".into()).hint(form)),
+            _ => return Err(wrong("base_url: not an http(s) URL".into()).hint(form)),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            let hint = "put the key into an environment variable, and set key_env to its name";
-            return Err(wrong("base_url: contains a user or a password".into()).hint(hint));
+            let hint = "put the key in an environment variable and set key_env to its name";
+            return Err(wrong("base_url: contains a username or password".into()).hint(hint));
         }
         let (key_env, model) = (model.key_env.clone(), model.name.clone());
         let Some(name) = &key_env else {
@@ -56,8 +57,9 @@ impl Endpoint {
         };
         let key = key_of(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let Some(key) = key else {
-            let hint =
-                format!("export {name}=<your key>, or remove key_env if the endpoint needs no key");
+            let hint = format!(
+                "run `export {name}=<your key>`, or remove key_env if the endpoint needs no key"
+            );
             return Err(wrong(format!("the variable {name} is not set")).hint(hint));
         };
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
@@ -110,22 +112,20 @@ impl Endpoint {
         match (status, &self.key_env) {
             (401, Some(key)) => format!("check the key in the variable {key}"),
             (401, None) => {
-                "the endpoint needs a key: put it into an environment variable, and set \
-                            the model's `key_env` to its name"
+                "the endpoint needs a key: put it in an environment variable and set the model's \
+                `key_env` to its name"
                     .into()
             }
             (402 | 429, Some(key)) => format!("add credit to the account of the key in {key}"),
             (402 | 429, None) => "add credit to the account".into(),
             (403, Some(key)) => format!("check that the key in {key} may use the model `{model}`"),
-            (403, None) => format!("check that the model `{model}` may be used without a key"),
-            (300..=399, _) => "set base_url to the address that it redirects to".into(),
-            _ => format!(
-                "check base_url (it ends before /chat/completions) and the model's name `{model}`"
-            ),
+            (403, None) => format!("check that the model `{model}` can be used without a key"),
+            (300..=399, _) => "set base_url to the URL that it redirects to".into(),
+            _ => format!("check base_url (without /chat/completions) and the model name `{model}`"),
         }
     }
 
-    /// Returns a hint for a URL that is not an endpoint. `foreign`: another kind of server
+    /// Returns a hint for a URL that is not an endpoint. Set `foreign` if another kind of server
     /// responded.
     pub(crate) fn address_hint(&self, foreign: bool) -> String {
         let base = &self.base;
@@ -149,8 +149,8 @@ impl Endpoint {
         &self.base
     }
 
-    /// Whether this is a plain HTTP server on this machine. It is reached directly, regardless of
-    /// the shell's proxy settings.
+    /// Whether this is a plain HTTP server on this machine. Requests to it bypass the shell's proxy
+    /// settings.
     pub(crate) fn is_local(&self) -> bool {
         if !self.base.to_ascii_lowercase().starts_with("http:") {
             return false;
@@ -168,9 +168,9 @@ impl Endpoint {
         if openai { "max_completion_tokens" } else { "max_tokens" }
     }
 
-    /// Replaces the key in `bytes`, in any encoding, with `[key]`: some endpoints repeat a key in
-    /// an error message or a response. All parsed or forwarded data comes from these bytes, so
-    /// neither a scaffold nor its sandbox receives the key.
+    /// Replaces the key in `bytes`, in any encoding, with `[key]`, because some endpoints repeat
+    /// the key in an error message or a response. Everything that is parsed or forwarded comes from
+    /// these bytes, so the key never reaches a scaffold or its sandbox.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
         self.redact_if_present(&bytes).unwrap_or(bytes)
     }
@@ -186,10 +186,11 @@ impl Endpoint {
         (key.len() >= MIN_SECRET_LENGTH).then_some(key)
     }
 
-    /// Like `redact`, if the first `clean` bytes are known not to contain the key.
+    /// Like `redact`, but skips the first `clean` bytes, which are known not to contain the key.
     pub(crate) fn redact_after_prefix(&self, clean: usize, bytes: Bytes) -> Bytes {
-        // A key may start in the clean part and end after it. Each of its characters takes up to
-        // `MAX_SPELLING` bytes. A complete key in the clean part would have been found before.
+        // A key may start in the clean part and end after it. Each character of an encoded key
+        // takes up to `MAX_SPELLING` bytes. A complete key in the clean part would have been found
+        // before.
         const MAX_SPELLING: usize = 16;
         let key = self.key.expose_secret().len();
         let from = clean.saturating_sub(key * MAX_SPELLING);
@@ -209,15 +210,14 @@ impl Endpoint {
             .collect()
     }
 
-    /// Whether a response contains the key, even if a stream delivered the key in pieces.
+    /// Whether a response contains the key, even if a stream split it across events.
     pub(crate) fn has_key(&self, answer: &ModelResponse) -> bool {
         self.searchable_key().is_some()
             && serde_json::to_vec(answer)
                 .is_ok_and(|bytes| self.redact_if_present(&bytes).is_some())
     }
 
-    /// Redacts a response for the record. Used if the key arrived in pieces, so that no single
-    /// event contained it.
+    /// Redacts a response for the record. Used if the key was split across events.
     pub(crate) fn redact_response(&self, answer: ModelResponse) -> ModelResponse {
         if self.searchable_key().is_none() {
             return answer;

@@ -16,11 +16,11 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Returns the fault that ends a trial if the endpoint's failures and silence took so much of
-    /// its time that reaching a time limit says nothing about the model.
+    /// Returns the fault for a trial that reached a time limit mainly because of the endpoint. The
+    /// limit then says nothing about the model: failures and silence took too much of the time.
     ///
-    /// If the endpoint has never responded, or if several trials ended like this and no trial got a
-    /// response in the meantime, it is down for all of them.
+    /// The endpoint counts as down for all trials if it has never responded, or if several trials
+    /// ended like this and none got a response in the meantime.
     pub fn lost_time_fault(&self, kind: BudgetKind) -> Option<Fault> {
         let budget = self.meter().budget();
         let limit = match kind {
@@ -49,7 +49,8 @@ impl TrialGateway {
         let cause = match halts.has_responded(model) {
             false => Cause::Silent,
             true if alike >= self.route().policy.alike_trials => Cause::Outage,
-            // A single response may take that long, but not several in a row.
+            // A single response may take that long, but several in a row mean that the endpoint is
+            // down.
             true => return Some(fault),
         };
         let fault = fault.cause(cause);
@@ -80,14 +81,14 @@ impl TrialGateway {
         let hint = if let Some(hint) = &trouble.hint {
             hint.clone()
         } else if why.contains("certificate") {
-            "set SSL_CERT_FILE to the certificate of the endpoint's authority".to_owned()
+            "set SSL_CERT_FILE to the CA certificate of the endpoint".to_owned()
         } else if foreign || trouble.kind == FailureKind::Unreachable && never {
             endpoint.address_hint(foreign)
         } else {
             "check that the endpoint is running, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
-        // A damaged response concerns one trial: the endpoint responds to others.
+        // A corrupted response affects only one trial: the endpoint does respond.
         if trouble.kind != FailureKind::Damaged && halts.is_down(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
@@ -100,7 +101,7 @@ impl TrialGateway {
         fault
     }
 
-    /// Notes that the endpoint is not usable as configured: with this key, or for this model.
+    /// Records that the endpoint cannot be used as configured, because of the key or the model.
     pub(crate) fn note_unusable(
         &self,
         status: Option<u16>,
@@ -109,14 +110,15 @@ impl TrialGateway {
     ) {
         let (halts, policy) = (&self.route().halts, &self.route().policy);
         halts.halt_for_status(origin.model, status, fault);
-        // A 403 within a conversation is about one request's text, unless every trial gets it.
+        // In the middle of a conversation, a 403 is about the text of one request, unless every
+        // trial gets it.
         if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
             halts.halt_model(origin.model, fault);
         }
     }
 
-    /// Classifies a rejected request: caused by the model, left to the client, or bound to happen
-    /// in every trial.
+    /// Classifies a rejected request: the model caused it, the client must handle it, or it will
+    /// happen in every trial.
     pub(crate) async fn classify_rejection(
         &self,
         status: u16,
@@ -146,7 +148,8 @@ impl TrialGateway {
         RequestError::Rejected { status, body, of_the_model }
     }
 
-    /// Whether the model caused a rejection: a filter, or an overflow that our own count confirms.
+    /// Whether the model caused a rejection. It did if a filter rejected the text, or if our own
+    /// count confirms a context overflow.
     async fn is_caused_by_model(
         &self,
         status: u16,
@@ -163,7 +166,7 @@ impl TrialGateway {
                 // Reserved output is not part of the conversation.
                 rules.is_overflow_plausible(ours, 0, window)
             }
-            // The text is not recognized, but the conversation cannot fit.
+            // The error text is not recognized, but the conversation does not fit into the window.
             ErrorSubject::Unknown | ErrorSubject::Proxy if matches!(status, 400 | 413 | 422) => {
                 match window {
                     Some(window) => {
@@ -190,7 +193,7 @@ impl TrialGateway {
         let subject = rejections::classify_error(status, body);
         let hint = match (subject, answers) {
             (ErrorSubject::ContextOverflow, _) => {
-                "the conversation is too short for a full window: raise the server's context size \
+                "the conversation is too short to fill the window: raise the server's context size \
                  (Ollama `num_ctx`, llama.cpp `-c`, vLLM `--max-model-len`), or set the model's \
                  `context_window` if it really is that small"
             }
@@ -202,10 +205,10 @@ impl TrialGateway {
                 "a proxy responded instead of the endpoint: check base_url and the proxy, then \
                  `proctor resume` the run"
             }
-            (_, 0) => "fix the model's name or parameters in the configuration",
+            (_, 0) => "fix the model name or parameters in the configuration",
             _ => {
-                "find out what the endpoint rejects (see the request in `model_attempted` of the \
-                 trial's record), then `proctor resume` the run"
+                "find out why the endpoint rejects the request (see `model_attempted` in the \
+                trial's record), then `proctor resume` the run"
             }
         };
         // Retrying does not help if the first request is rejected or the context window is too
@@ -220,7 +223,7 @@ impl TrialGateway {
         let said = self.route().endpoint.redact_text(&quote_body(&error_message(body)));
         let what =
             format!("{base}: the model `{name}` does not support tools: status {status}: {said}");
-        let hint = "use `scaffold = \"bash\"` for the arm, which needs no function calling";
+        let hint = "use `scaffold = \"bash\"` for the arm; it needs no function calling";
         Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused)
     }
 }

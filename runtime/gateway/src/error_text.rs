@@ -9,8 +9,8 @@ const MAX_QUOTED_CHARS: usize = 400;
 /// Maximum number of characters that `first_words` returns.
 const MAX_FIRST_WORDS_CHARS: usize = 80;
 
-/// Returns the message in a body of any API: an error's message, a page's title, or the text
-/// itself.
+/// Returns the message in an error body of any API: the error message, the title of a web page, or
+/// the text itself.
 pub(crate) fn error_message(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     let first = if parsed.is_array() { &parsed[0] } else { &parsed };
@@ -43,7 +43,7 @@ fn page_title(body: &str) -> Option<String> {
     Some(title.unwrap_or_default())
 }
 
-/// Returns a body as a fault quotes it.
+/// Shortens a body so that a fault can quote it.
 pub(crate) fn quote_body(body: &str) -> String {
     shorten(body.trim(), MAX_QUOTED_CHARS).unwrap_or_else(|| "(no body)".into())
 }
@@ -54,8 +54,8 @@ pub(crate) fn first_words(text: &str) -> String {
     shorten(&line, MAX_FIRST_WORDS_CHARS).unwrap_or_else(|| "(no reason given)".into())
 }
 
-/// Shortens a text to `most` characters and removes terminal control characters. `None`: there is
-/// no text.
+/// Shortens a text to `most` characters and removes terminal control characters. Returns `None` if
+/// no text remains.
 fn shorten(text: &str, most: usize) -> Option<String> {
     let text = &replace_control_chars(text);
     match text.char_indices().nth(most) {

@@ -1,12 +1,15 @@
 //! Until a model has responded in this run, only one request at a time is sent to it, and the
 //! others wait.
 //!
-//! A single round of attempts then detects an endpoint that is down or silent, instead of each
-//! trial in flight detecting it for itself. If other trials wait, each attempt is made by a
-//! different trial, so a single request that the endpoint cannot handle does not condemn the model.
+//! If the endpoint is down or silent, one series of attempts detects it, so the other trials need
+//! not find out for themselves. If other trials wait, each attempt is made by a different trial. A
+//! single request that the endpoint cannot handle therefore does not halt the model.
+//!
 //! The cost: without a preflight, trials that start together wait for the first event of one
-//! response. Rejected alternative: let each request make one attempt and only one retry. Hundreds
-//! of requests would then hang at an endpoint that never responds.
+//! response.
+//!
+//! Rejected alternative: let each request make one attempt, and let only one request retry.
+//! Hundreds of requests would then hang if the endpoint never responds.
 
 use std::sync::Arc;
 

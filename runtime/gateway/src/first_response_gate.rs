@@ -9,7 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::attempt_failure::FailureKind;
 
-/// Has one permit until the model has responded, and is closed from then on.
+/// Semaphore with one permit until the model has responded. It is closed from then on, which lets
+/// every request through.
 #[derive(Debug, Clone)]
 pub(crate) struct FirstResponseGate {
     pub(crate) turns: Arc<Semaphore>,
@@ -29,7 +30,8 @@ impl FirstResponseGate {
     }
 }
 
-/// Failed attempts and the waits after them, of one request or of all requests that took turns.
+/// Failed attempts and the waits after them. They belong to one request, or to all requests that
+/// took turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AttemptRound {
     pub failed: u32,
@@ -63,7 +65,7 @@ impl CallPermit {
         self.first.open();
     }
 
-    /// Updates the state of the round and returns the new totals.
+    /// Adds to the series of failed attempts and returns the new totals.
     pub(crate) fn update_round(
         &self,
         change: impl FnOnce(&mut AttemptRound) -> AttemptRound,

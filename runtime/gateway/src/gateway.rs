@@ -47,15 +47,15 @@ impl Gateway {
         Ok(Self { prices, policy, rates, halts, key_of, local, remote: OnceLock::new() })
     }
 
-    /// Applies the rate limits of the endpoints in the tables; limits of other endpoints are
-    /// learned.
+    /// Sets the rate limits of the endpoints in the tables. The gateway learns the limits of other
+    /// endpoints.
     #[must_use]
     pub fn with_rates(self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
         let alone = |table| (table, SharedRates::default());
         self.with_shared_rates(tables.into_iter().map(alone).collect(), policy)
     }
 
-    /// Like `rates`, for limits that other processes share.
+    /// Like `rates`, but for limits that other processes share.
     #[must_use]
     pub fn with_shared_rates(
         mut self,
@@ -76,8 +76,8 @@ impl Gateway {
         self
     }
 
-    /// Returns the price of a model. `None`: the model has no configured price and the table does
-    /// not list it, so its responses have no cost.
+    /// Returns the price of a model. Returns `None` if no price is configured and the table does
+    /// not list the model. Its responses then have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
         self.prices.of(model)
     }
@@ -100,7 +100,7 @@ impl Gateway {
         self.open_with_meter(model, Arc::new(Meter::new(budget.clone())), sink)
     }
 
-    /// Like `open`, with an existing meter whose clock is running and that may share limits.
+    /// Like `open`, but with an existing meter. Its clock is running, and it may share limits.
     pub fn open_with_meter(
         &self,
         model: &ModelSpec,
@@ -111,26 +111,25 @@ impl Gateway {
     }
 
     /// Checks whether [`Gateway::open`] would succeed. It is called for every arm before a run
-    /// starts: a missing key that is only found in the hundredth trial wastes the ninety-nine
-    /// before it.
+    /// starts. If the hundredth trial were the first to need a missing key, the ninety-nine trials
+    /// before it would be wasted.
     pub fn check_model(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         self.build_route(model, budget).map(drop)
     }
 
-    /// Returns why no trial may call this model, after one trial has hit a problem that affects all
-    /// of them: a rejected key or name, a missing endpoint, or missing tool support. `tools`:
-    /// whether the trial's requests offer tools.
+    /// Returns why no trial may call this model. One trial has hit a problem that affects all of
+    /// them: a rejected key or model name, a missing endpoint, or missing tool support. `tools`
+    /// says whether the trial's requests offer tools.
     pub fn halt_reason(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         self.halts.of(model, tools)
     }
 
-    /// Returns every such fault, without duplicates.
+    /// Returns all faults that halt a model, without duplicates.
     pub fn halt_faults(&self) -> Vec<Fault> {
         self.halts.faults()
     }
 
-    /// Rejects a cost limit on a model without a price. Neither a trial's own nor a shared cost
-    /// limit could ever be reached.
+    /// Rejects a cost limit on a model without a price, because the limit could never be reached.
     pub fn check_price(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         let shared = [&budget.arm, &budget.run].into_iter().flatten();
         let limited = budget.cost_usd.or_else(|| shared.filter_map(|one| one.cost_usd).next());
@@ -173,7 +172,7 @@ impl Gateway {
                 Layer::Model,
                 format!("cannot create an HTTPS client: {}", format_error_chain(&error)),
             )
-            .hint("install the system's certificates (package ca-certificates)")
+            .hint("install the CA certificates of the system (package ca-certificates)")
         })?;
         Ok(self.remote.get_or_init(|| built).clone())
     }

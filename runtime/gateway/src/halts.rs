@@ -1,7 +1,9 @@
-//! Tracks what an endpoint cannot do for any trial of the run, so that no further trial tries it.
+//! Tracks problems of an endpoint that affect every trial of the run, so that no further trial runs
+//! into them.
 //!
 //! Without this, each trial would find out by itself that the key is wrong or the endpoint is down.
-//! It would cost a sandbox and all retries, and end in a fault instead of waiting for a `resume`.
+//! It would use a sandbox and all its retries, and then end in a fault instead of waiting for a
+//! `resume`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,22 +75,24 @@ struct ModelState {
     first_answer: FirstResponseGate,
     /// Time of its last response in any trial.
     last: Option<Instant>,
-    /// Trials that have lost their time to its silence since that response.
+    /// Trials that have used up their time waiting for it since that response.
     lost: BTreeSet<u64>,
     /// Whether it has responded to a request that offered tools.
     with_tools: bool,
     /// Whether the endpoint has returned one of its calls as a call.
     called: bool,
-    /// Whether calls of a non-streamed response were torn, too: the model itself writes them that
-    /// way.
+    /// Whether calls in a non-streamed response were also broken. If so, the model itself writes
+    /// them that way.
     torn: bool,
-    /// Whether a call contained characters that HTML escapes: the endpoint does not escape them.
+    /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
+    /// them.
     unescaped: bool,
     /// Whether it rejects requests without streaming.
     only_streams: bool,
     /// Repairs that the endpoint needs before it accepts its requests.
     repairs: Vec<Repair>,
-    /// Rejections by their text, until a trial gets past that point.
+    /// Rejections by their text. They are cleared when a trial gets past the point of the
+    /// rejection.
     rejections: BTreeMap<String, RejectionCount>,
 }
 
@@ -132,8 +136,8 @@ impl Halts {
         self.update(model, |state| state.first_answer.clone())
     }
 
-    /// Counts a trial that lost its time to the model's silence. Returns how many trials in a row
-    /// did.
+    /// Counts a trial that used up its time waiting for the model. Returns how many trials in a row
+    /// did so.
     pub(crate) fn count_lost_trial(&self, origin: &RequestOrigin<'_>) -> usize {
         self.update(origin.model, |state| {
             state.lost.insert(origin.trial);
@@ -165,12 +169,12 @@ impl Halts {
         self.read(model, |state| state.called).unwrap_or_default()
     }
 
-    /// Notes that the model itself writes calls that look torn.
+    /// Notes that the model itself writes calls that look broken.
     pub(crate) fn note_malformed_calls(&self, model: &ModelSpec) {
         self.update(model, |state| state.torn = true);
     }
 
-    /// Whether the model itself has written calls that look torn.
+    /// Whether the model itself has written calls that look broken.
     pub(crate) fn writes_malformed_calls(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.torn).unwrap_or_default()
     }
@@ -209,8 +213,8 @@ impl Halts {
         });
     }
 
-    /// Counts a request that was rejected with this text. Returns whether the trials cannot be the
-    /// cause: `alike_trials` of them got the same rejection, and none has got past that point
+    /// Counts a request that was rejected with this text. Returns whether the endpoint must be the
+    /// cause: `alike_trials` trials got the same rejection, and no trial has got past that point
     /// since.
     pub(crate) fn count_rejection(
         &self,
@@ -230,7 +234,7 @@ impl Halts {
         })
     }
 
-    /// Keeps a fault that every further request would run into again.
+    /// Stores a fault that every further request would also run into.
     ///
     /// A 403 for a key that has already received responses from the same model is treated as
     /// specific to that request: some endpoints return it for content that they reject.
@@ -238,7 +242,7 @@ impl Halts {
         let key = Halt::key(model);
         let halt = match status {
             Some(403) if self.has_responded(model) => return,
-            // Endpoints report an empty account as 402 or 429.
+            // Endpoints report an account without credit as 402 or 429.
             Some(401 | 402 | 403 | 429) => key,
             _ => Halt::model(model),
         };
@@ -261,12 +265,13 @@ impl Halts {
         self.lock().halted.entry(halt).or_insert_with(|| fault.clone());
     }
 
-    /// Whether no trial has received a response from the model since then.
+    /// Whether no trial has received a response from the model after `since`.
     pub(crate) fn is_down(&self, model: &ModelSpec, since: Instant) -> bool {
         self.last_response(model).is_none_or(|last| last < since)
     }
 
-    /// Returns why the model must not be called. `tools`: whether the request offers tools.
+    /// Returns why the model must not be called, if there is a reason. `tools` says whether the
+    /// request offers tools.
     pub(crate) fn of(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.halted.is_empty() {

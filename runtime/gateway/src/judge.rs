@@ -21,7 +21,7 @@ pub(crate) enum Judgement {
     Answered,
     /// The attempt is worth a retry.
     Retry(AttemptFailure),
-    /// The trial ended the attempt: a time limit or a cancellation.
+    /// The trial ended the attempt, because of a time limit or a cancellation.
     Cut(CancelReason),
     /// The endpoint rejected this particular request.
     Rejected {
@@ -33,7 +33,7 @@ pub(crate) enum Judgement {
 }
 
 impl Judgement {
-    /// Returns the time that the endpoint lost, depending on how the attempt ended.
+    /// Returns the time that was lost to the endpoint, depending on how the attempt ended.
     pub(crate) fn lost_time(
         &self,
         result: &AttemptResult,
@@ -58,8 +58,8 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     match &result.ended {
         Some(AttemptEnd::Cut(cut)) => return Judgement::Cut(*cut),
         Some(AttemptEnd::Broken(broken)) => {
-            // The endpoint reported its failure inside a stream. Before any content, that counts as
-            // an ordinary rejection.
+            // The endpoint reported its failure inside a stream. If no content came before it, it
+            // counts as an ordinary rejection.
             if let Some(said) = broken.said.as_deref().filter(|_| result.whole.items.is_empty())
                 && let Some(judged) = classify_error_body(said, endpoint)
             {
@@ -95,7 +95,8 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     }
 }
 
-/// Classifies an error with status 200 that would be a rejection under its proper status.
+/// Classifies an error that was sent with status 200 and would be a rejection under the correct
+/// status.
 fn classify_error_body(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     let subject = rejections::classify_error(200, body);
     let judged = match subject {
@@ -121,8 +122,8 @@ fn classify_error_body(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     Some(judged)
 }
 
-/// Classifies an error status. The text takes precedence over the status, because rate limits,
-/// empty accounts and filters use many of them.
+/// Classifies an error status. The text takes precedence over the status, because endpoints report
+/// rate limits, missing credit and filters with many different statuses.
 fn classify_error_status(
     status: u16,
     body: &[u8],
@@ -160,7 +161,7 @@ fn classify_error_status(
     }
 }
 
-/// Describes a success status without a valid response.
+/// Describes a body that is not a valid response although its status is a success.
 fn describe_malformed_response(why: &str, body: &[u8], status: Option<u16>) -> AttemptFailure {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_not_from_model_api(body) {
@@ -174,8 +175,8 @@ fn describe_malformed_response(why: &str, body: &[u8], status: Option<u16>) -> A
     AttemptFailure { brief, ..AttemptFailure::new(FailureKind::Endpoint, why) }
 }
 
-/// Whether the body does not come from a model API: a page, plain text, or an object without any
-/// API's fields.
+/// Whether the body does not come from a model API: it is a web page, plain text, or an object
+/// without the fields of any API.
 fn is_not_from_model_api(body: &[u8]) -> bool {
     const API_FIELDS: [&str; 9] = [
         "choices",

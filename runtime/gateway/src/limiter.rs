@@ -18,9 +18,9 @@ use crate::{
 /// Admits requests in order of arrival, as soon as the configured limits and those learned from
 /// rejections allow it.
 ///
-/// The limit on requests in flight follows AIMD: a rejection cuts it to a fraction, and responses
-/// increase it by one at a time. There is no limit before the first rejection, so an endpoint that
-/// never rejects is never slowed down.
+/// The limit on requests in flight follows AIMD (additive increase, multiplicative decrease): a
+/// rejection cuts it to a fraction, and successful responses raise it by one at a time. There is no
+/// limit before the first rejection, so an endpoint that never rejects is never slowed down.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     rates: EndpointRates,
@@ -36,7 +36,7 @@ struct RequestQueue {
     queue: VecDeque<u64>,
     next: u64,
     in_flight: usize,
-    /// Learned limit on requests in flight. `None`: no rejection yet.
+    /// Learned limit on requests in flight, or `None` if there was no rejection yet.
     most: Option<f64>,
     cut_at: Option<Instant>,
     paused_until: Option<Instant>,
@@ -148,8 +148,8 @@ impl Limiter {
                 }
             }
             SlotEnd::Throttled { retry_after } => {
-                // Requests sent before the last cut were part of the old load, so their rejection
-                // says nothing new.
+                // Requests sent before the last cut belong to the load that caused it, so their
+                // rejection gives no new information.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
                     let in_flight = (state.in_flight + 1) as f64;
                     let most = state.most.map_or(in_flight, |most| most.min(in_flight));

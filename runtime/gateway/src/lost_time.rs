@@ -1,8 +1,9 @@
-//! Time that a trial lost to its endpoint: failed attempts, silence until a time limit, the waits
-//! after both, and queueing that the endpoint reports (comments before the first event).
+//! Tracks the time that a trial lost to its endpoint: failed attempts, silence until a time limit,
+//! the waits after both, and time in the endpoint's queue. Stream comments before the first event
+//! show that the endpoint has queued the request.
 //!
 //! A slow response is not lost time, so an attempt is classified only when it ends. Attempts of one
-//! trial may overlap; time that two of them lost counts once.
+//! trial may overlap. Time that several of them lost counts only once.
 
 use std::{
     fmt,
@@ -12,12 +13,12 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The longest pause between two pieces of a response that is attributed to the model. A longer
-/// pause before a time limit counts as the endpoint's silence.
+/// Pauses between two chunks of a response are attributed to the model up to this length. A longer
+/// pause before a time limit counts as silence of the endpoint.
 const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns when a response that was cut by a limit had stalled, if it had. `last`: when its last
-/// piece arrived.
+/// Returns when a response stalled before a limit cut it off, if it did. `last` is the time at
+/// which its last chunk arrived.
 pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
     (last.elapsed() > MAX_MODEL_PAUSE).then_some(last)
 }
@@ -49,7 +50,7 @@ impl LostTime {
         }
     }
 
-    /// Returns the total and its most recent cause. `None`: nothing was lost.
+    /// Returns the total and its most recent cause, or `None` if no time was lost.
     pub(crate) fn total(&self) -> Option<(Duration, String)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
@@ -60,7 +61,7 @@ impl LostTime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since
     }
 
-    /// Starts an attempt. `progress` returns when the last piece of the response arrived.
+    /// Starts an attempt. `progress` returns when the last chunk of the response arrived.
     pub(crate) fn start_attempt<'a>(
         &'a self,
         progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
@@ -90,8 +91,8 @@ impl LostTime {
     }
 }
 
-/// An attempt in flight. It is a guard because whatever ends a trial drops its attempts in flight.
-/// If a dropped attempt was silent, its time was lost.
+/// An attempt in flight. It is a guard because attempts in flight are dropped when a trial ends. If
+/// a dropped attempt was silent, its time counts as lost.
 pub(crate) struct AttemptGuard<'a> {
     lost: &'a LostTime,
     begun: Instant,
@@ -134,7 +135,7 @@ impl Drop for AttemptGuard<'_> {
     }
 }
 
-/// A wait after a failed attempt, or for an attempt of another trial.
+/// A wait after a failed attempt, or while another trial makes an attempt.
 #[derive(Debug)]
 pub(crate) struct LostWaitGuard<'a> {
     lost: &'a LostTime,

@@ -1,4 +1,4 @@
-//! Tracks what a trial has spent. Limits are checked only here and on admission (`admission.rs`).
+//! Tracks what a trial has spent. Limits are checked only here and in `admission.rs`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{
     shared::{self, SharedLimit},
 };
 
-/// A trial's limits on counts (its own, then shared ones) and on time. The clock starts on
-/// creation.
+/// A trial's limits on steps, tokens and cost (its own, then shared ones) and on time. The clock
+/// starts when the meter is created.
 #[derive(Debug)]
 pub struct Meter {
     budget: Budget,
@@ -42,7 +42,7 @@ impl fmt::Debug for SharedMeter {
 }
 
 impl SharedMeter {
-    /// Creates a meter. `spent`: what earlier invocations of the runtime have spent.
+    /// Creates a meter. `spent` is the spending of earlier invocations of the runtime.
     pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spending) -> Self {
         Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
     }
@@ -62,7 +62,7 @@ impl SharedMeter {
         self.scope.spent()
     }
 
-    /// Returns the limit that is reached, if any. No trial's next request is admitted then.
+    /// Returns the limit that is reached, if any. After that, no trial's next request is admitted.
     pub fn reached(&self) -> Option<BudgetKind> {
         let reached = || self.limit.as_ref()?.reached();
         self.scope.reached().or_else(|| reached().and_then(|name| shared::kind(&name)))
@@ -75,8 +75,8 @@ impl Meter {
         Self { budget, clock: Clock::start(), own, shared: Vec::new() }
     }
 
-    /// Continues an interrupted trial. Its earlier usage counts, except for the time that its
-    /// endpoint lost: that loss ended the earlier try, so the time is given back.
+    /// Continues an interrupted trial. Its earlier usage counts, except for the time that was lost
+    /// to the endpoint. That loss ended the earlier try, so the trial gets the time back.
     #[must_use]
     pub fn resume_from(mut self, used: &PriorUsage) -> Self {
         self.own.set_spent(used.spent);

@@ -19,7 +19,8 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutgoingRequest {
     pub class: RequestClass,
-    /// Sent after a limit was reached: not a step, and counted separately.
+    /// Whether it is sent after a limit was reached. Such a request is not a step and is counted
+    /// separately.
     pub grace: bool,
     /// The exact bytes, in the endpoint's format.
     pub body: Bytes,
@@ -68,7 +69,8 @@ pub(crate) trait Client: Send {
     /// Called when the head of a successful response arrives.
     fn on_head(&mut self, _: &HeaderMap) {}
 
-    /// Called for each event of a stream, with its deltas. `ended`: nothing relevant follows.
+    /// Called for each event of a stream, with its deltas. If `ended` is set, nothing relevant
+    /// follows.
     fn on_event(
         &mut self,
         _: &sse::Event,
@@ -110,6 +112,6 @@ pub(crate) struct RequestEnd<'a> {
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
     pub delivered: bool,
-    /// Whether the bytes that were sent contain the key in pieces.
+    /// Whether the bytes that were sent contain the key, split across events.
     pub has_split_key: bool,
 }

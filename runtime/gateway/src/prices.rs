@@ -23,13 +23,13 @@ pub struct ListedModel {
     pub output: f64,
     #[serde(default)]
     pub cached: Option<f64>,
-    /// Price of tokens written to a cache. `None`: the input price.
+    /// Price of tokens written to a cache. Default: the input price.
     #[serde(default)]
     pub cache_write: Option<f64>,
-    /// Price of tokens written to a cache for an hour. `None`: twice the input price.
+    /// Price of tokens written to a cache for an hour. Default: twice the input price.
     #[serde(default)]
     pub cache_write_1h: Option<f64>,
-    /// Price of reasoning tokens. `None`: the output price.
+    /// Price of reasoning tokens. Default: the output price.
     #[serde(default)]
     pub reasoning: Option<f64>,
     /// Prices of requests with more input than the tier's `above`.
@@ -56,8 +56,8 @@ impl PriceTable {
         text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
     }
 
-    /// Reads TOML. Errors name the key. Like all tables, it is deserialized from a neutral value;
-    /// see `from_toml`.
+    /// Reads TOML. Errors name the key. Like all tables, it is deserialized from a TOML value (see
+    /// `from_toml`).
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
             Fault::new(Layer::Model, what).hint("see configs/models.toml for the format")

@@ -18,7 +18,8 @@ pub(crate) struct RateLimiters {
 }
 
 impl RateLimiters {
-    /// Creates the limiters of the tables. Each table comes with its limits across processes.
+    /// Creates the limiters for the tables. Each table is paired with the limits that it shares
+    /// across processes.
     pub(crate) fn new(tables: Vec<(EndpointRates, SharedRates)>, policy: RatePolicy) -> Self {
         let limited = |(table, shared): (EndpointRates, SharedRates)| {
             let limiter = Limiter::with_shared_rates(table.clone(), policy, shared);
@@ -29,7 +30,7 @@ impl RateLimiters {
     }
 
     /// Returns every limiter that a request to the model passes, always in the same order. An
-    /// endpoint without a table gets one that only learns.
+    /// endpoint without a table gets a limiter that only learns.
     pub(crate) fn of(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
         let named = self.configured.iter().filter(|(table, _)| table.applies_to(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();

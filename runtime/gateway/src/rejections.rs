@@ -78,7 +78,7 @@ impl Rejections {
     }
 }
 
-/// Returns what an error is about; `Unknown` if the table cannot be read. `status` is the HTTP
+/// Returns what an error is about, or `Unknown` if the table cannot be read. `status` is the HTTP
 /// status.
 pub(crate) fn classify_error(status: u16, body: &str) -> ErrorSubject {
     Rejections::shipped().map_or(ErrorSubject::Unknown, |all| all.of(status, body))

@@ -1,4 +1,4 @@
-//! Request forms: applies the repairs that an endpoint needs before it accepts a request.
+//! Applies the repairs that an endpoint requires before it accepts a request.
 
 use http::{HeaderValue, header};
 use proctor_types::Fault;
@@ -30,8 +30,8 @@ impl RepairedRequest {
         form
     }
 
-    /// Applies the repairs that change the request, at most `most` of them. Returns whether any
-    /// did.
+    /// Applies at most `most` of the repairs. Repairs that would not change the request are
+    /// skipped. Returns whether any was applied.
     pub(crate) fn apply_repairs(
         &mut self,
         trial: &TrialGateway,
@@ -69,7 +69,7 @@ impl RepairedRequest {
         changed
     }
 
-    /// Makes every cache on the route forward the request to the model.
+    /// Changes the request so that every cache on the route forwards it to the model.
     pub(crate) fn bypass_caches(&mut self) {
         let no_cache = HeaderValue::from_static("no-cache");
         self.request.headers.insert(header::CACHE_CONTROL, no_cache);
@@ -119,7 +119,7 @@ impl RepairedRequest {
     /// Keeps the repairs for later requests, since the endpoint accepted this one.
     pub(crate) fn remember_repairs(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
-        // The calls of the non-streamed response are torn as well, so streaming was not the cause.
+        // The calls in the non-streamed response are also broken, so streaming was not the cause.
         let is_futile = |repair: &&Repair| {
             repair.action == Action::NoStream && halts.writes_malformed_calls(model)
         };

@@ -1,7 +1,7 @@
 //! Detects responses that a cache on the route returns again for a later request.
 //!
 //! A semantic cache mistakes a request for an earlier one of the same conversation and replays the
-//! earlier turn. The model never saw the later request, so the turn isn't its own.
+//! earlier turn. The model never saw the later request, so it did not produce this turn.
 
 use std::{
     collections::HashMap,
@@ -48,8 +48,8 @@ impl ReceivedResponse {
         Self { digest: digest(whole), request_bytes, next_bytes }
     }
 
-    /// Whether `other` is the same response to a later request of the conversation. If a client
-    /// sends the same request twice, a cache may return the same response.
+    /// Whether `other` is the same response, returned for a later request of the conversation. A
+    /// client may send the same request twice. In that case a cache may return the same response.
     fn is_replayed_by(&self, other: &Self) -> bool {
         self.digest == other.digest && other.request_bytes >= self.next_bytes
     }
@@ -70,8 +70,8 @@ impl ReceivedResponses {
         let reply = ReceivedResponse::new(whole, request_bytes);
         let by_id = id.filter(|id| looks_unique(id)).and_then(|id| self.by_id.get(id));
         match (by_id, unique_call_id(whole)) {
-            // Without a call, a repeated response id is weak evidence. But the conversation would
-            // end here.
+            // Without a call, a repeated response id is weak evidence. But accepting the response
+            // would end the conversation here.
             (Some(before), None) => before.is_replayed_by(&reply),
             (_, Some(call)) => {
                 self.by_call.get(call).is_some_and(|before| before.is_replayed_by(&reply))
@@ -157,7 +157,7 @@ mod tests {
             replies.add(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
             assert!(!replies.is_replay(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
         }
-        // Neither do the ids of a server that used one id for two different responses.
+        // The ids of a server that used one id for two different responses prove nothing either.
         replies.add(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
         assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 250));
     }

@@ -9,7 +9,7 @@ use crate::codec::{Request, chat, message, neutral::Tool};
 const RESERVED_FIELDS: [&str; 7] =
     ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
-/// Returns a field that `extra_body` overrides although it must not.
+/// Returns a field that `extra_body` sets but must not override.
 pub(crate) fn reserved_override(model: &ModelSpec) -> Option<&'static str> {
     RESERVED_FIELDS.into_iter().find(|field| model.extra_body.contains_key(*field))
 }
@@ -97,8 +97,8 @@ pub(crate) fn add_cache_breakpoints(body: &mut Map<String, Value>) {
     }
 }
 
-/// Arguments are sent back exactly as the model wrote them, even if they are malformed: the model
-/// must see the conversation that it had.
+/// Arguments are sent back exactly as the model wrote them, even if they are malformed, because the
+/// model must see its own conversation unchanged.
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;

@@ -25,7 +25,7 @@ use crate::{
     usage,
 };
 
-/// Recorded instead of a stream whose events contain pieces of the key.
+/// Recorded instead of a stream in which the key was split across events.
 pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
     b"the key was split across events of this stream: see the response, in which [key] replaces it";
 
@@ -33,14 +33,14 @@ pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
     Refused(RequestError),
-    /// The client has received part of the response. `cut`: the limit or fault that ended it, if
-    /// any.
+    /// The client has received part of the response. `cut` is the limit or fault that ended the
+    /// response, if any.
     Interrupted {
         why: String,
         cut: Option<RequestError>,
         charged: Charge,
     },
-    /// The caller has disconnected, so no further attempt is paid for.
+    /// The caller has disconnected, so the gateway makes no further attempt.
     Disconnected {
         why: String,
     },
@@ -79,8 +79,8 @@ struct AttemptRecord<'a> {
     charged: &'a Charge,
 }
 
-/// Whether a rejection is worth a retry: it may come from one backend of a router, or be a filter's
-/// false alarm. An overflow would only occur again.
+/// Whether to retry after a rejection. It may come from a single backend of a router, or be a false
+/// positive of a filter. A context overflow would only occur again.
 fn is_worth_retrying(status: u16, body: &str) -> bool {
     matches!(
         rejections::classify_error(status, body),
@@ -137,7 +137,8 @@ impl TrialGateway {
                     judged = Judgement::Retry(trouble);
                 }
             }
-            // If the model has already responded, a 401 may come from just one of many servers.
+            // If the model has already responded, a 401 may come from a single one of the
+            // endpoint's servers.
             if let Judgement::Unusable(fault) = &judged
                 && result.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
@@ -278,8 +279,8 @@ impl TrialGateway {
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
-                    // Do this before another trial gets the turn, because it would only meet the
-                    // same silence.
+                    // Do this before another trial gets the turn, because that trial would only
+                    // wait for the same silent endpoint.
                     if let CancelReason::Budget(kind) = cut {
                         self.lost_time_fault(kind);
                     }
@@ -331,7 +332,7 @@ impl TrialGateway {
     }
 
     /// Returns why a complete response must be requested again before anything acts on it. A filter
-    /// may raise a false alarm, and a context window cannot be full after a few hundred tokens.
+    /// may report a false positive, and a context window cannot be full after a few hundred tokens.
     async fn retry_reason(
         &self,
         result: &AttemptResult,
@@ -387,8 +388,9 @@ impl TrialGateway {
         .await
     }
 
-    /// Charges an attempt, useful or not: by the endpoint's own count, or by our count of the bytes
-    /// sent and received. A delivered main response gets its step number.
+    /// Charges an attempt, whether or not its response is usable. The charge is based on the
+    /// endpoint's own token count, or else on our count of the bytes sent and received. A delivered
+    /// main response gets its step number.
     async fn settle<C: Client>(
         &self,
         request: &OutgoingRequest,
@@ -501,7 +503,7 @@ impl TrialGateway {
         client.on_settled(&whole, &usage);
         let mut answer = ModelResponse { usage, cost_usd, ..whole.to_model_response() };
         if EndpointChecks::shipped()?.end_token.strip_end_tokens(&mut answer.content) {
-            // The next request must return the turn as the endpoint wrote it.
+            // The next request must contain the turn exactly as the endpoint wrote it.
             answer.native = answer.native.or(whole.native);
         }
         let answer = self.route().endpoint.redact_response(answer);

@@ -27,7 +27,7 @@ struct ResponseFields {
     system_fingerprint: Value,
     /// The first event of a Messages stream contains the response.
     message: Option<Nested>,
-    /// The first event of a Responses stream does, too.
+    /// The first event of a Responses stream also contains the response.
     response: Option<Nested>,
 }
 
@@ -44,7 +44,7 @@ struct Nested {
 pub(crate) struct ResponseNames {
     /// The response's id at the endpoint. For a stream, the id in its first event.
     pub id: Option<String>,
-    /// `None`: the response names neither a model nor a provider.
+    /// The model and provider, or `None` if the response names neither.
     pub responder: Option<Responder>,
 }
 

@@ -78,9 +78,9 @@ impl RetryPolicy {
 
     /// Returns the wait after the `failed`-th attempt (counted from 1).
     ///
-    /// A wait that the endpoint requests is used with up to a tenth added, so that trials that were
+    /// If the endpoint requests a wait, up to 10 % is added to it, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not
-    /// shorten our own, because some endpoints always send 0.
+    /// shorten our own wait, because some endpoints always send 0.
     pub(crate) fn pause(&self, failed: u32, retry_after: Option<Duration>) -> Duration {
         if let Some(retry_after) =
             retry_after.filter(|retry_after| *retry_after >= Duration::from_secs(1))

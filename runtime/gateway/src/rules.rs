@@ -29,9 +29,9 @@ pub fn classify_request(rules: &RequestRules, request: &RequestFacts<'_>) -> Req
 /// the agent's own. `opening` returns the user's first message, which identifies the conversation
 /// if no header does.
 ///
-/// `has_tool`: whether a request of the trial has offered the tool of `without_tool`. Until then, a
-/// request without it is the agent's own: another version may have renamed the tool, or a setting
-/// may have removed it.
+/// `has_tool` says whether any request of the trial has offered the tool that `without_tool` names.
+/// Until one has, a request without that tool counts as the agent's own, because another version
+/// may have renamed the tool, or a setting may have removed it.
 pub(crate) fn find_sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,

@@ -2,8 +2,9 @@
 //!
 //! Each trial has its own scope. The scopes of an arm and of a run are shared by their trials.
 //! Requests are admitted in order of arrival, so that small ones cannot starve a large one. A
-//! request is admitted only if everything spent, reserved and requested fits. The first request
-//! that cannot fit at all is admitted alone, so only that one response exceeds the limit.
+//! request is admitted only if the sum of everything spent, reserved and requested fits within the
+//! limits. The first request that cannot fit is admitted alone, so only its response can exceed the
+//! limit.
 
 use std::{
     collections::VecDeque,
@@ -17,16 +18,16 @@ use tokio::sync::Notify;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MaxUsage {
     pub class: RequestClass,
-    /// Whether a sub-agent made it: then it is a step but not a main step.
+    /// Whether a sub-agent made the request. It then counts as a step but not as a main step.
     pub sub_agent: bool,
     pub input: u64,
-    /// `None`: unknown, so the request runs alone if a limit depends on it.
+    /// Output tokens. If `None` (unknown) and a limit depends on output, the request runs alone.
     pub output: Option<u64>,
     pub cost_usd: f64,
 }
 
 impl MaxUsage {
-    /// No request uses more tokens than this. A client's larger limit is clamped to it.
+    /// Upper bound on the tokens of any request. A client's larger limit is clamped to this value.
     const MAX_TOKENS: u64 = 1 << 40;
 
     pub(crate) fn clamped(mut self) -> Self {
@@ -55,7 +56,8 @@ struct ScopeSpending {
     held: ReservedAmounts,
     queue: VecDeque<u64>,
     next: u64,
-    /// Set once a main request is rejected: the trial is over, so side requests are rejected, too.
+    /// Set when a main request is rejected. The trial is then over, so side requests are also
+    /// rejected.
     ended: Option<BudgetKind>,
 }
 
@@ -122,16 +124,16 @@ impl Scope {
             RequestClass::Main if !need.sub_agent => {
                 first_reached_limit(&self.limits, &state.spent)
             }
-            // The last main step may still start sub-agents. After the rejection, none may
-            // continue.
+            // The last main step may still start sub-agents. After a main request is rejected, no
+            // sub-agent may continue.
             RequestClass::Main => state.ended.or_else(|| {
                 first_reached_limit(
                     &Budget { main_steps: None, ..self.limits.clone() },
                     &state.spent,
                 )
             }),
-            // The tools of the last step may still make side requests. After the rejection, none
-            // may.
+            // The tools of the last step may still make side requests, but not after a main request
+            // is rejected.
             RequestClass::Side => state.ended.or_else(|| {
                 let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
                 first_reached_limit(&limits, &state.spent)

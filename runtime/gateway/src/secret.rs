@@ -3,11 +3,10 @@
 /// Replacement for a key in a record.
 const REDACTED: &[u8] = b"[key]";
 
-/// Returns `bytes` without the key, whether plain or with characters escaped as in JSON (`\/`,
-/// `\u002f`) or a URL (`%2F`). `None`: the key does not occur.
+/// Returns `bytes` without the key, or `None` if the key does not occur. The key may be plain, or
+/// have characters escaped as in JSON (`\/`, `\u002f`) or a URL (`%2F`).
 ///
-/// Handwritten, because a regular expression built from a key would be one more place that can leak
-/// it.
+/// This is handwritten because a regular expression built from a key could leak the key.
 pub(crate) fn redact_key(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut kept) = (0, 0);

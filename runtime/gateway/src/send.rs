@@ -47,7 +47,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
 /// The outcome of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptResult {
-    /// `None`: there was no response.
+    /// The HTTP status, or `None` if there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
     pub retry_after: Option<Duration>,
@@ -60,11 +60,11 @@ pub(crate) struct AttemptResult {
     /// Why the body is not a response, and the usage billed for it.
     pub unreadable: Option<(String, Option<Usage>)>,
     pub ended: Option<AttemptEnd>,
-    /// Whether the response contains the key across several events. Its bytes must not be recorded
-    /// then.
+    /// Whether the key is split across several events of the response. If so, its bytes must not be
+    /// recorded.
     pub has_split_key: bool,
     pub took: Duration,
-    /// Part of `took` during which only comments arrived, before the first event.
+    /// Part of `took` before the first event, during which only comments arrived.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct ResponseProgress {
     /// Whether the response has content: an event that is not a comment, or a byte of a body that
     /// is not a stream.
     pub event: AtomicBool,
-    /// When the last piece of the response arrived. Heartbeats and empty events don't count.
+    /// When the last chunk of the response arrived. Heartbeats and empty events don't count.
     progress: Mutex<Option<Instant>>,
     /// Held until the model responds for the first time in this run. Other requests wait for that.
     pub turn: Option<CallPermit>,
@@ -92,7 +92,7 @@ impl ResponseProgress {
         self.progress = Mutex::default();
     }
 
-    /// Returns when the last piece of the response arrived, if one did.
+    /// Returns when the last chunk of the response arrived, if one did.
     pub(crate) fn last_progress(&self) -> Option<Instant> {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -357,7 +357,7 @@ impl TrialGateway {
 /// Reads a response to its end, so that the connection can be reused.
 fn drain(mut response: Response) {
     let mut drained = Box::pin(async move { while let Ok(Some(_)) = response.chunk().await {} });
-    // Usually the end arrives with the last event.
+    // Usually the end of the stream arrives together with the last event.
     if drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         tokio::spawn(tokio::time::timeout(DRAIN_TIMEOUT, drained));
     }
@@ -365,15 +365,15 @@ fn drain(mut response: Response) {
 
 /// Sends the request and returns the head of the response.
 ///
-/// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
-/// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
-/// transport.
+/// The request is sent with a plain HTTP client, because its bytes must be exact and the gateway's
+/// own tolerant codecs must read the response. `docs/gateway.md` explains why `async-openai`
+/// provides request types but no transport.
 async fn open_response(
     route: &ModelRoute,
     request: &OutgoingRequest,
 ) -> Result<Response, BrokenResponse> {
     let (api, name, policy) = (route.model.api, &route.model.name, &route.policy);
-    // The endpoint sends nothing of a non-streamed response until it is complete.
+    // An endpoint sends a non-streamed response only when it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
     let url = route.endpoint.request_url(api, name, request.stream);
     let mut built = route.http.post(url).build().map_err(BrokenResponse::from_reqwest)?;

@@ -1,5 +1,5 @@
-//! Rejects settings that a model's table must not contain. They are checked before a run, because
-//! an arm whose parameters are silently dropped is not the arm that the report names.
+//! Rejects settings that a model's table must not contain. They are checked before a run. If a
+//! parameter were silently dropped, the arm would not be the one that the report describes.
 
 use proctor_types::{Api, ModelSpec};
 

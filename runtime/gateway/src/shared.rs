@@ -1,5 +1,5 @@
-//! Limits that several processes share. This crate reserves amounts by name; their storage is
-//! elsewhere.
+//! Limits that several processes share. This crate reserves amounts by name. Another crate stores
+//! them.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -14,8 +14,8 @@ pub type Amounts = BTreeMap<String, u64>;
 /// A limit that several processes share.
 #[async_trait]
 pub trait SharedLimit: fmt::Debug + Send + Sync {
-    /// Resolves when the amounts are reserved. `alone`: the request's usage is unknown, so it must
-    /// run alone.
+    /// Resolves when the amounts are reserved. Set `alone` if the request's usage is unknown, so
+    /// that it must run alone.
     async fn reserve(
         &self,
         amounts: &Amounts,
@@ -45,7 +45,7 @@ pub enum ReserveError {
 pub struct SharedRates {
     /// Limit on `requests` in flight.
     pub in_flight: Option<Arc<dyn SharedLimit>>,
-    /// Limits on `requests` and `tokens` in a time window.
+    /// Limits on `requests` and `tokens` within a time window.
     pub window: Option<Arc<dyn SharedLimit>>,
 }
 
@@ -97,7 +97,8 @@ const KINDS: [(&str, BudgetKind); 6] = [
     (COST, BudgetKind::Cost),
 ];
 
-/// The budget kind of an amount's name. `None` for a rate, which waits and is never used up.
+/// Returns the budget kind of an amount's name, or `None` for a rate, which only delays requests
+/// and is never used up.
 pub(crate) fn kind(name: &str) -> Option<BudgetKind> {
     KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }

@@ -41,8 +41,8 @@ pub enum WaitNotice {
     },
 }
 
-/// Receives what the gateway records about a trial's requests: bodies by hash, and events that
-/// refer to them. Without a record there is no result, so an error from either ends the request.
+/// Receives what the gateway records about a trial's requests: bodies, and events that refer to
+/// them by hash. A result must be recorded, so an error from either method ends the request.
 #[async_trait]
 pub trait ExchangeSink: Send + Sync {
     /// Stores the exact bytes of a request or a response and returns the hash that events use.
@@ -53,14 +53,15 @@ pub trait ExchangeSink: Send + Sync {
     /// `model_answered` for a step, which is recorded before the end of its response is delivered.
     async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault>;
 
-    /// Called when a main request arrives: the previous step is over, and its file tree must be
-    /// saved before this request is sent.
+    /// Called when a main request arrives. The previous step is then over, and its file tree must
+    /// be saved before the request is sent.
     async fn on_step_end(&self) -> Result<(), Fault> {
         Ok(())
     }
 
     /// Reports a waiting request to the user, because a minute without output looks like a hang.
-    /// Nothing depends on this call; the record has each wait with the attempt that follows it.
+    /// Nothing depends on this call. The record contains each wait, together with the attempt that
+    /// follows it.
     fn report_wait(&self, waiting: WaitNotice) {
         let _ = waiting;
     }

@@ -1,5 +1,5 @@
-//! Counts tokens locally (o200k), for checks before a request and for labeled estimates. The
-//! endpoint's usage is authoritative.
+//! Counts tokens locally (o200k), for checks before a request and for estimates, which are labeled
+//! as such. The endpoint's own usage is authoritative.
 
 use proctor_types::{Message, ModelResponse};
 
@@ -37,8 +37,8 @@ pub fn count(text: &str) -> u64 {
 const REQUEST_OVERHEAD: u64 = 1024;
 
 /// Returns an upper bound on the input tokens of a request body, for any tokenizer: a token has at
-/// least one byte. The bound is about four times the endpoint's count, which costs parallelism only
-/// near a limit. With an estimate, requests in flight could exceed the limit together.
+/// least one byte. The bound is about four times the endpoint's count, which reduces parallelism
+/// only near a limit. With a closer estimate, concurrent requests could exceed the limit together.
 pub fn max_input_tokens(body_bytes: usize) -> u64 {
     body_bytes as u64 + REQUEST_OVERHEAD
 }

@@ -1,7 +1,7 @@
 //! Detects from an endpoint's first responses whether it supports tools.
 //!
-//! Two server misconfigurations make a model look weak: the server drops the tool schemas, or it
-//! has no parser for calls and returns them as text. Both are infrastructure faults. They are
+//! Two server misconfigurations make a model look weak. Either the server drops the tool schemas,
+//! or it has no parser for calls and returns them as text. Both are infrastructure faults. They are
 //! detected in the first response and halt the model for the run. Once the model has made a call, a
 //! response with a call in its text is requested again (`defects.rs`).
 
@@ -112,8 +112,8 @@ fn find_dropped_tools(
     })
 }
 
-/// Returns the text of a response, or its reasoning if there is no text: some servers parse calls
-/// only in the text.
+/// Returns the text of a response, or its reasoning if there is no text. Some servers parse calls
+/// only in the text, so unparsed calls may be in the reasoning.
 pub(crate) fn text_or_reasoning(items: &[Item]) -> String {
     let said = items.iter().filter_map(|item| match item {
         Item::Text(text) => Some(text.as_str()),
@@ -357,12 +357,12 @@ mod tests {
         assert!(all - alone > 300, "{all} {alone}");
         let found = |reported: u64| find_dropped_tools(check, request(words), reported).is_some();
         assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
-        // The schemas were counted: in full, by half, or by a tokenizer that counts fewer or more
-        // tokens.
+        // The endpoint counted the schemas: in full, by half, or with a tokenizer that counts fewer
+        // or more tokens.
         let half = (all - alone) / 2;
         assert!(!found(all) && !found(alone + half) && !found(all * 13 / 10));
         assert!(!found((alone + half) * 97 / 100));
-        // The endpoint counts something else: a fixed number, or only uncached tokens.
+        // The reported count means something else: a fixed number, or only uncached tokens.
         assert!(!found(100) && !found(0) && !found(alone / 2));
         let mut few = request(words);
         few.tools.truncate(1);

@@ -59,8 +59,8 @@ pub struct TrialGateway {
     turns: Mutex<NativeTurns>,
     /// The endpoint's responses, by their ids.
     replies: Mutex<ReceivedResponses>,
-    /// The previous request, without the key. Bytes that the next request repeats are not searched
-    /// again.
+    /// The previous request, without the key. Bytes that the next request repeats need not be
+    /// searched again.
     searched: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
 }
@@ -155,10 +155,10 @@ impl TrialGateway {
     /// The single admission point. Resolves when the request may be sent alongside those in flight.
     ///
     /// It waits while the amounts spent, reserved and requested together exceed a limit, and
-    /// rejects the request once a limit is reached. So a limit on steps is exact. A limit on tokens
-    /// or cost is exceeded by at most the last admitted response, as long as no response is larger
-    /// than its reservation. Once a response has been larger, requests run alone. Time limits and
-    /// cancellation end the wait.
+    /// rejects the request once a limit is reached. A limit on steps is therefore exact. A limit on
+    /// tokens or cost is exceeded by at most the last admitted response, as long as no response is
+    /// larger than its reservation. After a response was larger, requests run one at a time. Time
+    /// limits and cancellation end the wait.
     pub async fn admit(&self, reserve: RequestBounds) -> Result<Admission, RequestError> {
         self.admit_request(reserve, (false, false)).await
     }
@@ -177,8 +177,8 @@ impl TrialGateway {
             let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.max_cost(&usage));
             MaxUsage { class, sub_agent, input, output, cost_usd }
         };
-        // In a scope of many trials, a request without an output limit would block them all. There,
-        // the model's context window bounds its output.
+        // A request without an output limit would block all trials that share a scope. In shared
+        // scopes, the model's context window is therefore used as the bound.
         let shared = held(output.or(self.route.window));
         let wanted = AdmissionRequest { need: held(output), shared, grace };
         let notice = |so_far| self.sink.report_wait(WaitNotice::Queued(so_far));
@@ -189,7 +189,7 @@ impl TrialGateway {
         }
     }
 
-    /// Fails if another request of the run has shown that this one would be rejected.
+    /// Fails if an earlier request of the run has shown that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), RequestError> {
         self.route.halts.of(&self.route.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
@@ -269,7 +269,8 @@ impl TrialGateway {
         }
     }
 
-    /// Resolves when requests in flight must end. `working`: whether the time counts as work.
+    /// Resolves when requests in flight must end. `working` says whether the time counts as working
+    /// time.
     pub(crate) async fn wait_for_cancel(&self, working: bool) -> CancelReason {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();

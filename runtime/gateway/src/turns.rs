@@ -1,8 +1,8 @@
-//! Keeps the model's turns of a trial as the endpoint wrote them.
+//! Stores the model's turns of a trial exactly as the endpoint wrote them.
 //!
-//! A client with another format never sees anything that its format cannot express, and some
-//! clients drop fields that they don't know. The gateway keeps each turn and puts it back in place
-//! of the client's version.
+//! A client never sees data that its own format cannot express, and some clients drop unknown
+//! fields. The gateway therefore stores each turn and sends it to the endpoint instead of the
+//! client's version.
 
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ impl NativeTurns {
                     && one.name == other.name
                     && is_equivalent(&one.arguments, &other.arguments)
             });
-        // A client that drops the text next to calls has changed nothing that the model would miss.
+        // A client may drop the text next to calls. The model does not need that text.
         let same_text = normalize_whitespace(text) == normalize_whitespace(&kept.text)
             || (text.is_empty() && !calls.is_empty());
         (same_calls && same_text).then_some(&kept.native)
@@ -90,8 +90,8 @@ impl NativeTurns {
         request.turns = turns;
     }
 
-    /// Replaces the assistant's turns from `begun` on with the kept turn. They are parts of one
-    /// response, as split by the Responses API.
+    /// Replaces the assistant's turns from index `begun` on with the stored turn. They are parts of
+    /// one response that the Responses API split.
     fn restore_last(&self, turns: &mut Vec<Turn>, begun: usize) {
         let parts = || turns[begun..].iter().flat_map(|turn| &turn.parts);
         let calls: Vec<_> = parts()
@@ -124,7 +124,8 @@ impl NativeTurns {
                 used.filter_map(|block| block["id"].as_str().map(ToOwned::to_owned)).collect()
             }),
             Api::Responses => self.restore_items(body),
-            // Gemini's calls often have no ids, and its clients return parts unchanged.
+            // Gemini's calls often have no ids, and its clients return parts unchanged, so there is
+            // nothing to restore.
             Api::Gemini => false,
         }
     }
@@ -155,7 +156,7 @@ impl NativeTurns {
         changed
     }
 
-    /// Replaces all items of a turn with the kept turn.
+    /// Replaces all items of a turn with the stored turn.
     fn restore_items(&self, body: &mut Map<String, Value>) -> bool {
         let Some(Value::Array(items)) = body.get_mut("input") else { return false };
         let own = |item: &Value| {
@@ -196,7 +197,8 @@ impl NativeTurns {
     }
 }
 
-/// Whether two argument texts are equivalent. Formats that carry objects reserialize them.
+/// Whether two argument texts are equivalent. The text may differ because formats that use objects
+/// reserialize them.
 fn is_equivalent(one: &str, other: &str) -> bool {
     let object = |text: &str| match text.trim() {
         "" => Some(Value::Object(Map::new())),

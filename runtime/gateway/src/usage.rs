@@ -1,4 +1,5 @@
-//! Counts the tokens of a response: the endpoint's count, or ours if that is missing or impossible.
+//! Determines the token usage of a response: the endpoint's count, or our own if the endpoint's is
+//! missing or impossible.
 
 use bytes::Bytes;
 use proctor_types::{Api, Usage};
@@ -15,8 +16,8 @@ use crate::{
 
 /// Returns the usage that is charged for a response. Our own counts are marked as estimated.
 ///
-/// For a long text, some servers report no output, or only that of the first event. With such
-/// counts, no limit on tokens or cost would ever be reached.
+/// For a long text, some servers report no output tokens, or only those of the first event. With
+/// such counts, no limit on tokens or cost would ever be reached.
 pub(crate) async fn count_usage(api: Api, request: &Bytes, whole: &CollectedResponse) -> Usage {
     let Some(reported) = whole.usage else { return estimate_usage(api, request, whole).await };
     let Ok(checks) = EndpointChecks::shipped() else { return reported };
@@ -42,8 +43,8 @@ pub(crate) async fn count_usage(api: Api, request: &Bytes, whole: &CollectedResp
     }
 }
 
-/// Returns the bytes of a response's text and calls. `reasoning`: also counts its reasoning, which
-/// some endpoints do not count.
+/// Returns the number of bytes in a response's text and calls. If `reasoning` is set, also counts
+/// its reasoning, which some endpoints do not count.
 fn output_bytes(whole: &CollectedResponse, reasoning: bool) -> u64 {
     let bytes = whole.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
@@ -61,7 +62,8 @@ async fn estimate_usage(api: Api, request: &Bytes, whole: &CollectedResponse) ->
     let counted = tokio::task::spawn_blocking(move || {
         let input = match parse_request(api, &request) {
             Some(request) => tokens::count_request(&request),
-            // This counts JSON syntax, but an endpoint's count includes a chat template.
+            // This also counts the JSON syntax, which roughly makes up for the chat template that
+            // an endpoint counts.
             None => tokens::count(&String::from_utf8_lossy(&request)),
         };
         (input, tokens::count_response(&answer))
@@ -119,7 +121,7 @@ mod tests {
             (&*long, Some((100, 1)), 400, true),
             (&*long, Some((0, 0)), 400, true),
             ("x", Some((100, 0)), 1, true),
-            // An endpoint that counts is trusted, whatever its tokenizer.
+            // A plausible count is trusted, whatever tokenizer the endpoint uses.
             (&*long, Some((100, 421)), 421, false),
             (&*long, Some((100, 150)), 150, false),
             ("", Some((100, 0)), 0, false),

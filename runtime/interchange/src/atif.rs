@@ -1,7 +1,7 @@
 //! Writes ATIF 1.8, Harbor's trajectory format.
 //!
-//! ATIF objects reject unknown keys. Data without a key goes into `extra` or is counted as left
-//! out.
+//! ATIF objects may not have unknown keys. Data for which ATIF has no key goes into `extra` or is
+//! counted as left out.
 
 use proctor_types::Usage;
 use serde::Serialize;

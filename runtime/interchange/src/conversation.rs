@@ -51,7 +51,8 @@ impl Turn {
 }
 
 impl ResponseTurn {
-    /// Returns the calls as sent, in chat format. Omits commands in the response text.
+    /// Returns the calls as the model sent them, in chat format. Omits commands that are part of
+    /// the response text.
     pub(crate) fn chat_calls(&self) -> Vec<Value> {
         let calls = self.answer.tool_calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
@@ -60,7 +61,7 @@ impl ResponseTurn {
         calls.collect()
     }
 
-    /// Returns those calls with their outputs.
+    /// Returns the same calls as [`Self::chat_calls`], with their outputs.
     pub(crate) fn chat_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
         let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
         self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
@@ -114,7 +115,7 @@ impl Conversation {
         })
     }
 
-    /// Counts what a record contains but the imported file lacked.
+    /// Counts data that a record should contain but the imported file did not.
     pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
         let count = |is_missing: &dyn Fn(&ResponseTurn) -> bool| {
             self.responses().filter(|answered| is_missing(answered)).count() as u64
@@ -181,8 +182,8 @@ impl Conversation {
         self.turns.push(Turn::Answered(Box::new(answered)));
     }
 
-    /// Adds a call. If the response does not list it, it is part of the text, like the commands of
-    /// `bash`.
+    /// Adds a call. A call that the response does not list is part of the text, like the commands
+    /// of `bash`.
     fn add_call(&mut self, id: &str, name: &str, arguments: &Value) {
         let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
             Turn::Answered(answered) => Some(answered),

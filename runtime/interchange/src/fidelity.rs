@@ -36,7 +36,7 @@ pub struct Fidelity {
     pub trials: u64,
     /// Data of those trials that no file contains.
     pub left_out: Vec<Omission>,
-    /// Data that a record has but the imported files lacked.
+    /// Data that a record should contain but the imported files did not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_source: Vec<Omission>,
     /// Trials that were not written, with the reason.
@@ -84,7 +84,7 @@ impl Fidelity {
         add(&mut self.left_out, what, count);
     }
 
-    /// Counts data that an imported file lacked.
+    /// Counts data that was missing from an imported file.
     pub fn record_missing(&mut self, what: &str, count: u64) {
         add(&mut self.not_in_source, what, count);
     }

@@ -17,7 +17,7 @@ pub enum Format {
     Rollouts,
     /// The trajectories of SWE-agent.
     SweAgent,
-    /// Predictions, one line per trial: SWE-bench, FEA-Bench and everything else that reads the
+    /// Predictions, one line per trial, for SWE-bench, FEA-Bench and all other tools that read the
     /// same three keys.
     SweBench,
     /// The directory that SWE-bench's experiments repository accepts.

@@ -196,8 +196,9 @@ impl<'a> InspectLog<'a> {
     }
 }
 
-/// Returns the id as used in a sample's file name. Inspect looks samples up by id, so it is changed
-/// only if the archive could not store it or unpacking would write outside the target directory.
+/// Returns the id as used in a sample's file name. Inspect looks up samples by id. The id is
+/// therefore changed only if the archive could not store it, or if unpacking would write outside
+/// the target directory.
 fn archive_file_name(id: &str) -> String {
     let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
     match leaves || id.len() > MAX_ID_BYTES {

@@ -12,7 +12,8 @@ use crate::{
 const SAMPLING_FIELDS: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 
 /// Converts the trial to a line. Token ids and log-probabilities are included only if the endpoint
-/// returned them: ids computed afterwards by a tokenizer may differ from the sampled ones.
+/// returned them, because ids that a tokenizer computes afterwards may differ from the sampled
+/// ones.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.

@@ -61,7 +61,7 @@ fn mounts(
     Ok(found)
 }
 
-/// Copies by task index, each with its mount point in the agent's sandbox.
+/// The copy found for each task index, with its mount point in the agent's sandbox.
 type Copies = BTreeMap<usize, (RawPath, BundleCopy)>;
 
 fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {

@@ -9,7 +9,7 @@ use std::{
 
 use proctor_types::UserError;
 
-/// Lock file that keeps users and cleaners of a cache apart.
+/// Lock file that prevents cleaning a cache while it is in use.
 const LOCK_FILE: &str = "in-use";
 
 /// Locks that this process holds until it exits.

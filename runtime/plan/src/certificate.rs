@@ -1,4 +1,4 @@
-//! Flake certificates, as a run uses them.
+//! Reads flake certificates for runs.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Checks a plan before anything starts.
 //!
-//! Without these checks, a trial that cannot work would end in a fault, once per task and only
-//! after its environment was built. Mistakes that the tasks and arms alone reveal are reported
-//! here as usage errors, even if the plan is only shown.
+//! Without these checks, a trial that cannot work would end in a fault only after its environment
+//! was built, and this would repeat for each task. Mistakes that can be found from the tasks and
+//! arms alone are reported here as usage errors, even if the plan is only shown.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -62,7 +62,7 @@ pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static
     }
     if arm.statement.hints && !any(&|task| missing_hints(task).is_some()) {
         let error =
-            UserError::new("has no effect: no task has hints that its statement does not contain");
+            UserError::new("has no effect: no task has hints beyond those in its statement");
         let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";
         return Err(("hints", error.hint(hint)));
     }
@@ -136,7 +136,7 @@ fn check_bases(
     Err(place(arm, "sandbox.kind", error))
 }
 
-/// Rejects tasks that no grader can grade, because their trials would be paid for in vain.
+/// Rejects tasks that no grader can grade, because their trials would cost money without a result.
 fn check_gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
     let mut first = None;
     let mut ids = Vec::new();

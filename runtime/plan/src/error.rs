@@ -1,4 +1,4 @@
-//! Reasons why something cannot be planned, and what their messages name: keys and tasks.
+//! Errors of planning, and helpers that add keys and task IDs to their messages.
 
 use std::io;
 
@@ -42,7 +42,7 @@ pub enum PlanError {
 /// and the message.
 pub type ArmLocator<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
-/// Formats the first IDs of a list.
+/// Joins the first few IDs of a list for a message.
 pub fn format_ids<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     join_first_few(ids.map(|id| format!("`{id}`")).collect())
 }

@@ -122,7 +122,7 @@ pub fn estimate_lines(size: &PlanSize<'_>, runs: &Path) -> Result<Vec<String>, U
     Ok(lines)
 }
 
-/// Returns a trial's maximum cost under its limits; `None` if they do not bound it.
+/// Returns a trial's maximum cost under its limits, or `None` if they do not bound it.
 fn max_trial_cost(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
     let price = prices.of(model)?;
@@ -268,7 +268,7 @@ fn earlier_runs_estimate(
 
 /// Formats the cost. `unpriced` lists the arms whose cost is unknown.
 fn format_cost(cost: Option<f64>, unpriced: &[&str]) -> String {
-    // Arms that call no model cost nothing. That says nothing about the other arms.
+    // Arms that call no model cost nothing. Don't show that as a cost of $0 for the other arms.
     let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
     match (cost, unpriced.first()) {
         (None, _) => "cost unknown (no price for the model)".to_owned(),

@@ -1,8 +1,8 @@
 //! Plans a run: resolves a configuration and checks it before anything runs.
 //!
-//! A plan is checked as far as its tasks, its arms and this machine allow, so that no trial is
-//! paid for that cannot work. Nothing here starts a sandbox or calls a model, except that the
-//! tasks of recipes are built in sandboxes.
+//! A plan is checked as far as its tasks, its arms and this machine allow, so that no money is
+//! spent on trials that cannot work. Planning calls no model. It starts sandboxes only to build the
+//! tasks of recipes.
 
 pub mod bundle_contents;
 pub mod cache_dir;

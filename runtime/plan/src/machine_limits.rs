@@ -1,5 +1,5 @@
 //! Compares a plan's limits and platforms with this machine. Warns if the machine has less than a
-//! limit, and rejects limits that must be a mistake.
+//! limit, and rejects limits that are so large that they must be a mistake.
 
 use std::env::consts::ARCH;
 

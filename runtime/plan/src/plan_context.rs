@@ -1,4 +1,4 @@
-//! What planning uses of this machine and program.
+//! The inputs of planning that do not come from the configuration.
 
 use std::path::Path;
 

@@ -21,8 +21,8 @@ use crate::{
 /// and whether its models are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuation {
-    /// Run the missing trials. A run under other rules must be complete, in which case nothing
-    /// runs.
+    /// Run the missing trials. A run that was made under other rules must be complete, so that
+    /// nothing is left to run.
     Rest,
     /// Run new trials or repeat existing ones. The run must use the current rules.
     More,
@@ -39,7 +39,7 @@ pub struct ReopenedRun {
 }
 
 impl ReopenedRun {
-    /// Opens a run for this process only. If the plan is damaged, restores it from its copy.
+    /// Opens a run for this process only. If the plan is corrupted, restores it from its copy.
     ///
     /// # Errors
     /// There is no run, another process or a worker uses it, or its rules forbid the continuation.
@@ -99,8 +99,9 @@ impl ReopenedRun {
         &self.record
     }
 
-    /// Returns finished trials that would run again because their record was removed or moved to a
-    /// directory that matches no planned trial. `confirm`: the user agrees to pay for them again.
+    /// Returns finished trials that would run again because their record was removed, or moved to a
+    /// directory that matches no planned trial. `confirm` says whether the user agreed to pay for
+    /// them again.
     ///
     /// # Errors
     /// There are or may be such trials, and the user did not confirm.

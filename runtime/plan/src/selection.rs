@@ -14,7 +14,7 @@ use proctor_types::{Arm, Selection, UserError, plural, sha256_hex, similar_names
 const SEED: u64 = 0;
 
 /// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
-/// record; `None` if all tasks are selected.
+/// record, or `None` if all tasks are selected.
 pub fn select_tasks(
     loaded: &mut LoadedDataset,
     globs: &[String],
@@ -58,9 +58,9 @@ pub fn select_arms(
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
 }
 
-/// Selects arms before `--model` replaces all models, because arms that differ only in the model
-/// would become one. A glob matches the name in the configuration, or else the name with the new
-/// model.
+/// Selects arms before `--model` replaces all models. Afterwards, arms that differ only in the
+/// model would become one. A glob matches the name in the configuration or, if none matches, the
+/// name with the new model.
 pub fn select_file_arms(
     file: ConfigFile,
     written: &ConfigSource,
@@ -117,8 +117,8 @@ const RUN_ARMS_OPTION: GlobOption = GlobOption {
     list: "`proctor show RUN` lists the names",
 };
 
-/// Returns the names that match any of the globs, in their original order; all names if there is
-/// no glob.
+/// Returns the names that match any of the globs, in their original order. Returns all names if
+/// there is no glob.
 fn match_globs(
     of: &GlobOption,
     globs: &[String],

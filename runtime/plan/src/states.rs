@@ -1,5 +1,5 @@
-//! The states of a configuration on its way to a plan: read, resolved, loaded, bundled, ready.
-//! Each state is a type. Each check runs once, in the first step that can perform it.
+//! The stages in which a configuration becomes a plan: read, resolved, loaded, bundled, ready. Each
+//! stage is a type. Each check runs once, in the first stage that has the data for it.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 

@@ -69,7 +69,8 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
     }
 }
 
-/// Whether the pattern looks like `OWNER/NAME`, the hub's own spelling of a dataset.
+/// Whether the pattern looks like `OWNER/NAME`, the notation that the hub itself uses for a
+/// dataset.
 fn looks_like_hub(pattern: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     pattern.split_once('/').is_some_and(|(owner, name)| {
@@ -135,9 +136,9 @@ fn manual_download_hint(pattern: &str, cache: &Path) -> Option<String> {
     ))
 }
 
-/// Reads the tasks that the patterns match. The result must be complete and not empty; nothing is
-/// built. Unreadable rows are listed together and end the command, because a benchmark that
-/// silently lacks tasks is a different benchmark.
+/// Reads the tasks that the patterns match, without building anything. The result must be complete
+/// and not empty. If rows cannot be read, the command fails and lists all of them, because a
+/// benchmark with missing tasks is a different benchmark.
 pub async fn read_complete(
     patterns: &[String],
     cache: &Path,
@@ -146,7 +147,7 @@ pub async fn read_complete(
     read_complete_keeping(patterns, cache, RowRetention::Tasks, say).await
 }
 
-/// Like [`read_complete`], but keeps more of the rows than their tasks.
+/// Like [`read_complete`], but keeps more data from the rows than their tasks.
 pub async fn read_complete_keeping(
     patterns: &[String],
     cache: &Path,

@@ -1,4 +1,5 @@
-//! Content-addressed storage: files of snapshots, long outputs, bodies, manifests.
+//! Content-addressed storage for the files of snapshots, long outputs, request and response bodies,
+//! and manifests.
 
 use std::{
     fs,
@@ -20,8 +21,9 @@ use crate::{
 const PACK_LIMIT: usize = 1 << 20;
 
 /// A directory of blobs, stored as `ab/cdef...` below its root. A blob's name is the BLAKE3 of its
-/// content. The blobs of one trial (`RunDir::trial_blobs`) also include a pack: a single file for the
-/// trial's own small content. Thousands of small files would use a disk block each.
+/// content. The blobs of one trial (`RunDir::trial_blobs`) also include a pack: a single file for
+/// the trial's own small content. As separate files, thousands of small blobs would each use a disk
+/// block.
 ///
 /// Any number of processes may write to the directory at once, because a rename makes each blob
 /// appear atomically. Blobs are not synced individually, because a snapshot has thousands. If a
@@ -39,7 +41,7 @@ impl Blobs {
         Self { root: root.into(), pack: None }
     }
 
-    /// Adds a pack. Only one process may write to a pack: the one that holds the run.
+    /// Adds a pack. Only the process that holds the run may write to a pack.
     #[must_use]
     pub fn with_pack(&self, pack: impl Into<PathBuf>) -> Self {
         Self { root: self.root.clone(), pack: Some(Arc::new(Pack::new(pack))) }
@@ -97,8 +99,8 @@ impl Blobs {
     }
 
     /// Stores the exact body of a request or response and returns its hash. Each request repeats
-    /// the conversation so far, so a body that starts like an earlier one of the trial is stored as
-    /// a difference.
+    /// the conversation so far, so a body that starts like an earlier body of the trial is stored
+    /// as a difference.
     pub fn put_body(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let Some(pack) = &self.pack else { return self.put_shared(bytes) };
         Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
@@ -115,8 +117,8 @@ impl Blobs {
         let Some(pack) = &self.pack else { return self.put_shared(&bytes) };
         let hash = blake3::hash(&bytes);
         let name = hash.to_hex().to_string();
-        // A tree that returns to the trial's initial state must not be stored as a change to its
-        // own successor.
+        // If a tree returns to the trial's initial state, it must not be stored as a change of a
+        // tree that is itself based on it.
         if !self.path(&name)?.is_file() {
             pack.put_tree(hash.as_bytes(), &self.parse(before)?, reply)?;
         }
@@ -134,7 +136,7 @@ impl Blobs {
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
             let name = self.parse(hash)?;
-            // If the pack's entry is damaged, fall back to a shared file with the same content.
+            // If the pack's entry is corrupted, fall back to a shared file with the same content.
             let packed = pack.get(&name, &|hash| self.get_shared_by_hash(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
@@ -185,7 +187,7 @@ impl Blobs {
         Ok(bytes)
     }
 
-    /// The manifest with this hash, if the pack stores it as a difference.
+    /// Returns the manifest with this hash, if the pack stores it as a difference.
     pub(crate) fn packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
         let Some(pack) = &self.pack else { return Ok(None) };
         let tree = pack.tree(&self.parse(hash)?, &|hash| self.get_shared_by_hash(hash))?;
@@ -217,14 +219,14 @@ impl Blobs {
         self.pack.as_ref().map_or(Ok(()), |pack| pack.sync())
     }
 
-    /// Size of the trial's pack in bytes; `None` if there is no pack.
+    /// Returns the size of the trial's pack in bytes, or `None` if there is no pack.
     pub fn pack_size(&self) -> Option<u64> {
         let found = fs::metadata(self.pack.as_ref()?.path()).ok()?;
         found.is_file().then_some(found.len())
     }
 
-    /// Hashes come from files that anyone may have written, so anything but 64 hex digits is
-    /// rejected before it becomes part of a path.
+    /// Hashes come from files that anyone may have written. Anything except 64 hex digits is
+    /// therefore rejected before it becomes part of a path.
     fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));

@@ -19,7 +19,7 @@ use crate::{RecordError, error::RESTORE_FROM_COPY_HINT};
 /// Prefix of files that are being written.
 const TEMP_PREFIX: &str = ".tmp-";
 
-/// How much longer a lock may be held after its writer ended: a child process shares the writer's
+/// How long a lock may still be held after its writer ended. A child process shares the writer's
 /// file descriptors until it calls `exec`.
 const LOCK_GRACE: Duration = Duration::from_millis(300);
 
@@ -52,8 +52,8 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordEr
     write().map_err(RecordError::io(path, "cannot be written"))
 }
 
-/// Creates a file that is renamed once it is complete. Like a journal's, its permissions follow the
-/// umask, so that other users who work on a run can read either all of it or nothing.
+/// Creates a file that is renamed when it is complete. Its permissions follow the umask, like those
+/// of a journal. Other users who work on a run can thus read either all files or none.
 pub(crate) fn create_temp_file(folder: &Path) -> io::Result<NamedTempFile> {
     let mode = fs::Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(TEMP_PREFIX).permissions(mode).tempfile_in(folder)
@@ -69,7 +69,7 @@ pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, RecordError
     try_read_if_exists(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
-/// Like [`read_if_exists`], for callers that report damage instead of an error.
+/// Like [`read_if_exists`], for callers that report corruption instead of an error.
 pub(crate) fn try_read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -87,7 +87,7 @@ pub(crate) fn describe_read_error(error: &io::Error) -> String {
     }
 }
 
-/// Renames a damaged file to `NAME.damaged`, or to `NAME.damaged-N` if that is taken, so that it
+/// Renames a corrupted file to `NAME.damaged`, or to `NAME.damaged-N` if that is taken, so that it
 /// can be inspected.
 pub(crate) fn move_aside(path: &Path) -> Result<(), RecordError> {
     if !entry_exists(path) {
@@ -105,7 +105,8 @@ pub(crate) fn move_aside(path: &Path) -> Result<(), RecordError> {
     fs::rename(path, free).map_err(RecordError::io(path, "cannot be moved aside"))
 }
 
-/// Moves anything at this path that is not a file aside: a directory, pipe, device or dangling symlink.
+/// If something other than a file is at this path (a directory, pipe, device or dangling symlink),
+/// moves it aside.
 pub(crate) fn move_non_file_aside(path: &Path) -> Result<(), RecordError> {
     if is_not_regular_file(path) { move_aside(path) } else { Ok(()) }
 }
@@ -119,7 +120,7 @@ pub(crate) fn remove_partial_files(folder: &Path) {
     }
 }
 
-/// Writes pretty JSON with a final newline, because people read these files, too.
+/// Writes indented JSON with a final newline, because people also read these files.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| RecordError::Misuse {
         path: path.to_owned(),

@@ -9,7 +9,7 @@ use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, describe_io
 
 use crate::pinned_dirs::resolve_fd_path;
 
-/// The hint for damage if the record has no other copy.
+/// The hint for corruption if the record has no other copy.
 pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore it from a copy of the run directory";
 
 /// Every variant names the path. The message includes the hint, if any.

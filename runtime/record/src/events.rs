@@ -61,9 +61,9 @@ struct EventHead {
 const MAX_HEAD_BYTES: usize = 256;
 
 impl EventHead {
-    /// Reads the head of a line. The kind is the first field after the numbers, so the rest is not
-    /// parsed: a line with a megabyte of output costs as much as a short one. A line with another
-    /// key order is parsed completely.
+    /// Reads the head of a line. The kind is the first field after the numbers, so the rest need
+    /// not be parsed, and a line with a megabyte of output is as fast as a short one. A line with
+    /// another key order is parsed completely.
     fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         const KIND_KEY: &[u8] = b",\"kind\":\"";
         let near = &line[..line.len().min(MAX_HEAD_BYTES)];
@@ -118,7 +118,8 @@ impl EventReader {
 }
 
 impl Iterator for EventReader {
-    /// A damaged line is returned as an error with its position; the lines after it are still read.
+    /// A corrupted line is returned as an error with its position; the lines after it are still
+    /// read.
     type Item = Result<EventLine, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -197,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let mut journal = Journal::create(&path, 1).unwrap();
-        // The content of a note is never mistaken for the line's own fields.
+        // The fields inside a note must not be mistaken for the line's own fields.
         for note in
             [json!({"a": ",\"kind\":\"x\""}), json!({"b": {"a": 1, "kind": "y"}}), json!({})]
         {

@@ -17,9 +17,9 @@ use crate::{
 
 /// The writer of one `trajectory.jsonl`.
 ///
-/// A complete line is passed to the kernel before `append` returns, so it survives the end of this
-/// process. With [`Journal::append_durable`], it also survives a machine crash. The file is locked
-/// while the writer lives.
+/// A complete line is passed to the kernel before `append` returns, so it is not lost if this
+/// process ends. With [`Journal::append_durable`], it also survives a machine crash. The file is
+/// locked while the writer lives.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -53,7 +53,8 @@ impl Journal {
     /// includes the time in between.
     ///
     /// # Errors
-    /// A line other than the last is damaged. Appending to a damaged journal would hide the damage.
+    /// A line other than the last is corrupted. Appending to a corrupted journal would hide the
+    /// corruption.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
         let mut file = disk::open_with(OpenOptions::new().read(true).append(true), &path)
@@ -84,8 +85,8 @@ impl Journal {
         Ok(Self::from_parts(file, path, try_number, seq + 1, length, offset))
     }
 
-    /// Creates the journal for a try, starting with events of another trial. These keep their times
-    /// and steps and are renumbered.
+    /// Creates the journal for a try, starting with events of another trial. These are renumbered
+    /// but keep their times and steps.
     pub fn create_with_events(
         path: impl Into<PathBuf>,
         try_number: u32,
@@ -161,8 +162,8 @@ impl Journal {
         Ok(seq)
     }
 
-    /// Calls [`Journal::append`], then `fdatasync`. Use this for model responses and outcomes,
-    /// which cost money or decide the trial. Takes a few milliseconds on a disk.
+    /// Calls [`Journal::append`], then `fdatasync`. Use this for model responses, which cost money,
+    /// and for outcomes, which decide the trial. Takes a few milliseconds on a disk.
     pub fn append_durable(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         let seq = self.append(step, event)?;
         self.file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))?;
@@ -178,7 +179,7 @@ impl Drop for Journal {
     }
 }
 
-/// Rounds to microseconds. The clocks are not more precise, and lines get shorter.
+/// Rounds to microseconds. The clocks are not more precise than that, and lines become shorter.
 fn round_us(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -190,7 +191,7 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
             path: path.to_owned(),
             holder: "the journal's writer".into(),
         }),
-        // A file system without locks. The trial's claim keeps other writers out.
+        // The file system does not support locks. The trial's claim keeps other writers out.
         Err(TryLockError::Error(_)) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a journal: all intact events, and a list of damaged lines.
+//! Reads a journal: all intact events, and a list of corrupted lines.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ pub struct JournalContents {
     pub whole_bytes: u64,
 }
 
-/// A damaged line and its position. Displays as a sentence with a hint.
+/// A corrupted line and its position. Displays as a sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     pub path: PathBuf,
@@ -53,7 +53,7 @@ impl JournalContents {
 /// `Event::Unknown`. An event of a known kind with invalid fields is a bad line.
 ///
 /// # Errors
-/// The file cannot be read. Damage is part of the [`JournalContents`].
+/// The file cannot be read. Corruption is part of the [`JournalContents`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<JournalContents, RecordError> {
     let path = path.as_ref();
     let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
@@ -129,8 +129,8 @@ pub(crate) struct LineNumbers {
     pub(crate) try_number: u32,
 }
 
-/// Returns a line without its newline, and whether it had one. The last line may lack its newline:
-/// if its checksum is valid, it is complete. Returns `None` if the line is incomplete.
+/// Returns a line without its newline, and whether it had one. Returns `None` if the line is
+/// incomplete. A last line without a newline is complete if its checksum is valid.
 pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
     match line.strip_suffix(b"\n") {
         Some(line) => Some((line, true)),
@@ -138,7 +138,7 @@ pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
     }
 }
 
-/// Checks every line and passes what `read` makes of it to `take`, in order.
+/// Checks every line, and passes the result of `read` for each line to `take`, in order.
 pub(crate) fn scan_lines<T>(
     path: &Path,
     bytes: &[u8],
@@ -181,7 +181,7 @@ pub(crate) fn scan_lines<T>(
                     let why = format!("expected event {expected}, found event {seq}");
                     scan.bad_lines.push(bad(why, false));
                 }
-                // A damaged line may have any number here.
+                // A corrupted line may have any number here.
                 expected = seq.saturating_add(1);
                 last = Some(line);
                 take(event);

@@ -1,4 +1,4 @@
-//! Assigns trials to workers, and handles the directories of dead workers.
+//! Assigns trials to workers, and takes over the trial directories of dead workers.
 
 use std::{
     collections::HashSet,
@@ -37,7 +37,7 @@ pub struct FinishedTrials(HashSet<String>);
 
 impl FinishedTrials {
     pub fn contains(&self, id: &TrialId) -> bool {
-        // Don't hash ten thousand ids to search an empty set.
+        // Skip hashing the ids of ten thousand trials if the set is empty.
         !self.0.is_empty() && self.0.contains(&key(id))
     }
 }
@@ -51,7 +51,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns once another worker has taken over the trial.
+    /// Resolves when another worker has taken over the trial.
     pub async fn wait_until_lost(&self) {
         self.claim.wait_until_lost().await;
     }
@@ -152,8 +152,8 @@ impl RunDir {
         }
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match dead {
-            // On a single machine, the user who resumes a run knows what happened to the earlier
-            // process.
+            // Only report the dead worker for shared runs. On a single machine, the user who
+            // resumes a run knows what happened to the earlier process.
             Some(dead) if self.shares => lost.insert(id.clone(), dead),
             _ => lost.remove(id),
         };
@@ -207,7 +207,7 @@ impl DirTakeover {
         let new = self.path_with_suffix("new");
         match (new.exists(), folder.exists()) {
             (false, _) => Ok(()),
-            // It died before the first rename, so the copy may be older than the directory.
+            // The worker died before the first rename, so the copy may be older than the directory.
             (true, true) => fs::remove_dir_all(&new),
             (true, false) => fs::rename(&new, folder),
         }
@@ -248,7 +248,7 @@ fn copy_trial_dir(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
             copy_trial_dir(&path, &target, false)?;
         } else if kind.is_file() {
             fs::copy(&path, &target)?;
-            // `fsync` here: a paid response must survive power loss in the copy, too.
+            // `fsync` here, because a paid response in the copy must also survive power loss.
             File::open(&target)?.sync_data()?;
         }
     }

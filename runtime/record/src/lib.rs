@@ -1,7 +1,7 @@
 //! The record: the run directory, journals, blobs, trees and the patches between them.
 //!
-//! This crate does not depend on sandboxes or models. Everything is synchronous: an async caller
-//! blocks for one short write per call, and the order of writes stays simple.
+//! This crate does not depend on sandboxes or models. Everything is synchronous, which keeps the
+//! order of writes simple. An async caller blocks for one short write per call.
 
 mod blobs;
 mod check;

@@ -16,8 +16,8 @@ use proctor_types::TrialId;
 #[derive(Debug, Default)]
 pub(crate) struct PinnedDirs {
     held: Mutex<HashMap<TrialId, File>>,
-    /// Directories of lost trials. They stay open so that their descriptor numbers are not reused:
-    /// a thread that is still writing would write to the wrong directory.
+    /// Directories of lost trials. They stay open so that their descriptor numbers are not reused.
+    /// Otherwise, a thread that is still writing could write to the wrong directory.
     abandoned: Mutex<Vec<File>>,
 }
 

@@ -29,7 +29,7 @@ const ARM_DIGITS: usize = 12;
 /// `checked.jsonl`, and `lock`.
 ///
 /// Only one process at a time may change a run's plan. It holds an advisory lock while this value
-/// lives, and the kernel releases the lock however the process ends. Workers that share the run's
+/// lives. The kernel releases the lock no matter how the process ends. Workers that share the run's
 /// trials use [`RunDir::join`], and readers use [`RunDir::open_read_only`].
 #[derive(Debug)]
 pub struct RunDir {
@@ -61,7 +61,8 @@ impl RunDir {
             return Err(RecordError::RunExists { path: root });
         }
         if run_file::has_trials(&root) {
-            // A new plan for these trials would mix two runs.
+            // Don't write a new plan here: together with the existing trials, it would mix two
+            // runs.
             return Err(RecordError::PlanLost { path: root });
         }
         Ok(Self::new(root, Some(lock)))
@@ -173,22 +174,22 @@ impl RunDir {
         self.check_run().map(|(run, _)| run)
     }
 
-    /// Returns the plan as written, and the damage to `run.json` if its copy was used.
+    /// Returns the plan as written, and the corruption of `run.json` if its copy was used.
     pub fn check_run(&self) -> Result<(RunRecord, Option<Corruption>), RecordError> {
         run_file::read(&self.root)
     }
 
-    /// Like [`RunDir::check_run`], but also returns damage to the copy if `run.json` is intact.
+    /// Like [`RunDir::check_run`], but also returns corruption of the copy if `run.json` is intact.
     pub fn verify_run(&self) -> Result<(RunRecord, Option<Corruption>), RecordError> {
         run_file::verify(&self.root)
     }
 
-    /// Rewrites a damaged `run.json` from its copy, or a damaged copy from `run.json`.
+    /// Rewrites a corrupted `run.json` from its copy, or a corrupted copy from `run.json`.
     pub fn restore_run(&self) -> Result<(), RecordError> {
         run_file::restore(&self.root)
     }
 
-    /// The blobs of one trial: the run's shared blobs and the trial's own.
+    /// Returns the blobs of one trial: the run's shared blobs and the trial's own.
     pub fn trial_blobs(&self, trial: &TrialDir) -> Blobs {
         self.blobs().with_pack(trial.pack_path())
     }
@@ -225,8 +226,8 @@ impl RunDir {
     }
 
     /// Returns, sorted, the trials that have a verdict in `report.json` but whose record was
-    /// removed, so that they would run again. A trial that has lost only its journal is damaged and
-    /// does not run again. A trial with earlier tries was re-run on request.
+    /// removed, so that they would run again. A trial that has lost only its journal is corrupted
+    /// and does not run again. A trial with earlier tries was re-run on request.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
@@ -264,7 +265,8 @@ impl RunDir {
         disk::write_json(&self.root.join(REPORT), report)
     }
 
-    /// Returns the damage to `report.json`, if the file exists. The report only repeats the record.
+    /// Returns the corruption of `report.json`, if the file exists. The report only repeats the
+    /// record.
     pub fn verify_report(&self) -> Option<Corruption> {
         let path = self.root.join(REPORT);
         let why = match disk::try_read_if_exists(&path) {
@@ -315,8 +317,8 @@ fn arm_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
 }
 
-/// Locks `RUN/lock` and writes the process id into it. The file is never removed; otherwise two
-/// processes could lock two files with the same name.
+/// Locks `RUN/lock` and writes the process id into it. The file is never removed. Otherwise, two
+/// processes could each lock a different file with this name.
 fn lock_run(root: &Path) -> Result<File, RecordError> {
     let path = root.join("lock");
     let mut options = OpenOptions::new();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 const NAME: &str = "run.json";
-/// A copy in case `run.json` is damaged: without the plan, nothing in a run can be read.
+/// A copy in case `run.json` is corrupted: without the plan, nothing in a run can be read.
 const COPY: &str = "run.json.gz";
 
 /// Whether a directory contains a run.
@@ -35,7 +35,7 @@ pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
     Ok(false)
 }
 
-/// The error if another user's umask made the run unreadable.
+/// Error message for a run that another user's umask made unreadable.
 const UNREADABLE: &str = "no permission to read the run; ask its owner";
 
 /// Returns the error for a directory without a plan: either it never had one, or the plan was lost.
@@ -61,7 +61,7 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     disk::write_atomically(&root.join(NAME), &bytes)
 }
 
-/// Returns the plan as written. If `run.json` is damaged, returns the copy and the damage.
+/// Returns the plan as written. If `run.json` is corrupted, returns the copy and the corruption.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     let path = root.join(NAME);
     let written = disk::try_read_if_exists(&path);
@@ -111,7 +111,7 @@ fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns the plan as written, and the damage to `run.json` or its copy, if any.
+/// Returns the plan as written, and the corruption of `run.json` or its copy, if any.
 pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     match read(root)? {
         (run, None) => Ok((run, check_copy(root)?)),
@@ -119,7 +119,8 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), Rec
     }
 }
 
-/// Checks that the copy matches `run.json`. Without a copy, the next damage would be fatal.
+/// Checks that the copy matches `run.json`. Without an intact copy, corruption of `run.json` would
+/// make the run unreadable.
 fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
     let (written, copy) = (disk::read_if_exists(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::try_read_if_exists(&copy) {
@@ -135,8 +136,8 @@ fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
     Ok(Some(Corruption::new(copy, why, Remedy::Evidence)))
 }
 
-/// Replaces a damaged `run.json` with its copy, or a damaged copy with `run.json`. The damaged file
-/// is kept.
+/// Replaces a corrupted `run.json` with its copy, or a corrupted copy with `run.json`. The
+/// corrupted file is kept.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, Some(damage)) = verify(root)? else { return Ok(()) };
     disk::move_aside(&damage.path)?;
@@ -178,8 +179,8 @@ struct Versions {
     sum: Option<IgnoredAny>,
 }
 
-/// Returns the error for a plan from another version. A plan with a wrong checksum is damaged,
-/// whatever version it claims; the first version had no checksum.
+/// Returns the error for a plan from another version. A plan with a wrong checksum is corrupted, no
+/// matter which version it claims to have. The first version had no checksum.
 fn version_error(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     let text = verify_checksum(bytes);
     let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;

@@ -7,20 +7,20 @@ use proctor_types::{EarlierTries, Event, RequestClass, Spending};
 use crate::{RecordError, TrialDir, read_journal};
 
 /// Returns what one try was billed. Tokens and cost include responses after a limit was reached,
-/// because providers bill them, too.
+/// because providers also bill these.
 ///
 /// # Errors
-/// The journal cannot be read. A damaged journal counts as far as it is readable; a missing one
+/// The journal cannot be read. For a corrupted journal, the readable part counts. A missing journal
 /// counts as zero.
 pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     let mut spent = Spending::default();
-    // If this is a directory, the trial's check reports it as damage.
+    // If this is a directory, the trial's check reports it as corruption.
     if !journal.is_file() {
         return Ok(spent);
     }
     for envelope in read_journal(journal)?.events {
         match envelope.event {
-            // The other trial's responses were paid for in its own run.
+            // The responses of the other trial were already paid for in its own run.
             Event::TrialForked { .. } => spent = Spending::default(),
             // Steps are counted from the responses below; tokens and cost from every billed attempt.
             Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
@@ -50,8 +50,8 @@ pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
 }
 
 /// Returns the tries of a trial that do not count: those that were set aside, and the latest one
-/// unless it `ended`. A latest try that has not ended is either running, or was killed and will be
-/// set aside.
+/// unless it `ended`. If the latest try has not ended, it is still running, or it was killed and
+/// will be set aside.
 ///
 /// # Errors
 /// A journal or a directory cannot be read.

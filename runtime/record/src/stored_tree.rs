@@ -12,9 +12,9 @@ impl Tree {
         blobs.put_shared(&self.to_json())
     }
 
-    /// Like [`Tree::save`], for a tree that [`Tree::apply_snapshot`] created from the one with hash
-    /// `before`. A trial's blobs store only the changes, but still return the complete manifest by
-    /// its hash.
+    /// Like [`Tree::save`], but for a tree that [`Tree::apply_snapshot`] created from the tree with
+    /// hash `before`. A trial's blobs then store only the changes, and still return the complete
+    /// manifest for its hash.
     pub fn save_as_diff(
         &self,
         blobs: &Blobs,

@@ -28,9 +28,9 @@ pub struct GradingFiles<'a> {
     pub results: &'a [u8],
 }
 
-/// The files of a try, in the order in which they are moved. The trajectory goes first: if the move
-/// is interrupted, [`TrialDir::next_try_number`] still counts correctly, and the other files are moved
-/// later.
+/// The files of a try, in the order in which they are moved. The trajectory is moved first. If the
+/// move is interrupted, [`TrialDir::next_try_number`] still counts correctly, and the other files
+/// are moved later.
 const TRY_FILES: [&str; 7] =
     [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
 
@@ -83,7 +83,7 @@ impl TrialDir {
         self.path.join("grade")
     }
 
-    /// Whether there is no sign that the trial was ever graded.
+    /// Whether no file shows that the trial was ever graded.
     pub(crate) fn is_ungraded(&self) -> bool {
         !self.gradings_path().exists() && !self.verdict_path().exists()
     }
@@ -121,7 +121,7 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        // Saturate: a directory can be named after any number.
+        // Use a saturating addition, because a directory's name can be any number.
         Ok(u32::saturating_add(most, here + 1))
     }
 
@@ -272,7 +272,7 @@ impl TrialDir {
         Ok(Some(*verdict))
     }
 
-    /// Appends to the journal of gradings. A damaged journal cannot be trusted, so it is moved
+    /// Appends to the journal of gradings. A corrupted journal cannot be trusted, so it is moved
     /// aside and a new one is started.
     fn append_grading(&self, event: Event) -> Result<(), RecordError> {
         let path = self.gradings_path();

@@ -16,8 +16,8 @@ impl PlannedTrial<'_> {
         TrialId { task, arm, attempt: self.attempt }
     }
 
-    /// Whether this trial is part of the run. Few runs exclude trials, so the id is computed only
-    /// for those.
+    /// Whether this trial is part of the run. The trial's id is computed only for runs that exclude
+    /// trials, which few do.
     pub fn is_planned(&self, record: &RunRecord) -> bool {
         (1..=record.attempts).contains(&self.attempt)
             && (record.absent.is_empty() || !record.absent.contains(&self.id()))

@@ -40,8 +40,8 @@ impl RunDir {
         planned: impl IntoIterator<Item = &'a TrialId>,
     ) -> Vec<UnplannedDir> {
         let trials = self.path().join("trials");
-        // Compare names: comparing paths component by component took longer than listing the
-        // directories.
+        // Compare names as strings, because comparing paths component by component took longer than
+        // listing the directories.
         let mut known = HashSet::<OsString>::new();
         for id in planned {
             let path = self.trial_dir(id).path().to_owned();
@@ -115,8 +115,8 @@ impl RunDir {
         unplanned
     }
 
-    /// Returns the first line of a trial's journal. It contains the time in microseconds, so two
-    /// runs never share it: if they do, one trial is a copy of the other.
+    /// Returns the first line of a trial's journal. It contains the time in microseconds, so it
+    /// differs between runs. If two trials have the same line, one is a copy of the other.
     pub fn first_journal_line(&self, id: &TrialId) -> Option<Vec<u8>> {
         let file = disk::open(&self.trial_dir(id).trajectory_path()).ok()?;
         let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! How messages and the membership describe workers.
+//! Describes workers, for messages and for the run's list of members.
 
 use std::{fmt, fs, path::Path, time::Duration};
 

@@ -12,9 +12,9 @@ const WHOLE_CPU: f64 = 1000.0;
 /// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox reserves
 /// a share equal to its limits.
 ///
-/// `jobs` is a poor measure here. A running trial mostly waits for its model, so many trials fit
-/// on few CPUs. A grading computes all the time, and each grading beyond the number of CPUs pushes
-/// the others towards their time limits. A sandbox that requests more than the machine has
+/// `jobs` does not work as this limit. A running trial mostly waits for its model, so many trials
+/// fit on few CPUs. A grading uses its CPU all the time, so each grading beyond the number of CPUs
+/// pushes the others towards their time limits. A sandbox that requests more than the machine has
 /// reserves all of it and runs alone.
 #[derive(Debug)]
 pub struct Capacity {
@@ -55,8 +55,8 @@ impl Capacity {
         let (cpus, memory) = self.required_permits(limits);
         let gone =
             |_| Fault::new(Layer::Grade, "internal error: the CPU or memory semaphore was closed");
-        // Always acquire CPUs first. A task that waits for memory then waits only for tasks that
-        // have both.
+        // Always acquire CPUs first, to prevent deadlocks. A task that waits for memory then waits
+        // only for tasks that have both.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
         let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
         Ok(CapacityPermit { _cpus: cpus, _memory: memory })

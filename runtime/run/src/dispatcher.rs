@@ -30,8 +30,8 @@ pub struct DispatchedTrial {
     pub end: Result<DispatchEnd, Fault>,
 }
 
-/// How a trial ended, without its outcome and verdict. They stay on disk, because keeping those of
-/// ten thousand trials in memory would be wasteful.
+/// How a trial ended. Its outcome and verdict stay on disk, because those of ten thousand trials
+/// would waste memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchEnd {
     Recorded,
@@ -48,8 +48,8 @@ pub enum DispatchEnd {
 pub enum RecordedState {
     /// Run, graded and intact.
     Finished,
-    /// The latest outcome is a fault. A trial with an unreadable outcome is `Open` and reports the
-    /// error itself.
+    /// The latest outcome is a fault. (A trial with an unreadable outcome is `Open` and reports the
+    /// error when it runs.)
     Faulted,
     Open,
 }
@@ -67,8 +67,8 @@ impl RecordedState {
 }
 
 /// Runs every unfinished trial in plan order. If there are other workers, starts at a random task.
-/// Trials that faulted in an earlier call come last, so that whatever halted that call does not
-/// hold up the others again. Trials that other workers hold come after those: most have ended by
+/// Trials that faulted in an earlier call come later, so that the cause of their faults does not
+/// delay the others again. Trials that other workers hold come last. Most of them have ended by
 /// then, and trials of dead workers are taken over.
 ///
 /// `before` has one entry per chosen trial. The caller has already read the record, and reading it
@@ -206,7 +206,7 @@ impl Dispatcher {
                 self.record_finished_elsewhere(index, &trial);
                 continue;
             }
-            // Take the permit before spawning the task; spawned tasks would take permits in
+            // Take the permit before spawning the task, because spawned tasks would take permits in
             // arbitrary order.
             let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
             if self.context.run.is_worker_presumed_dead() {
@@ -236,8 +236,8 @@ impl Dispatcher {
                     elsewhere.push((index, trial));
                     continue;
                 }
-                // In an unshared run, the trial hits and reports the same error. A worker of a
-                // shared run must not continue without a claim.
+                // In an unshared run, the trial runs into the same error and reports it. A worker
+                // of a shared run must not continue without a claim.
                 Err(_) if !self.context.run.is_shared() => None,
                 Err(error) => {
                     let end = DispatchedTrial { trial: id.clone(), end: Err(error.fault()) };

@@ -43,7 +43,7 @@ use crate::{
 /// Key of the journal note with the leak check's report.
 pub const LEAK_NOTE: &str = "checked for leaks";
 
-/// The inputs of one try.
+/// The inputs for running one try.
 pub(crate) struct Try<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) id: &'a TrialId,
@@ -58,7 +58,7 @@ pub(crate) struct Try<'a> {
     pub(crate) leak_check: &'a LayerFindings,
     /// For a scaffold whose loop is a user's program: how to open that program's sandbox.
     pub(crate) own: Option<&'a ProgramSandbox>,
-    /// Set if the try continues an interrupted one or starts as a fork.
+    /// The point to continue from, if the try continues an interrupted one or starts as a fork.
     pub(crate) past: Option<&'a ResumePoint>,
     /// Why the previous try was discarded although it was only interrupted.
     pub(crate) started_again: Option<&'a str>,
@@ -90,7 +90,8 @@ impl Try<'_> {
         }
         let ReadySandbox { sandbox, hidden } = tokio::select! {
             ready = self.open() => ready?,
-            // A thousand trials may be waiting to open a sandbox.
+            // Stop waiting when the run winds down: a thousand trials may be waiting to open a
+            // sandbox.
             () = self.context.cancel.wait_for_wind_down() => return Err(CancelSignal::cancelled_fault()),
         };
         let mut own = None;
@@ -109,12 +110,11 @@ impl Try<'_> {
                 Err(fault)
             }
         };
-        // Leftovers of the try, such as a proxied connection, may hold the recorder a moment
-        // longer. The next reader of the journal must not find an open writer.
+        // Other users of the recorder, such as a proxied connection, may hold it a moment longer.
+        // Close the journal now, so that its next reader does not find an open writer.
         recorder.close().await;
-        // Close the sandboxes only after the outcome is recorded, so that it counts even if
-        // closing fails. Close them before returning a fault, so that a try leaves no sandbox
-        // behind.
+        // Close the sandboxes only after the outcome is recorded, so that it counts even if closing
+        // fails. But close them before returning a fault, so that no sandbox is left behind.
         for mut sandbox in own.into_iter().chain([sandbox]) {
             if let Err(fault) = sandbox.close().await {
                 let (trial, arm) = (self.id.clone(), self.arm.name.clone());
@@ -306,7 +306,7 @@ impl Try<'_> {
             stop = stopped => {
                 tell.send_replace(true);
                 if let Some(leave) = scaffold.exit_timeout() {
-                    // The driver's result no longer counts. If the sandbox broke in the meantime,
+                    // The driver's result no longer counts. If the sandbox failed in the meantime,
                     // the last snapshot detects that.
                     let _ = timeout(leave, &mut driving).await;
                 }
@@ -317,8 +317,8 @@ impl Try<'_> {
         let ended = self.prefer_gateway_record(ended, &network);
         let asked = scaffold.needs_model() && session.spent().steps == 0;
         let ended = if asked { require_response(ended, network.server().is_some()) } else { ended };
-        // The client's next request was rejected. The snapshot was already taken when that request
-        // arrived.
+        // If the client's next request was rejected, the snapshot was already taken when that
+        // request arrived.
         let frozen = network.server().is_some()
             && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
         // Close the network first, so that the record contains every request before the ending is
@@ -397,9 +397,9 @@ impl Try<'_> {
         all
     }
 
-    /// Prefers the gateway's record to the client's exit. The client may have exited because of a
-    /// rejection that was not visible here yet, or because the endpoint rejected or cut off its
-    /// last request.
+    /// Prefers the gateway's record to the client's exit status. The client may have exited because
+    /// of a rejection that this code has not seen yet, or because the endpoint rejected or cut off
+    /// its last request.
     fn prefer_gateway_record(
         &self,
         ended: Result<Finish, Stop>,
@@ -475,8 +475,8 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.cwd().to_owned(),
-            // The proxies' variables come last, because a proxy that the task sets would be
-            // unreachable.
+            // The proxies' variables come last, so that they override a proxy that the task sets,
+            // which would be unreachable.
             env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
@@ -536,9 +536,9 @@ impl Try<'_> {
     }
 }
 
-/// Turns an exit before the first response into a fault: the program failed to start or to call
-/// the model, so the result says nothing about the model. `client`: the program calls the model
-/// over HTTP, so it cannot have finished on purpose without a response.
+/// Turns an exit before the first response into a fault. The program failed to start or to call the
+/// model, so the result says nothing about the model. `client` says whether the program calls the
+/// model over HTTP; if so, it cannot have finished on purpose without a response.
 fn require_response(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
     let why = match &ended {
         // A loop on the host may find that its first request does not fit the context window.

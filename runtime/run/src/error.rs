@@ -33,8 +33,8 @@ pub enum RunError {
     Aborted,
 }
 
-/// A try whose record cannot be written is void, because there is no result without a record. A
-/// damaged record affects only its own trial.
+/// Returns the fault for a record error. A try whose record cannot be written has no result. A
+/// corrupted record affects only its own trial.
 pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     let damaged = (&error as &dyn Any)
         .downcast_ref::<RecordError>()

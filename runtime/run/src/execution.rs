@@ -66,13 +66,14 @@ impl FlakyTests {
             }
         }
         let mut unreliable = BTreeMap::new();
-        // A certificate that was made only by attacks says nothing about individual tests.
+        // A certificate that only attacks produced says nothing about individual tests.
         let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
         for task in repeated {
             match certificate.unreliable_tests(&task.task.id, &task.digest) {
                 Some(ids) => {
-                    // An arm's `[statement]` changes what its agent receives but not the tests.
-                    // The arm's clock may change a test, so use the digest per arm.
+                    // An arm's `[statement]` changes what its agent receives but not the tests. The
+                    // arm's clock may change a test's result, so use the digest of the task as the
+                    // arm receives it.
                     let whole = Arc::new(task.task.clone());
                     for arm in &record.arms {
                         let digest = task_for_arm(&whole, arm).digest();
@@ -89,7 +90,7 @@ impl FlakyTests {
 }
 
 /// Returns the capacity that all gradings share: the configured limit, or else the capacity of the
-/// back ends. With several back ends, the smallest counts, because they may be on the same
+/// back ends. With several back ends, this is the smallest one, because they may be on the same
 /// machine.
 pub fn capacity(
     granted: &GradingFile,
@@ -162,7 +163,7 @@ impl Execution<'_> {
             self;
         record_engine_versions(&run, &backends)?;
         let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-        // Read the existing record only once: for ten thousand trials, this takes a second.
+        // Read the existing record only once, because this takes a second for ten thousand trials.
         let trials = plan.selected_trials();
         let checked = check_all(&run, &trials);
         // Grading alone calls no model, so scripts need not be served or reported.
@@ -255,7 +256,7 @@ struct ContextParts<'a> {
     grading: RegradePolicy,
     flakes: FlakyTests,
     scaffolds: Scaffolds,
-    /// These have the same URLs as the plan.
+    /// Rate limits of the endpoints, with the same URLs as in the plan.
     endpoints: Vec<EndpointRates>,
     progress: UnboundedSender<Progress>,
 }
@@ -354,7 +355,7 @@ pub struct KnownTrial {
     pub id: TrialId,
     /// Its arm.
     pub arm: Arc<Arm>,
-    /// Whether it resolves its task; `None` if it has no verdict.
+    /// Whether it resolves its task, or `None` if it has no verdict.
     pub resolved: Option<bool>,
 }
 
@@ -449,7 +450,7 @@ impl RunningExecution {
     pub fn close(self, trials: Vec<DispatchedTrial>) -> ExecutionResult {
         let Self { finished, context, plan, .. } = self;
         let mut held = model_halts(&context, &plan, &trials);
-        // A halt that holds up no trial was already reported when its trial ended.
+        // A halt for which no trial is waiting was already reported when its trial ended.
         let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
         held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
         ExecutionResult { trials, held, finished }

@@ -23,7 +23,7 @@ pub(crate) struct TrialEnvironment {
 
 impl RunContext {
     /// Returns the environment of a trial, building it if needed, and its leak-check findings.
-    /// Once the run winds down, no trial waits for a build or a check.
+    /// After the run starts to wind down, no trial waits for a build or a check.
     pub(crate) async fn environment(
         &self,
         id: &TrialId,
@@ -65,9 +65,9 @@ impl RunContext {
         self.halts.count_fault(&self.faults, affected, fault);
     }
 
-    /// Returns the try's fault, or a back-end fault if the back end stays unavailable for as long
-    /// as the policy waits. That way a restarting engine costs each trial one try, and a dead
-    /// engine costs the run this one wait.
+    /// Waits for an unavailable back end. Returns the try's fault, or a back-end fault if the back
+    /// end is still unavailable after the policy's maximum wait. This way, an engine that restarts
+    /// costs each trial one try, and an engine that is down costs the run a single wait.
     pub(crate) async fn check_back_end(
         &self,
         backend: &dyn Backend,

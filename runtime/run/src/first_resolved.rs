@@ -9,7 +9,7 @@ const SAMPLE_SIZE: usize = 4;
 /// bisects. Otherwise it grades every tree in order up to the first that resolves.
 #[derive(Debug, Clone)]
 pub struct FirstResolvedSearch {
-    /// Verdicts in tree order; `None` if not graded yet.
+    /// Verdicts in tree order, or `None` if not graded yet.
     verdicts: Vec<Option<bool>>,
 }
 
@@ -30,7 +30,7 @@ impl FirstResolvedSearch {
         }
     }
 
-    /// Returns the next tree to grade; `None` if the search is complete.
+    /// Returns the next tree to grade, or `None` if the search is complete.
     pub fn next(&self) -> Option<usize> {
         let all = self.verdicts.len();
         let unknown = |tree: &usize| self.verdicts.get(*tree).is_some_and(Option::is_none);

@@ -1,5 +1,5 @@
-//! Copies a trial's state after a step to the beginning of a trial in another run, where `resume`
-//! continues it. A fork is treated as an interrupted trial of another arm, cut off after step K.
+//! Copies a trial's state after a step to a new trial in another run, where `resume` continues it.
+//! A fork is treated like a trial of another arm that was interrupted after that step.
 
 use std::collections::BTreeSet;
 
@@ -159,7 +159,8 @@ impl ForkPoint {
                     *backend = arm.sandbox.kind.to_string();
                     *environment = None;
                 }
-                // Events are renumbered, and discarded events have already been removed.
+                // Keep all events: they are renumbered, and discarded events have already been
+                // removed.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
                 Event::ModelAnswered { answer } if !same_model => answer.extra.clear(),
                 _ => {}

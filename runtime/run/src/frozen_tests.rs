@@ -1,5 +1,5 @@
-//! Caches the results of running a task's own tests: the tests in the task's files on the unmasked
-//! source, and the evidence that the gold patch itself produces.
+//! Caches what running a task's own tests shows: which tests the task's files contain, found on the
+//! unmasked source, and which evidence the gold patch itself produces.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Keyed by task, environment, back end, limits and grader.
 pub struct FrozenTests {
-    /// `None`: no disk cache, so results are determined again in every run.
+    /// Disk cache of results. If `None`, results are determined again in every run.
     folder: Option<PathBuf>,
     frozen: Memo<String, FrozenIds>,
     expected: Memo<String, ExpectedEvidence>,
@@ -51,7 +51,7 @@ impl FrozenTests {
     }
 
     /// Returns the evidence that the gold patch itself produces, if an earlier grading determined
-    /// it. A grading that starts with this evidence need not be repeated.
+    /// it. With this evidence, a grading need not run a second time.
     ///
     /// # Errors
     ///
@@ -69,9 +69,10 @@ impl FrozenTests {
     }
 
     /// Returns the evidence that the gold patch itself produces, if this grading shares any of it.
-    /// Gold is graded once per task, and only if a grading has evidence that gold could explain.
-    /// If the graded patch is gold, no extra grading is needed. A task without a gold patch
-    /// excuses nothing, because its unpatched source fails the same tests as a cheat.
+    /// Gold is graded at most once per task, and only if a grading has evidence that gold could
+    /// explain. If the graded patch is gold, no extra grading is needed. Without a gold patch, no
+    /// evidence is excused: the unpatched source cannot be used instead, because it fails the same
+    /// tests as a cheat.
     ///
     /// # Errors
     ///
@@ -100,8 +101,9 @@ impl FrozenTests {
         Ok(seen.intersects(&expected).then_some(expected))
     }
 
-    /// Returns every test of the repository that passes both on the source and with gold; empty if
-    /// the suite does not end properly. The caller must hold a share of the machine.
+    /// Returns every test of the repository that passes both on the source and with gold. The list
+    /// is empty if the suite does not end properly. The caller must hold a share of the machine's
+    /// capacity.
     ///
     /// # Errors
     ///

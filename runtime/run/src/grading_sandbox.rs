@@ -22,7 +22,7 @@ pub(crate) const OFFICIAL: &str = "official";
 
 /// Adds the grading sandbox's noise measurements to the verdict.
 pub(crate) fn add_noise(mut graded: GradingResult, policy: &str, noise: Noise) -> GradingResult {
-    // If the sandbox's limits may have decided the policy's verdict, say so.
+    // Note in the reason if the sandbox's limits may have caused the policy's verdict.
     if let Some(found) = graded.verdict.policies.get_mut(policy)
         && !found.resolved
         && let Some(limits) = describe_limits(&noise.sandbox)
@@ -50,8 +50,9 @@ pub struct GradingSandbox<'a> {
 }
 
 impl GradingSandbox<'_> {
-    /// Reserves a share of the machine. Once the run winds down, a grading that would have to wait
-    /// fails instead: a queue of hundreds would delay the end of the run for hours.
+    /// Reserves a share of the machine's capacity. After the run starts to wind down, a grading
+    /// that would have to wait fails instead, because hundreds of waiting gradings would delay the
+    /// end of the run for hours.
     pub(crate) async fn reserve_capacity(&self) -> Result<CapacityPermit, Fault> {
         if let Some(share) = self.capacity.try_reserve(self.reserved) {
             return Ok(share);
@@ -75,7 +76,7 @@ impl GradingSandbox<'_> {
     }
 
     /// Returns every test of the repository that passes on the unmasked source. The caller must
-    /// hold a share of the machine.
+    /// hold a share of the machine's capacity.
     pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
         let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
@@ -85,7 +86,7 @@ impl GradingSandbox<'_> {
         close_and_return(sandbox, found).await
     }
 
-    /// Returns the wrong expectations that make the task impossible.
+    /// Returns changes to the tests' expectations that make the task impossible.
     pub(crate) async fn find_impossible(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
         let _share = self.reserve_capacity().await?;
         let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
@@ -149,7 +150,7 @@ impl GradingSandbox<'_> {
         }
     }
 
-    /// Runs the task's benchmark procedure; `None` if it has none.
+    /// Runs the task's benchmark procedure. Returns `None` if it has none.
     pub(crate) async fn grade_official(
         &self,
         task: &Task,
@@ -168,9 +169,9 @@ impl GradingSandbox<'_> {
         close_and_return(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
     }
 
-    /// Grades unless the run is cancelled, and reads the sandbox's counters before and after. Pass
-    /// a boxed future: a grading future is so large that moving it would overflow a thread's
-    /// stack.
+    /// Runs a grading unless the run is cancelled, and reads the sandbox's counters before and
+    /// after it. Pass a boxed future, because moving a grading future, which is large, would
+    /// overflow a thread's stack.
     pub(crate) async fn measure_grading<T>(
         &self,
         sandbox: &dyn Sandbox,

@@ -1,8 +1,8 @@
-//! Halts: conditions that would stop every further trial. The rest of the plan is not started and
-//! waits for a `resume`.
+//! Halts: conditions under which every further trial would fail. The remaining trials are not
+//! started and wait for a `resume`.
 //!
 //! Without halts, every trial would use up its tries only to find that the disk is full or the
-//! engine is gone. The gateway halts models itself, because it sees each request.
+//! engine is gone. Models are halted by the gateway, because it sees each request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -80,8 +80,8 @@ impl Halts {
         let mut state = self.lock();
         for counts in policy.halt_thresholds(fault) {
             let scope = affected.scope(counts.scope);
-            // Count builds by task: one bad environment says nothing about others, however many
-            // trials wait for it.
+            // Count builds by task: no matter how many trials wait for it, one bad environment says
+            // nothing about the others.
             let witness =
                 if counts.scope == ScopeKind::Builds { &affected.task } else { &affected.trial };
             let met = state.met.entry(scope.clone()).or_default();
@@ -98,8 +98,8 @@ impl Halts {
         self.lock().met.remove(&affected.scope(kind));
     }
 
-    /// Returns why a trial must not be started or retried. `built`: its environment exists, so
-    /// halted builds do not matter.
+    /// Returns why a trial must not be started or retried. `built` says whether its environment
+    /// exists, in which case halted builds do not matter.
     pub(crate) fn halting_fault(&self, affected: &TrialLocation, built: bool) -> Option<Fault> {
         self.find_halt(affected, built).map(|(_, fault)| fault)
     }

@@ -1,9 +1,9 @@
-//! Harbor tasks: what their format adds to a trial, and how their results are graded.
+//! Runs and grades Harbor tasks.
 //!
-//! A result is more than a patch, because the verifier may inspect the whole file system. The
-//! verifier runs in a fresh container. Everything that the agent changed is copied there from the
-//! trial's record. None of the agent's processes run in that container, and the agent never saw
-//! `/tests` or the rewards directory.
+//! The result of a Harbor task is more than a patch, because the verifier may inspect the whole
+//! file system. The verifier runs in a fresh container, and everything that the agent changed is
+//! copied there from the trial's record. None of the agent's processes run in that container, and
+//! the agent never saw `/tests` or the rewards directory.
 
 mod artifacts;
 mod network;
@@ -47,7 +47,7 @@ use crate::{
     task_sandbox::{environment_record, reserved_limits, sandbox_limits},
 };
 
-/// Note key: the verifier's findings in the agent's own container.
+/// Key of the journal note with the verifier's findings in the agent's own container.
 pub const IN_PLACE_NOTE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
@@ -94,7 +94,7 @@ pub(crate) async fn prepare_sandbox(handle: &SandboxHandle) -> Result<(), Fault>
     made.map_err(|error| error.fault("creating the log folders"))
 }
 
-/// Returns the environment variables of the reference solution; `None` if the task has no
+/// Returns the environment variables of the reference solution, or `None` if the task has no
 /// solution.
 pub(crate) fn solution_env(task: &Task) -> Result<Option<Vec<(String, String)>>, Fault> {
     let Some(env) = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref()) else {
@@ -196,7 +196,7 @@ pub(crate) async fn verify_in_place(
     handle: &Arc<SandboxHandle>,
     recorder: &Recorder,
 ) -> Result<(), Fault> {
-    // A separate verifier never has access to that container.
+    // A separate verifier never gets access to the agent's container.
     if task.harbor.as_ref().is_none_or(|harbor| harbor.verifier.separate.is_some()) {
         return Ok(());
     }
@@ -275,7 +275,8 @@ fn verifier_input<'a>(
     patch: &'a [u8],
 ) -> Result<VerifierInput<'a>, Fault> {
     let fault = |what: String| {
-        // Lasting, because retrying cannot help. Other trials of the task continue.
+        // Mark the fault as permanent, because retrying cannot help. Other trials of the task
+        // continue.
         Fault::new(Layer::Grade, format!("{}: {what}", task.id)).into_permanent()
     };
     let Some(tree) = recorded.tree else { return Ok(VerifierInput::Patch(patch)) };

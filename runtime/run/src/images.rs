@@ -1,8 +1,8 @@
 //! Checks before the first trial whether the plan's images are present locally or can be pulled.
 //!
-//! Nothing is downloaded or rejected, because a registry that is unavailable now may respond when
-//! the image is needed. A trial whose image is still unavailable then ends in an environment
-//! fault, as usual.
+//! This check downloads and rejects nothing, because a registry that is unavailable now may respond
+//! later, when the image is needed. If the image is still unavailable then, the trial ends in an
+//! environment fault, as usual.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -8,8 +8,8 @@ use crate::{
     task_sandbox::{reserved_limits, sandbox_limits},
 };
 
-/// Returns wrong expectations, best first. Each one makes the trial's task impossible. Nothing is
-/// recorded.
+/// Returns changed expectations that make the task impossible, starting with the best one. Nothing
+/// is recorded.
 ///
 /// # Errors
 /// Any fault that can occur while grading.

@@ -1,4 +1,5 @@
-//! The proxies of one trial: which hosts a sandbox without a network can reach, and how.
+//! The proxies of one trial. Through them, a sandbox without a network can reach the hosts that its
+//! policy allows.
 //!
 //! A proxy listens inside the sandbox. Its connections are forwarded over the sandbox channel and
 //! served here. The sandbox itself still has no network.
@@ -16,7 +17,7 @@ use crate::{
     RunContext, egress_ledger::EgressLedger, recorder::Recorder, session::stop_from_error,
 };
 
-/// Programs in the sandbox can read these files but not change them.
+/// Mode of files that programs in the sandbox can read but not change.
 const READABLE: u32 = 0o644;
 
 /// The network while the scaffold runs. Once closed, the record contains all traffic.

@@ -29,7 +29,7 @@ impl<'a> CounterDelta<'a> {
         let _ = self.first.set(counts);
     }
 
-    /// Returns the counts since the agent started; `None` if it did not start.
+    /// Returns the counts since the agent started, or `None` if it did not start.
     pub(crate) async fn end(&self) -> Option<SandboxCounts> {
         let first = self.first.get()?;
         Some(self.counts().await.since(first))
@@ -40,7 +40,7 @@ impl<'a> CounterDelta<'a> {
     }
 }
 
-/// Describes the sandbox limits that affected its commands; `None` if there were none.
+/// Describes the sandbox limits that affected its commands, or `None` if there were none.
 pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     let some = |count: Option<u64>| count.filter(|count| *count > 0);
     let mut limits = Vec::new();

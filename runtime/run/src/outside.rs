@@ -34,7 +34,7 @@ impl Default for OutsideLimits {
 }
 
 impl OutsideLimits {
-    /// Returns the larger value of each limit.
+    /// Combines two sets of limits, taking the larger value of each.
     #[must_use]
     pub(crate) fn at_least(self, other: Self) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl OutsideLimits {
 #[derive(Clone, PartialEq)]
 pub(crate) struct OutsideRequest {
     pub(crate) layer: LayerRequest,
-    /// Wait for the list, however long it takes.
+    /// Whether to wait for the list no matter how long it takes.
     pub(crate) at_any_cost: bool,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn check_blobs(blobs: &Blobs, digest: &str) -> Result<(), RecordError
 /// links and extended attributes are not restored.
 ///
 /// # Errors
-/// A blob is lost, or the sandbox rejects an entry. In both cases the trial has to restart.
+/// A blob is missing, or the sandbox rejects an entry. In both cases the trial must restart.
 pub(crate) async fn restore_layer(
     handle: &SandboxHandle,
     blobs: &Blobs,
@@ -142,8 +142,8 @@ pub(crate) async fn restore_layer(
     Ok(())
 }
 
-/// Compares a restored state with the record. Extra entries are not a difference, because nothing
-/// but the restoration ran in the sandbox.
+/// Compares a restored state with the record. Extra entries do not count as a difference, because
+/// nothing except the restoration ran in the sandbox.
 pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result<(), Fault> {
     let differs = recorded.changed.iter().find(|wanted| {
         let at = found.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));

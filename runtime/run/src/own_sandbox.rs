@@ -1,5 +1,5 @@
-//! The sandbox for an agent's own program, if a scaffold's loop is one. It is separate from the
-//! task's sandbox and is scanned for the same secrets.
+//! The sandbox for an agent's own program, for scaffolds whose loop is a user's program. It is
+//! separate from the task's sandbox and is scanned for the same secrets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use proctor_types::{Arm, Cause, Environment, Fault, Layer, SandboxKind, Task};
 
 use crate::RunContext;
 
-/// Nothing is built: the layer is a single empty directory.
+/// A short limit, because nothing is built: the layer is a single empty directory.
 const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Opens the sandbox of a trial's own program.
@@ -25,7 +25,7 @@ pub(crate) struct ProgramSandbox {
 }
 
 impl ProgramSandbox {
-    /// Returns the sandbox that the arm's scaffold requests; `None` if it requests none.
+    /// Returns the sandbox that the arm's scaffold requests, or `None` if it requests none.
     /// `findings` come from the task's sandbox and identify the task's secrets.
     pub(crate) async fn for_arm(
         context: &RunContext,

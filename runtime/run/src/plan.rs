@@ -28,8 +28,8 @@ pub fn task_for_arm(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
     }
 }
 
-/// The plan: tasks x arms x attempts, without the absent trials. Every rate is relative to this
-/// plan.
+/// The plan: tasks x arms x attempts, without the absent trials. Rates in reports are relative to
+/// all trials of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub tasks: Vec<PlannedTask>,
@@ -42,7 +42,8 @@ pub struct Plan {
     /// Whether to send test requests to the models and check the plan's images before the first
     /// trial.
     pub preflight: bool,
-    /// When this process must have ended, such as the time limit of its job. `None`: no limit.
+    /// The time by which this process must have ended, such as the time limit of its job. `None`
+    /// means no limit.
     pub until: Option<Deadline>,
 }
 
@@ -50,12 +51,12 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     pub at: Instant,
-    /// The time that a trial takes beyond the limits of its agent and tests.
+    /// Time that a trial may take beyond the limits of its agent and tests.
     pub overhead: Duration,
 }
 
 impl Deadline {
-    /// Whether the deadline comes before a trial that starts now could end.
+    /// Whether a trial that starts now might not end before the deadline.
     pub(crate) fn leaves_no_time_for(&self, task: &Task, arm: &Arm) -> bool {
         let needed = max_trial_duration(task, arm).saturating_add(self.overhead);
         self.at.saturating_duration_since(Instant::now()) < needed

@@ -63,7 +63,7 @@ impl Prefixes {
         for envelope in &remove_discarded_events(reading.events) {
             match &envelope.event {
                 Event::TrialForked { snapshot, .. } => tree.clone_from(snapshot),
-                // The agent's clock was stopped between these two events.
+                // The agent's clock did not run between these two events.
                 Event::TrialResumed { .. } => begun += envelope.t_mono - last,
                 Event::SetupFinished { base_snapshot, .. } => {
                     base = Some(base_snapshot.clone());

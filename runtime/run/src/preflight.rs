@@ -1,6 +1,6 @@
 //! Sends one request to each model before the first trial. This checks that the endpoint is up,
-//! accepts the key, has the model and supports tools. Problems are reported at once, and the
-//! gateway starts no trial that would run into the same problem.
+//! accepts the key, has the model and supports tools. Problems are reported immediately, and no
+//! trial starts that would run into the same problem.
 //!
 //! The request is not a step and not part of a trial. It is billed separately, reported, and
 //! stored in `RUN/preflight.jsonl`. A rejection that may be specific to this request (its text or
@@ -98,7 +98,7 @@ pub(crate) async fn probe_models(
 }
 
 /// Returns each model that at least `least` pending trials use, and whether any of those trials
-/// offers tools.
+/// offers tools to it.
 fn pending_models(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
     for (id, _, arm) in plan.selected_trials() {

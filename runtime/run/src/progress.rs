@@ -18,18 +18,18 @@ pub enum Progress {
     Resumed { trial: TrialId, arm: String, step: u64 },
     /// Another process is running the trial.
     Elsewhere { trial: TrialId, arm: String },
-    /// Another worker finished the trial. Other workers have been active throughout.
+    /// Another worker finished the trial. At least one worker has been active since then.
     EndedElsewhere { trial: TrialId, arm: String },
     /// Another worker considered this worker dead and took over the trial.
     TakenOver { trial: TrialId, arm: String },
-    /// The worker that ran the trial is gone, and this worker continues it. `worker` names that
-    /// worker and says how its job ended.
+    /// The worker that ran the trial is gone, and this worker continues the trial. `worker`
+    /// contains the name of the earlier worker and how its job ended.
     WorkerLost { trial: TrialId, arm: String, worker: String },
     /// The trial was interrupted and restarts.
     NotResumed { trial: TrialId, arm: String, why: String },
     /// The trial ended earlier; its submission is being graded now.
     GradingRecorded { trial: TrialId, arm: String },
-    /// A file of the trial differs from the record. `then` is the consequence.
+    /// A file of the trial differs from the record. `then` says what Proctor does about it.
     Damaged { trial: TrialId, what: String, then: &'static str },
     /// A shared limit is used up.
     NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },

@@ -65,7 +65,7 @@ struct OpenRecord {
     limits: Option<OutsideLimits>,
     /// State outside the work directory, as last reported by the sandbox.
     reported_outside: Option<OutsideState>,
-    /// Keep the complete state, however long it takes.
+    /// Keep the complete state, no matter how long it takes.
     keeps_all: bool,
     /// The next snapshot is the last. It is graded, and nothing resumes from it.
     is_ending: bool,
@@ -134,9 +134,9 @@ impl Recorder {
         self.append_at(self.step(), event).await
     }
 
-    /// Appends an event under the given step, which may be over, and flushes it. Responses and
-    /// endings are also fsynced, because a crash must not charge for them twice. Tool outputs have
-    /// their own events, so they are omitted from the request that repeats them.
+    /// Appends an event under the given step, which may already be over, and flushes it. Responses
+    /// and endings are also fsynced, so that they are not paid for again after a crash. Tool
+    /// outputs have their own events, so they are omitted from the request that repeats them.
     pub(crate) async fn append_at(&self, step: u64, mut event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
@@ -252,7 +252,8 @@ impl Recorder {
         self.state.lock().await.limits = Some(limits);
     }
 
-    /// Like `record_outside`, but at any cost: grading uses everything that the agent changed.
+    /// Like `record_outside`, but no matter how long it takes, because grading uses everything that
+    /// the agent changed.
     pub(crate) async fn record_all_outside(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
         (state.limits, state.keeps_all) = (Some(limits), true);
@@ -266,7 +267,7 @@ impl Recorder {
         state.keeps_all && state.is_unkept
     }
 
-    /// Returns the request for the state outside the work directory; `None` if that state is not
+    /// Returns the request for the state outside the work directory, or `None` if that state is not
     /// recorded.
     async fn outside_request(&self, workdir: &RawPath, fresh: bool) -> Option<OutsideRequest> {
         let state = self.state.lock().await;
@@ -357,8 +358,8 @@ impl Recorder {
         let mut reply = match replied {
             Ok(reply) => reply,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
-            // The agent's work is unreadable, so use the last readable tree. Returning a fault
-            // would let an agent avoid being scored.
+            // If the agent made its work unreadable, use the last readable tree. If this returned a
+            // fault instead, an agent could avoid being scored.
             Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal_kind().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
                 self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
@@ -485,7 +486,7 @@ impl BlobSink for SnapshotSink<'_> {
     }
 }
 
-/// Empties messages that repeat a tool's output and returns their indices.
+/// Removes the text of messages that repeat a tool's output. Returns their indices.
 fn omit_tool_outputs(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize> {
     let mut omitted = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {

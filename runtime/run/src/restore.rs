@@ -21,8 +21,8 @@ const MAX_CONCURRENT_WRITES: usize = 16;
 /// restores the content of `.git` and everything outside the work directory.
 ///
 /// # Errors
-/// The record has lost a blob, or the restored tree differs from the record. The error names the
-/// first differing path.
+/// A blob is missing from the record, or the restored tree differs from the record. The error names
+/// the first path that differs.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -87,8 +87,8 @@ struct Workdir<'a> {
 }
 
 impl Workdir<'_> {
-    /// Removes entries that are missing from the tree or have a different kind there. Removing a
-    /// directory also removes its content.
+    /// Removes entries that the tree does not contain or that have a different kind in the tree.
+    /// Removing a directory also removes its content.
     async fn remove(&self, now: &Tree, tree: &Tree) -> Result<(), Fault> {
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
         for (path, entry) in &now.entries {

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::outside;
 
-/// Note key: why the previous try was discarded instead of resumed.
+/// Key of the journal note that says why the previous try was discarded instead of resumed.
 pub(crate) const STARTED_AGAIN: &str = "started_again";
 
 /// A try that can continue from its last complete step.
@@ -48,7 +48,8 @@ pub(crate) struct ResumePoint {
     pub(crate) opening: Option<Vec<Message>>,
     /// The try's clock at its last event, in seconds.
     pub(crate) seconds: f64,
-    /// Blob of the state outside the work directory to restore. `None`: that of a fresh sandbox.
+    /// Blob with the state outside the work directory to restore. `None` means that of a fresh
+    /// sandbox.
     pub(crate) outside: Option<String>,
     /// How interruptions have affected the try so far.
     pub(crate) interruptions: Interruptions,
@@ -93,8 +94,8 @@ struct Reader {
     fault: Option<Fault>,
     /// Number of responses when the try was resumed after a sandbox failure.
     resumed_at: Option<usize>,
-    /// The sandbox failed again before the next response, so the last response's calls most likely
-    /// break it.
+    /// The sandbox failed again before the next response, so the calls of the last response
+    /// probably cause the failure.
     stuck: bool,
     outside: Option<OutsideState>,
     interruptions: Interruptions,
@@ -115,7 +116,7 @@ struct Clock {
 pub(crate) fn spent_after(events: &[Envelope]) -> Spending {
     let mut reader = Reader::default();
     for event in events {
-        // Ignored: an error here means that the try has ended, which does not affect spending.
+        // Ignore errors: they mean that the try has ended, which does not affect spending.
         let _ = reader.apply(event.clone());
     }
     reader.settle();
@@ -423,7 +424,7 @@ pub(crate) fn unrestorable_reason(
     lost.map(corruption_reason).transpose()
 }
 
-/// Turns missing or corrupt content into a reason; disk read errors remain errors.
+/// Turns missing or corrupt content into a reason. Disk read errors are still returned as errors.
 fn corruption_reason(error: RecordError) -> Result<String, RecordError> {
     match error {
         RecordError::Corrupt { .. } => Ok(error.to_string()),

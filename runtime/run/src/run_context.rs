@@ -38,7 +38,7 @@ pub struct RunContext {
     /// Limits concurrent patch computations.
     pub(crate) comparing: ComparisonLimit,
     pub(crate) frozen: FrozenTests,
-    /// `None`: every patch is graded again.
+    /// Cache of verdicts. If `None`, every patch is graded again.
     pub(crate) verdicts: Option<VerdictCache>,
     /// Tests that grading cannot rely on, keyed by the SHA-256 of their task. `flaky` says how
     /// grading treats them.

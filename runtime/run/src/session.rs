@@ -37,14 +37,14 @@ pub(crate) struct TrialSession {
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
     malformed: u64,
-    /// The record contains the limit that ended the trial.
+    /// Whether the record contains the limit that ended the trial.
     limit_recorded: bool,
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<RecordedStep>,
     /// Results of the calls of the last replayed response.
     recalled: VecDeque<FinishedToolCall>,
-    /// The record contains the response after the limit.
+    /// Whether the record contains the response after the limit.
     last_words: bool,
 }
 
@@ -109,8 +109,8 @@ impl TrialSession {
         content.map(|bytes| self.recorder.store_blob(bytes)).transpose()
     }
 
-    /// Takes the last snapshot, however the loop ended, and returns its tree. `frozen`: reuse the
-    /// last step's snapshot if there is one.
+    /// Takes the last snapshot, no matter how the loop ended, and returns its tree. If `frozen` is
+    /// set, reuses the last step's snapshot if there is one.
     pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         self.steps.finish(frozen).await
     }
@@ -136,8 +136,9 @@ impl TrialSession {
         Ok(())
     }
 
-    /// Handles a limit that is reached before `ask`: requests the model's last words if the arm
-    /// allows them. A failure of that request is only noted, because the trial is already over.
+    /// Handles a limit that is reached before `ask`. Requests a final response from the model if
+    /// the arm allows it. A failure of that request is only noted, because the trial is already
+    /// over.
     async fn handle_exhausted_budget(
         &mut self,
         gateway: &TrialGateway,
@@ -289,7 +290,7 @@ impl Session for TrialSession {
     async fn wait_for_end(&mut self) {
         let mut ending = self.client.ending.clone();
         if ending.wait_for(|ending| *ending).await.is_err() {
-            // The sender is gone, so this future will be dropped with the trial.
+            // The sender is gone, so wait forever. This future is dropped together with the trial.
             std::future::pending::<()>().await;
         }
     }
@@ -316,7 +317,7 @@ impl Session for TrialSession {
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.steps.count_step();
         self.steps.end_step().await?;
-        // As with a model's responses, check the limit only after step N is complete.
+        // As for steps of a model, check the limit only after step N is complete.
         self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 

@@ -15,8 +15,8 @@ use proctor_types::{
 
 use crate::{Plan, error::record_fault};
 
-/// A request is sent a moment after it is counted. Without this margin, the endpoint's own window
-/// could count one request more.
+/// Margin for the time between counting a request and sending it. Without it, the endpoint could
+/// count one more request in its own window.
 const RATE_WINDOW_MARGIN: Duration = Duration::from_secs(1);
 
 /// Meters for the shared limits of a run and its arms.

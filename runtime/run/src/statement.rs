@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proctor_types::{DetailField, StatementSpec, Task};
 
-/// Heading of the section with signatures. Everything from there on is removed, as with
+/// Heading of the section with signatures. Everything from this heading on is removed, as with
 /// FeatureBench's `--without`.
 const INTERFACES: &str = "## Interface Descriptions";
 
@@ -16,8 +16,8 @@ const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
 const DEFINITIONS_ANNOUNCEMENT: &str = "There are several new functions or classes";
 
 /// Beginnings of the section headings that contain signatures in statements of `proctor collect`
-/// and recipes: one section per file. At level 2, also the sections for the new package and for
-/// what its interface refers to.
+/// and recipes: one section per file. At level 2, they also include the sections for the new
+/// package and for the code that its interface refers to.
 const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
 
 /// Template of a statement followed by hints, as the loader option `hints=true` produces it.
@@ -37,7 +37,8 @@ pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     let mut given = task.as_ref().clone();
     if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
         given.statement = statement;
-        // Remove them here too, because some scaffolds build their own prompt from them.
+        // Also remove them from the details, because some scaffolds build their own prompt from
+        // these.
         given.details.new_components = DetailField::default();
         if let Some(benchmark) = &mut given.benchmark {
             benchmark.details.new_components = DetailField::default();
@@ -63,7 +64,7 @@ pub fn has_interfaces(task: &Task) -> bool {
     without_interfaces(&task.statement).is_some()
 }
 
-/// Returns the statement without that section; `None` if it has none.
+/// Returns the statement without that section, or `None` if it has none.
 fn without_interfaces(statement: &str) -> Option<String> {
     if let Some(end) = statement.find(INTERFACES) {
         return Some(statement[..end].trim_end().to_owned());
@@ -115,8 +116,8 @@ pub fn shown_tests(task: &Task) -> Vec<String> {
     task.hidden.iter().filter(|path| holds(path)).cloned().collect()
 }
 
-/// Adds the files as `--white` does: as bullets after those of the note, or at the top if there is
-/// no note. FeatureBench names only the first file.
+/// Adds the files as FeatureBench's `--white` does: as bullets after the note's own bullets, or at
+/// the top if there is no note. FeatureBench names only the first file.
 fn with_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");

@@ -12,9 +12,10 @@ use tokio::sync::Mutex;
 
 use crate::recorder::{ActivityUpdate, Recorder};
 
-/// Takes a step's snapshot when the step is over, which is before the main conversation's next
-/// request. That request comes from a built-in loop or from a client in the sandbox, which waits
-/// for its response in the meantime. The meter settles each response and determines the step.
+/// Takes a step's snapshot when the step is over, before the main conversation's next request is
+/// sent. That request comes from a built-in loop or from a client in the sandbox. The client waits
+/// for its response while the snapshot is taken. The meter settles each response and determines the
+/// step.
 pub(crate) struct StepSnapshots {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
@@ -48,13 +49,14 @@ impl StepSnapshots {
         Ok(())
     }
 
-    /// Takes the final snapshot, however the trial ended, and returns its tree.
+    /// Takes the final snapshot, no matter how the trial ended, and returns its tree.
     ///
     /// If the sandbox is gone but the last step has a snapshot, that tree counts as the agent's
     /// work. Otherwise the content of the sandbox is unknown.
     ///
-    /// `frozen`: the next request of a client in the sandbox was rejected. The snapshot taken for
-    /// that request is the last one, so the client's changes after the rejection do not count.
+    /// `frozen` means that the next request of a client in the sandbox was rejected. The snapshot
+    /// that was taken for that request is then the last one, so the client's changes after the
+    /// rejection do not count.
     pub(crate) async fn finish(&self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();

@@ -1,4 +1,4 @@
-//! The sandboxes of a task: their limits, their requirements, and how records identify their
+//! Defines the limits and requirements of a task's sandboxes, and how records identify their
 //! environment.
 
 use proctor_sandbox_api::{Backend, PreparedEnvironment};

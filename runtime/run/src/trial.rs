@@ -117,9 +117,9 @@ async fn run_missing_parts(
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
-/// Reads a trial's record. First restores redundant parts and reports damage. For example, if
-/// Proctor was killed between the last event and `outcome.json`, the outcome is restored from the
-/// journal.
+/// Reads a trial's record, after it restores redundant files and reports corruption. For example,
+/// if Proctor was killed between the last event and `outcome.json`, the outcome is restored from
+/// the journal.
 fn check_and_restore(
     context: &RunContext,
     id: &TrialId,
@@ -136,7 +136,7 @@ fn check_and_restore(
     }
     for damage in &checked.damage {
         let then = match damage.remedy {
-            // Don't rely on anything after the damage; keep the try as evidence.
+            // Don't rely on anything after the corrupted part. Keep the try as evidence.
             _ if !checked.finished => "starting a new try",
             _ => damage.remedy.hint(),
         };
@@ -190,7 +190,7 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         if context.cancel.is_stopping() {
             return Err(fault);
         }
-        // If the record is incomplete, the trial restarts and loses only its steps.
+        // If the record is incomplete, the trial restarts. Only its steps are lost.
         let unrestored = past.is_some()
             && arm.forked_from.is_none()
             && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
@@ -223,8 +223,8 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         }
         if context.faults.is_resumable(&fault) {
             let (again, why) = resume_state(context, id, arm, dir)?;
-            // Drop this reason: this scaffold always restarts, and the record already contains the
-            // fault.
+            // Don't report this reason: this scaffold always restarts, and the record already
+            // contains the fault.
             let why = why.filter(|why| why != NO_CONVERSATION);
             (interrupted, started_again) = (again, why.or(started_again));
         }
@@ -251,8 +251,8 @@ fn note_lost_worker(
     append(id, dir, 1, Event::Noted { note })
 }
 
-/// Returns the outcome of a try that faulted after its last event. The journal's outcome counts,
-/// whatever failed afterwards.
+/// Returns the outcome of a try that faulted after its last event. The outcome in the journal
+/// counts, no matter what failed afterwards.
 fn recorded_outcome(
     context: &RunContext,
     id: &TrialId,
@@ -333,7 +333,7 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
     Ok(context.gateway.halt_reason(model, tools).is_some())
 }
 
-/// How a try starts.
+/// How a try starts: from the beginning, or from an earlier try.
 struct TryStart<'a> {
     number: u32,
     /// The interrupted try to continue.
@@ -370,9 +370,9 @@ async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
     .await
 }
 
-/// Appends an event that the try itself could no longer write. A try that failed before it
-/// requested a sandbox has no journal yet. This function then creates one, which starts with the
-/// trial's identity like every journal.
+/// Appends an event that the try itself could no longer write. If the try failed before it
+/// requested a sandbox, this creates its journal. Like every journal, it starts with the trial's
+/// identity.
 fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory_path();
     let began = path.exists();

@@ -1,5 +1,5 @@
-//! The third verdict, `wide`: runs every test of the repository that passes with gold against the
-//! patch.
+//! Computes the third verdict, `wide`: it runs all tests of the repository that pass with gold,
+//! this time with the graded patch.
 
 use proctor_grade::{GradeOptions, GradingResult, procedure::is_official_only};
 use proctor_types::{Fault, PolicyVerdict, Task, plural};
@@ -11,9 +11,13 @@ const WIDE: &str = "wide";
 /// Maximum number of failed tests to list in a reason.
 const MAX_LISTED_TESTS: usize = 5;
 
-/// Adds a `wide` verdict: the result of the whole suite, as frozen by a run of gold. A task gets
-/// no `wide` verdict if only its benchmark runs its tests, its results are a report, it starts
-/// from scratch, it has no gold patch, or its suite does not end properly.
+/// Adds a `wide` verdict: the result of all tests that passed in a run of gold. A task gets no
+/// `wide` verdict in these cases:
+/// - only its benchmark runs its tests,
+/// - its results come from a report,
+/// - it starts from scratch,
+/// - it has no gold patch,
+/// - its suite does not end properly.
 ///
 /// # Errors
 /// A sandbox or grading fault.

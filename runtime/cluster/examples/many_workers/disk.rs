@@ -1,5 +1,5 @@
 //! The functions of `src/disk.rs` with the delays of a file server. Each call waits for the network
-//! latency and for its turn at the server. Calls are counted.
+//! latency and for its turn at the server, and is counted.
 //!
 //! Nothing is cached. A real NFS client saves some calls and adds revalidation calls.
 
@@ -24,7 +24,7 @@ enum Call {
     Open,
     Create,
     Read,
-    /// Data sent on close or by a sync.
+    /// Sends data, when a file is closed or synced.
     Write,
     Attributes,
     Link,

@@ -4,9 +4,9 @@
 //! `cargo run --release -p proctor-cluster --example many_workers -- [WORKERS] [TRIALS] [LATENCY_MS] [CALLS_PER_SECOND]
 //! [TRIAL_SECONDS] [SECONDS]`
 //!
-//! Prints how fast workers claim trials and take shares of one limit, and how many calls each
-//! needs. The modules of the crate are included by path. `disk` replaces the module that calls the
-//! file system.
+//! Prints how fast workers claim trials and take shares of one limit, and how many file system
+//! calls each of them needs. The crate's own modules are included by path, but `disk` replaces the
+//! module that calls the file system.
 
 #![expect(dead_code, reason = "the simulation uses a part of each module")]
 #![expect(
@@ -104,7 +104,8 @@ fn main() {
     }
 }
 
-/// Creates a folder in memory, so that the local disk adds no time to the server's.
+/// Creates a folder in memory, so that the time of the local disk is not added to that of the
+/// simulated server.
 fn memory_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
@@ -286,7 +287,7 @@ fn push(times: &Mutex<Vec<Duration>>, time: Duration) {
     times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
 }
 
-/// Returns a key. Keys are spread over the folders like those of real trials.
+/// Returns the key of a trial. Keys are spread over the folders like those of real trials.
 fn key(trial: usize) -> String {
     format!("{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(trial))
 }

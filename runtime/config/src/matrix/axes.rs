@@ -1,4 +1,4 @@
-//! The keys of a matrix: the factor that each refers to, and the values to cross.
+//! Reads the keys of a matrix: the factor that each key refers to, and the values to cross.
 
 use proctor_types::ModelSpec;
 use toml::{Table, Value};
@@ -197,7 +197,8 @@ fn row_keys(name: &str) -> &'static [Key] {
     }
 }
 
-/// Returns every value of a table that is not itself a table, with its path.
+/// Returns every value of a table that is not a table itself, with its path. Nested tables are
+/// searched, too.
 pub(super) fn flatten(table: &Table) -> Vec<(Vec<String>, Value)> {
     let mut out = Vec::new();
     for (name, value) in table {

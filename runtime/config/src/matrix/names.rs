@@ -1,5 +1,5 @@
-//! The names of a matrix's arms. They list the values that differ, in the order in which they are
-//! written.
+//! Builds the names of a matrix's arms. A name lists the values that differ between arms, in the
+//! order of the file.
 
 use std::path::Path;
 
@@ -32,8 +32,8 @@ impl ValueLabels {
         Self { labels: labels.collect(), differs: differs.collect() }
     }
 
-    /// Returns the label that distinguishes a value from the others of its axis; `None` if it is
-    /// the only one.
+    /// Returns the label that distinguishes a value from the others of its axis, or `None` if the
+    /// axis has only one value.
     pub(super) fn label(&self, axis: usize, value: usize) -> Option<String> {
         let label = self.labels.get(axis)?.get(value)?;
         self.differs.get(axis).copied().unwrap_or_default().then(|| label.clone())

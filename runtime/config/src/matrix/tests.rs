@@ -70,7 +70,7 @@ fn crossed_temperatures_create_separate_models() {
     assert_eq!(names(&config)[1], "base/m/temperature=0.7");
     let of = |arm: usize| config.models[config.arms[arm].model.as_ref().unwrap()].temperature;
     assert_eq!([of(0), of(1), of(2), of(3)], [Some(0.0), Some(0.7), Some(0.0), Some(0.7)]);
-    // For a specific model only: the other model occurs once.
+    // The axis applies to one model only, so the other model occurs once.
     let one = "[matrix]\nmodel = ['m', 'n']\nmodels.n.temperature = [0, 0.7]";
     let config = read_matrix(one, BASE).unwrap();
     assert_eq!(names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);

@@ -1,4 +1,4 @@
-//! Scripts come from users and may contain any text.
+//! Fuzzes scripts, which come from users and may contain any text.
 
 use fake_llm::Script;
 use fuzz::{assert_error_text, fuzz};

@@ -50,7 +50,7 @@ async fn unknown_conversation_is_rejected() {
     let server = start_server().await;
     let (status, body) = post(&server, user("nobody wrote this")).await.expect("an answer");
     assert_eq!(status, 422);
-    assert!(body.contains("the script has no answer for turn 0"), "{body}");
+    assert!(body.contains("the script has no response for turn 0"), "{body}");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub(crate) struct Repair {
 pub(crate) enum Action {
     /// Renames the output limit.
     RenameLimit { from: &'static str, to: &'static str },
-    /// Lowers the output limit, in tokens. `once`: for this request only.
+    /// Lowers the output limit, in tokens. `once` limits this to the current request.
     OutputLimit { most: u64, once: bool },
     /// Sets an output limit, in tokens, if the request has none.
     ExplicitLimit(u64),

@@ -15,7 +15,7 @@ pub(super) fn change_each<'a>(
     changed
 }
 
-/// Returns the items of a list, or none if there is no list.
+/// Returns the items of a list, or no items if there is no list.
 pub(super) fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
@@ -67,7 +67,7 @@ pub(super) enum IdKind {
     Other,
 }
 
-/// Visits the id of each call and each result, in order.
+/// Calls `show` for the id of each call and each result, in order.
 pub(super) fn visit_ids(body: &mut Map<String, Value>, mut show: impl FnMut(IdKind, &mut Value)) {
     for list in ["messages", "input"] {
         for message in items(body.get_mut(list)) {

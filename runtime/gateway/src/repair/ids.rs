@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::body::{IdKind, change_each, drop_field, items, visit_ids};
 
-/// Mistral requires exactly this many letters and digits. All other endpoints accept such ids, too.
+/// Mistral requires exactly this many letters and digits. All other endpoints also accept such ids.
 const ID_LENGTH: usize = 9;
 
 /// The longest item id that the Responses API accepts.
@@ -29,7 +29,7 @@ pub(super) fn drop_foreign_item_ids(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Removes the ids of all items, because they refer to items that the endpoint did not keep.
-/// Reasoning without encrypted content is then empty and removed, too.
+/// Reasoning without encrypted content then becomes empty and is removed.
 pub(super) fn drop_item_ids(body: &mut Map<String, Value>) -> bool {
     let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let dropped = change_each(input.iter_mut(), |item| drop_field(item, "id"));

@@ -42,8 +42,8 @@ impl RepairTable {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Returns the repairs for an error that has occurred `times` times, the most likely first.
-    /// `status` is the HTTP status.
+    /// Returns the repairs for an error that has occurred `times` times, starting with the most
+    /// likely one. `status` is the HTTP status.
     pub(crate) fn of(
         &self,
         api: Api,

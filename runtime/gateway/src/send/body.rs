@@ -16,8 +16,9 @@ use crate::{
     trial::ModelRoute,
 };
 
-/// The form of a body. Its first bytes decide, not its content type: some endpoints label streams
-/// as JSON or plain text, and some answer a streaming request with a single document.
+/// The form of a body. It is detected from the first bytes rather than from the content type,
+/// because some endpoints label streams as JSON or plain text, and some send a single document in
+/// response to a streaming request.
 pub(super) enum Body {
     /// Only whitespace has arrived.
     Undecided,
@@ -145,7 +146,8 @@ impl Stream {
             self.has_event |= event.has_content();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
-                // Nothing after its end invalidates a response. The bytes are still recorded.
+                // Invalid data after the end does not invalidate the response. The bytes are still
+                // recorded.
                 Err(_) if result.whole.stop.is_some() => continue,
                 Err(ReadError::Reported(why)) => {
                     return Err(BrokenResponse::reported(why, &event.data));

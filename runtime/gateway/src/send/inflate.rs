@@ -7,7 +7,8 @@ use http::{HeaderMap, header};
 
 use super::{BODY_LIMIT, BrokenResponse};
 
-/// Undoes compression that a proxy added although the request does not accept any.
+/// Decompresses a response that a proxy compressed although the request does not accept
+/// compression.
 pub(super) enum Decompressor {
     Plain,
     Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
@@ -31,13 +32,13 @@ impl Decompressor {
         }
     }
 
-    /// Returns the decompressed bytes of a chunk. `None`: the response has ended.
+    /// Returns the decompressed bytes of a chunk. Pass `None` at the end of the response.
     pub(super) fn decompress(
         &mut self,
         chunk: Option<Bytes>,
     ) -> Result<Option<Bytes>, BrokenResponse> {
         let wrong = |error: std::io::Error| {
-            BrokenResponse::new(format!("the compressed response is damaged: {error}"))
+            BrokenResponse::new(format!("the compressed response is corrupted: {error}"))
         };
         let (Some(bytes), decoder) = (chunk, self) else { return Ok(None) };
         let out = match decoder {

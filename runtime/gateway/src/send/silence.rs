@@ -7,8 +7,8 @@ use tokio::time::{Instant, Sleep};
 use super::{AttemptEnd, BrokenResponse};
 use crate::{retry::seconds, sink::WaitNotice, trial::TrialGateway};
 
-/// Measures silence with one timer per response. Each piece only moves the start time, because
-/// resetting a timer for every piece would cost more than the piece.
+/// Measures silence with one timer per response. Each chunk only moves the start time, because
+/// resetting a timer would cost more than processing the chunk.
 pub(super) struct SilenceTimer<'a> {
     trial: &'a TrialGateway,
     timer: Pin<Box<Sleep>>,
@@ -20,7 +20,7 @@ impl<'a> SilenceTimer<'a> {
         Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
     }
 
-    /// Waits for the next piece, for at most `limit`. Reports silence to the user at increasing
+    /// Waits for the next chunk, for at most `limit`. Reports silence to the user at increasing
     /// intervals.
     pub(super) async fn wait_for_piece<T>(
         &mut self,
@@ -32,7 +32,7 @@ impl<'a> SilenceTimer<'a> {
         tokio::pin!(work);
         loop {
             let next = next_deadline(begun, limit, so_far);
-            // A timer that was set for an earlier piece fires too early, so set it again.
+            // A timer that was set for an earlier chunk fires too early, so set it again.
             if self.timer.is_elapsed() || self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
             }

@@ -1,4 +1,4 @@
-//! The client's side of one request: sends one head, then pieces, until the client disconnects.
+//! The client's side of one request: sends one head and then chunks, until the client disconnects.
 
 use std::{future::Future, time::Duration};
 
@@ -15,7 +15,8 @@ use tokio::{
 
 use super::{body::Payload, error_response::ErrorResponse};
 
-/// Number of pieces that may wait for a slow client before the endpoint is slowed down, too.
+/// Maximum number of chunks that may wait for a slow client. Beyond that, the gateway also reads
+/// more slowly from the endpoint.
 const MAX_QUEUED_PIECES: usize = 32;
 
 pub(super) struct Connection {
@@ -87,10 +88,10 @@ impl Connection {
         }
     }
 
-    /// Sends a piece of a stream. A disconnected client simply misses it.
+    /// Sends a chunk of a stream. If the client has disconnected, the chunk is dropped.
     pub(super) async fn send(&mut self, piece: Bytes) {
         let Some(pieces) = self.pieces.as_ref().filter(|_| !piece.is_empty()) else { return };
-        // Usually there is room and nothing to wait for.
+        // Usually the queue has room, so no wait is needed.
         let sent = match pieces.try_send(piece) {
             Err(TrySendError::Full(piece)) => pieces.send(piece).await.is_ok(),
             tried => tried.is_ok(),
@@ -119,8 +120,8 @@ impl Connection {
         self.head.take().is_some_and(|head| head.send(response).is_ok())
     }
 
-    /// Sends a refusal: as a status if the head has not been sent, otherwise as an event of the
-    /// stream.
+    /// Sends an error response: as a status if the head has not been sent, otherwise as an event of
+    /// the stream.
     pub(super) async fn refuse(&mut self, refusal: &ErrorResponse) {
         if self.head.is_some() {
             let body = refusal.text(self.api);

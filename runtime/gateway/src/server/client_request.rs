@@ -39,7 +39,7 @@ pub(super) struct ClientRequest {
     pub returned: Vec<ToolResult>,
     /// Items of the request's input, if the client may continue the response by its id.
     pub input: Vec<Value>,
-    /// Why the request has no response, unless a limit is the reason.
+    /// Why the request got no response. `None` if a limit is the reason.
     pub rejected: Option<RequestError>,
 }
 
@@ -49,7 +49,7 @@ impl ClientRequest {
         let outgoing = match self.prepare(asked) {
             Ok(outgoing) => outgoing,
             Err(refusal) => {
-                // The model is not the cause, whatever the client does next.
+                // The model is not the cause, no matter what the client does next.
                 let what = format!(
                     "the gateway cannot forward a request from the agent: {}",
                     refusal.message
@@ -118,8 +118,9 @@ impl ClientRequest {
         }
     }
 
-    /// Notes that a main response never arrived completely and was not retried here. A client that
-    /// retries has lost nothing. If the client exits because of it, the endpoint is the cause.
+    /// Records that the response to a main request never arrived completely and was not retried
+    /// here. If the client retries, nothing is lost. If it exits because of this, the endpoint is
+    /// the cause.
     fn note_lost_response(&self, why: &str) {
         if self.class == RequestClass::Main {
             let what = format!("the agent's last request has no response: {why}");
@@ -130,8 +131,8 @@ impl ClientRequest {
     }
 
     /// Stops the trial, unless the endpoint rejected only this request. A side request may be
-    /// refused before the trial is over, but only at a limit that the main conversation has
-    /// reached, too.
+    /// rejected before the trial is over, but only at a limit that the main conversation has also
+    /// reached.
     fn stop_trial_on(&self, error: &RequestError) {
         if !matches!(error, RequestError::Rejected { .. }) {
             self.shared.stop(error);
@@ -186,7 +187,7 @@ impl ClientRequest {
         let Value::Object(mut asked) = asked else {
             return Err(ErrorResponse::bad_request("the body is not a JSON object"));
         };
-        // The conversation makes up most of the body and does not change here. Set it aside while
+        // The conversation makes up most of the body and does not change here. Take it out while
         // the rest is copied and compared.
         let mut said = ConversationFields::take_from(&mut asked);
         let original = asked.clone();
@@ -223,7 +224,8 @@ impl ClientRequest {
         if class == RequestClass::Main {
             self.conversation = self.find_sub_agent(&request);
         }
-        // Do this for a compaction, too: no later request repeats the results of earlier calls.
+        // Also do this for a compaction, because no later request repeats the results of earlier
+        // calls.
         if shared.calls {
             self.returned = shared.tracker.new_tool_results(&request);
         }

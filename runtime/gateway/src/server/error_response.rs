@@ -27,8 +27,8 @@ impl ErrorResponse {
 
     pub(super) fn budget(kind: BudgetKind) -> Self {
         // All known clients stop immediately on 402, but retry 429 and 5xx for minutes or forever.
-        // The text must not mention length or context, because some clients would compact and
-        // retry.
+        // The text must not mention length or context, because some clients would then compact the
+        // conversation and retry.
         let message = format!("the {kind} budget of this trial is used up");
         let code = Some(format!("budget_{kind}"));
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
@@ -65,7 +65,7 @@ impl ErrorResponse {
         }
     }
 
-    /// Sends the endpoint's own body, because its codes tell clients more than ours could.
+    /// Sends the endpoint's own body, because its error codes are more specific than ours.
     pub(super) fn with_exact_body(mut self, body: &str) -> Self {
         self.exact = Some(body.to_owned());
         self

@@ -88,8 +88,8 @@ impl GatewayServer {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Disables recording of the client's tool calls, if another component records them. Call it
-    /// before serving.
+    /// Disables recording of the client's tool calls. Call this before serving if another component
+    /// records them.
     #[must_use]
     pub fn without_call_recording(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -148,8 +148,8 @@ impl GatewayServer {
         Ok(ListenerHandle { address, accepting })
     }
 
-    /// Resolves when a request is refused for a reason that ends the trial: a budget, a fault, or
-    /// cancellation. The scaffold that runs the client then ends it.
+    /// Resolves when a request is rejected for a reason that ends the trial: a budget, a fault, or
+    /// a cancellation. The scaffold that runs the client then stops the client.
     pub async fn wait_until_stopped(&self) -> RequestError {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
@@ -165,7 +165,8 @@ impl GatewayServer {
         Traffic { in_flight, ..self.shared.tracker.traffic() }
     }
 
-    /// Returns how the endpoint rejected the last main request. `None`: it got a response.
+    /// Returns how the endpoint rejected the last main request, or `None` if that request got a
+    /// response.
     pub fn last_rejection(&self) -> Option<RequestError> {
         self.shared.tracker.last_rejection()
     }
@@ -276,8 +277,8 @@ async fn respond(
         input: Vec::new(),
         rejected: None,
     };
-    // Use a separate task: if the client disconnects, the request must still be charged and
-    // recorded.
+    // Use a separate task, because the request must be charged and recorded even if the client
+    // disconnects.
     tokio::spawn(async move {
         call.run(asked).await;
         drop(guard);

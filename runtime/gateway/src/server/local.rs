@@ -50,8 +50,8 @@ pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     }
 }
 
-/// Counts all strings except keys. Some keys are text rather than format, such as those of a
-/// schema, but an estimate does not need that distinction.
+/// Counts all strings except keys. Some keys, such as those in a schema, are part of the text that
+/// the model sees, but an estimate can ignore them.
 fn count_strings(value: &Value) -> u64 {
     match value {
         Value::String(text) => tokens::count(text),

@@ -1,7 +1,7 @@
 //! Sends the response to the client: unchanged, or translated to the client's format.
 //!
-//! The end of a response is held back until the response is charged and recorded, so that both are
-//! done before the client's next request.
+//! The end of a response is held back until the response is charged and recorded. This way, both
+//! are done before the client's next request.
 
 use std::future::Future;
 
@@ -33,7 +33,7 @@ pub(super) struct ClientReply {
     hides_usage: bool,
     /// The endpoint's headers that the client receives.
     headers: HeaderMap,
-    /// `None`: bytes pass unchanged.
+    /// Translates to the client's format. If `None`, bytes are passed on unchanged.
     writer: Option<Box<dyn Writer>>,
     /// A non-streamed response, and its deltas.
     whole: Option<(Bytes, Vec<Delta>)>,
@@ -74,15 +74,15 @@ impl ClientReply {
         ready
     }
 
-    /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
-    /// `is_end`: nothing relevant follows it.
+    /// Passes an event on in the endpoint's format. `has_content` says whether it contains part of
+    /// the response, and `is_end` whether nothing relevant follows it.
     fn forward_unchanged(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
         (has_content, is_end): (bool, bool),
     ) -> Bytes {
-        // Some endpoints mark every piece as the last one.
+        // Some endpoints mark every chunk as the last one.
         let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
         if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
             return before;
@@ -136,7 +136,7 @@ impl Client for ClientRequest {
 
     async fn on_event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
         let ready = self.reply.forward_event(event, deltas, ended);
-        // `send` drops the piece if the client has disconnected. The rest of the response is still
+        // `send` drops the chunk if the client has disconnected. The rest of the response is still
         // read, because its usage is billed.
         if !ready.is_empty() {
             self.connection.send_head(&self.reply.headers);
@@ -240,7 +240,7 @@ impl ClientRequest {
             request: sink.body(&route.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
-            // The response of a step has its own event.
+            // The response of a step is recorded in its own event.
             answer: end.answer.filter(|_| end.step.is_none()).cloned().map(Box::new),
             usage: end.usage,
             cost_usd: end.cost_usd,

@@ -8,7 +8,7 @@ pub(super) enum Route {
     /// Requests a response from the model.
     Generate {
         api: Api,
-        /// The model and mode in the path. Other APIs have them in the body.
+        /// The model and mode, if the path contains them. Other APIs have them in the body.
         path: Option<GeminiTarget>,
     },
     CountTokens(Api),
@@ -28,8 +28,8 @@ pub(super) struct GeminiTarget {
     pub stream: bool,
 }
 
-/// Returns the route of a request. `messages`: whether the client uses the Anthropic API, for paths
-/// that OpenAI clients use, too.
+/// Returns the route of a request. `messages` says whether the client uses the Anthropic API. Some
+/// of its paths are the same as OpenAI's.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = parse_gemini_path(trimmed) {
@@ -79,7 +79,8 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
 /// invalid.
 fn parse_gemini_path(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
-        // The stable version has the same form; only the action's colon identifies it.
+        // Paths of the stable version look like those of other APIs. Only the colon before the
+        // action identifies them.
         path.strip_prefix("v1").filter(|rest| rest.contains(':'))
     })?;
     let Some(rest) = rest.strip_prefix("/models") else { return Some(None) };

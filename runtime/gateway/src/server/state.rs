@@ -20,7 +20,7 @@ pub(super) struct ServerState {
     pub policy: ServerPolicy,
     /// Whether a request has offered the tool that sub-agents lack according to the rules.
     pub(super) has_sub_agent_tool: AtomicBool,
-    /// Whether tool calls are recorded once requests bring their results back.
+    /// Whether to record tool calls when requests contain their results.
     pub calls: bool,
     pub(super) token: Token,
     pub(super) numbers: AtomicU64,

@@ -59,9 +59,9 @@ impl TrafficTracker {
         self.state().rejected = Some(error);
     }
 
-    /// Counts a response. `main`: it belongs to the main conversation and was delivered. The
-    /// agent's own last response decides how the agent ended. A `sub_agent`'s response counts only
-    /// if there is no other.
+    /// Counts a response. `main` says whether it belongs to the main conversation and was
+    /// delivered. The agent's own last response determines how the agent ended. A response to a
+    /// `sub_agent` is used for this only if there is no other.
     pub(super) fn count_response(&self, answer: &ModelResponse, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
@@ -111,7 +111,7 @@ impl TrafficTracker {
 
 impl ToolResult {
     /// Returns the events that a built-in loop would record. Facts that only the client knows are
-    /// left out (the exit status) or combined for all calls of a response (the time).
+    /// left out (the exit status) or given for all calls of a response together (the time).
     pub(super) fn events(self) -> [Event; 2] {
         let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
         let parsed = serde_json::from_str::<Value>(&arguments);

@@ -1,4 +1,5 @@
-//! The content of a response (usage, vendor fields, calls, refusals), and how it is sent back.
+//! Tests the content of a response (usage, vendor fields, calls, refusals), and how it is sent back
+//! to the endpoint.
 
 use crate::common::{Bench, ask};
 use proctor_types::{Api, Budget, Message, ModelRequest, ToolSpec};

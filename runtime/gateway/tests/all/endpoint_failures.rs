@@ -1,5 +1,5 @@
-//! An endpoint's problem is not the model's: it is named and reported with its reason, and it is
-//! detected once per run.
+//! Tests that problems of an endpoint do not count against the model. Each is reported with its
+//! reason and detected only once per run.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -149,7 +149,7 @@ async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
         assert_eq!(fault.layer, Layer::Model);
         assert!(fault.what.contains("did not start"), "{fault}");
     }
-    // The time that a model takes to respond counts against the model, up to the limit.
+    // Time that a model takes to respond counts against the model, up to the limit.
     let (trial, steps) = run_to_wall_limit(&[ANSWER]).await;
     assert!(steps > 3 && trial.lost_time_fault(BudgetKind::Wall).is_none());
 }
@@ -235,7 +235,7 @@ async fn idle_timeout_restarts_with_progress() {
     assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
     assert!(begun.elapsed() < Duration::from_secs(5));
 
-    // It takes longer than the limit in total, but is never silent for that long.
+    // The response takes longer than the limit in total, but is never silent for that long.
     let slow = start_fake_llm(
         "[default]\ncontent = 'one piece after another, in many chunks of one stream'\n\
          chunk_delay_seconds = 0.15",
@@ -292,7 +292,7 @@ async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
         let hint = fault.hint.as_deref().expect("a hint");
         assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        // Another trial does not try again.
+        // Another trial makes no further attempt.
         let again = open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("the same");
         assert_eq!(again.to_string(), fault.to_string());
         assert_eq!(count.load(Ordering::Relaxed), 2);
@@ -434,7 +434,7 @@ async fn rejection_counts_for_the_model_if_text_and_count_agree() {
         }
     };
     assert!(own("flagged".into()).await, "a filter");
-    // That another trial got further proves nothing.
+    // The progress of another trial proves nothing.
     assert!(!own("bad".into()).await, "a text that explains nothing");
     assert!(!own("long".into()).await, "no model's window is that small");
     assert!(own(format!("long {}", "one two three ".repeat(4_000))).await, "our count agrees");
@@ -487,7 +487,7 @@ async fn request_repair_is_kept_for_the_run() {
         .await;
 }
 
-/// Checks the repaired requests. `wanted`: whether each request has the field.
+/// Checks the repaired requests. `wanted` says for each request whether it has the field.
 async fn check_repaired_requests(responses: &'static [&'static str], field: &str, wanted: &[bool]) {
     let (url, count) = start_raw_endpoint(responses).await;
     let gateway = gateway();
@@ -511,7 +511,7 @@ fn requests_with_field(kept: &RecordingSink, field: &str) -> Vec<bool> {
     kept.attempts().iter().map(|attempt| has(&attempt.request_body)).collect()
 }
 
-/// If an endpoint accepts only streams, a damaged stream is requested again as a stream.
+/// If an endpoint accepts only streams, a corrupted stream is requested again as a stream.
 #[tokio::test]
 async fn stream_only_endpoint_is_asked_for_another_stream() {
     const TORN: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
@@ -659,8 +659,8 @@ async fn silent_endpoint_is_tried_by_one_trial_for_all() {
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
     let policy = || policy.clone();
-    // The endpoint is always silent, overloaded, or a web page. There are only the attempts of one
-    // request.
+    // The endpoint is always silent, overloaded, or a web page. In total, only the attempts of one
+    // request are made.
     for (texts, attempts) in [(&[""][..], 2), (&[BUSY][..], 12), (&[PAGE][..], 4)] {
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())
@@ -767,7 +767,7 @@ async fn stalls_of_several_consecutive_trials_are_an_outage() {
 
 #[tokio::test]
 async fn all_trials_start_requests_after_the_first_words_of_a_response() {
-    // The head and the first event arrive; the rest of this response never does.
+    // The head and the first event of this response arrive, but the rest never does.
     const BEGINS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"x\"},\"index\":0}]}\n\n";
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

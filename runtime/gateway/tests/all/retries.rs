@@ -1,4 +1,4 @@
-//! Every fault class over real HTTP: what is retried, what is not, and what is recorded.
+//! Tests every fault class over real HTTP: what is retried, what is not, and what is recorded.
 
 use std::{
     sync::Arc,
@@ -228,8 +228,8 @@ async fn rejected_key_is_not_tried_by_another_trial() {
     open(&keyless).ask(&ask("another")).await.expect("an answer");
 }
 
-/// The same for HTTP clients: once one finds out, neither another client nor an in-process loop
-/// tries again.
+/// The same applies to HTTP clients: after one client finds the problem, neither another client nor
+/// an in-process loop tries again.
 #[tokio::test]
 async fn key_rejected_over_http_is_not_tried_again() {
     let script = "[default]\nfault = [{ kind = \"status\", status = 401, times = 0 }]\n";

@@ -1,5 +1,5 @@
-//! The endpoint repeats the key in responses with status 200: no client receives the key, and no
-//! record contains it.
+//! Tests an endpoint that repeats the key in responses with status 200. No client may receive the
+//! key, and no record may contain it.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -79,7 +79,7 @@ async fn http_client_never_receives_the_key() {
     }
 }
 
-/// The scripted model sends pieces of twelve bytes, so one of them contains the whole key.
+/// The scripted model sends chunks of twelve bytes, so one of them contains the whole key.
 const STREAMED: &str = r#"
 [default]
 content = "k3y-4711 seen"

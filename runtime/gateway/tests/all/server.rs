@@ -1,5 +1,5 @@
-//! The HTTP server as a raw client sees it: tokens, refusals, unchanged bytes, clients that
-//! disconnect.
+//! Tests the HTTP server with a raw client: tokens, rejected requests, unchanged bytes, and clients
+//! that disconnect.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 

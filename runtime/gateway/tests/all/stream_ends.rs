@@ -1,5 +1,5 @@
-//! The end of a streamed response: complete responses are kept however the stream ends, and
-//! incomplete ones are requested again.
+//! Tests how streams end. A complete response is accepted no matter how its stream ends, and an
+//! incomplete one is requested again.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 

@@ -1,4 +1,4 @@
-//! Converts a conversation to the events of a record. The reverse of `conversation.rs`.
+//! Converts a conversation to the events of a record, which is the reverse of `conversation.rs`.
 
 use proctor_types::{
     EVENT_VERSION, Envelope, Event, Message, ModelRequest, ModelRequestRecord, Outcome,
@@ -45,8 +45,8 @@ impl ImportedTrial {
         let outcome = Outcome {
             spent,
             tool_calls: Some(writer.calls),
-            // If the source has no times, only the durations of tools are known. They are not wall
-            // time.
+            // If the source has no times, only the durations of tool calls are known, and their sum
+            // is not the wall time.
             wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
             tool_seconds: writer.tool_seconds,
             ..Outcome::from_ending(1, self.ending.clone())

@@ -1,4 +1,4 @@
-//! JSON of trajectory files.
+//! Parses the JSON of trajectory files.
 
 use proctor_types::parse_python_json;
 use serde::de::DeserializeOwned;
@@ -7,9 +7,9 @@ use super::error::ImportError;
 
 /// Maximum number of characters of an error message that quotes a value.
 const MAX_ERROR_CHARS: usize = 300;
-const INVALID_JSON_HINT: &str = "the file may be truncated: download it again, or leave it out";
+const INVALID_JSON_HINT: &str = "the file may be truncated: download it again, or exclude it";
 const UNEXPECTED_SHAPE_HINT: &str =
-    "fix the file, or leave it out; docs/import.md lists what each format may contain";
+    "fix the file, or exclude it; docs/import.md lists what each format may contain";
 
 /// Parses JSON as `T`. Errors contain the location.
 pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportError> {

@@ -1,4 +1,4 @@
-//! Imports other tools' trajectories as trials. The code outside this directory exports.
+//! Imports other tools' trajectories as trials. The code outside this directory exports trials.
 
 mod atif;
 mod error;

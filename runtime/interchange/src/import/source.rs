@@ -34,7 +34,7 @@ pub fn detect_format(name: &str, text: &str) -> Option<Format> {
 /// represent.
 ///
 /// # Errors
-/// Returns an error if the file is damaged or in another format.
+/// Returns an error if the file is corrupted or in another format.
 pub fn read_trajectory(
     format: Format,
     text: &str,

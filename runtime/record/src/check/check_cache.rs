@@ -34,7 +34,8 @@ pub(crate) struct CacheEntry {
     pub(crate) facts: JournalSummary,
 }
 
-/// A line without `flatten`, which would parse it twice: there may be ten thousand lines.
+/// The fields of one line. This doesn't use `flatten`, which would parse each line twice, and there
+/// may be ten thousand lines.
 #[derive(Serialize, Deserialize)]
 struct CacheLine {
     trial: String,
@@ -53,7 +54,7 @@ impl CheckCache {
         self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry of a trial if its journal has not changed since.
+    /// Returns the entry of a trial if its journal has not changed since that check.
     pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<CacheEntry> {
         self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
     }

@@ -1,4 +1,4 @@
-//! Damaged files, and how to fix them.
+//! Corrupted files, and how to fix them.
 
 use std::{fmt, path::PathBuf};
 
@@ -15,14 +15,14 @@ pub struct Corruption {
     pub remedy: Remedy,
 }
 
-/// How to fix a damaged file.
+/// How to fix a corrupted file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
     /// The record has another copy of the content.
     Restore(RestoreSource),
-    /// Everything that grading depends on is intact, so grading again recreates the file.
+    /// Everything that grading depends on is intact, so the file can be recreated by grading again.
     Grade,
-    /// Nothing of the trial is left: it would run again, and be paid for again.
+    /// Nothing of the trial is left. It would run again and cost money again.
     Drive,
     /// The record has no other copy, and the score depends on it.
     Copy,

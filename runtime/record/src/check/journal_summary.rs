@@ -58,7 +58,7 @@ pub(crate) struct JournalSummary {
 }
 
 impl JournalSummary {
-    /// Reads a whole journal and adds damaged lines to `damage`. Checksums and order are always
+    /// Reads a whole journal and adds corrupted lines to `damage`. Checksums and order are always
     /// checked. With `every_field`, each event is also fully parsed, which takes most of the time.
     pub(crate) fn parse(
         path: &Path,
@@ -90,7 +90,7 @@ impl JournalSummary {
                 }
                 _ => {
                     if every_field {
-                        // An event that no reader can parse counts as damage, too.
+                        // An event that cannot be parsed also counts as corruption.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
                     LineFact::Other
@@ -125,7 +125,7 @@ pub(crate) struct GradingEntry {
     pub(crate) verdict: RecordedJson,
 }
 
-/// A line as written, without `flatten`, which would parse the verdict twice.
+/// A line as written. This doesn't use `flatten`, which would parse the verdict twice.
 #[derive(Deserialize)]
 struct GradedLine {
     task: TaskId,
@@ -147,7 +147,7 @@ impl From<GradedLine> for GradingEntry {
 /// Facts from `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradingSummary {
-    /// The last event, unless it withdraws the verdict.
+    /// The last event, or `None` if it withdraws the verdict.
     pub(crate) last: Option<GradingEntry>,
     /// The journal has no events.
     pub(crate) empty: bool,
@@ -179,7 +179,7 @@ impl GradingSummary {
 enum LineFact {
     TrialName(TrialName),
     Patch(PatchRef),
-    /// As written, because fields that a later version of Proctor added must survive.
+    /// The text as written, because fields that a later version of Proctor added must be kept.
     Outcome {
         outcome: RecordedJson,
         packed: Option<u64>,
@@ -189,7 +189,7 @@ enum LineFact {
     Other,
 }
 
-/// The fields that every line has, whatever its kind.
+/// The fields that lines of every kind have.
 #[derive(Deserialize)]
 struct LineHead<'a> {
     seq: u64,
@@ -217,7 +217,7 @@ fn scan(
             ))
         },
         |one| {
-            // Only a few lines of a long journal matter, and the last one.
+            // In a long journal, only a few lines and the last one matter.
             if matches!(taken.last(), Some(LineFact::Other)) {
                 taken.pop();
             }

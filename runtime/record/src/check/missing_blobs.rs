@@ -9,15 +9,15 @@ use super::corruption::{Corruption, Remedy};
 use crate::{Blobs, Tree};
 
 /// Collects missing blobs and reports at most two problems: one for the trial's pack and one for
-/// the run's directory. Listing every blob of a removed directory would fill pages. Each is as
-/// severe as its most severe part.
+/// the run's directory. Listing every blob of a removed directory would fill pages. The severity of
+/// a problem is that of its most severe missing blob.
 #[derive(Debug, Default)]
 pub(super) struct MissingBlobs {
     /// Blobs that were stored in the run's directory, not the pack: the initial files and large
     /// content.
     shared: HashSet<String>,
     of_pack: Option<(usize, Remedy)>,
-    /// With the first missing hash.
+    /// The first missing hash, the number of missing blobs, and the remedy.
     of_folder: Option<(String, usize, Remedy)>,
 }
 

@@ -4,8 +4,8 @@ use memchr::memchr2;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-/// JSON as in the journal. Kept as text: in a run of ten thousand trials, nearly every file matches
-/// its journal, and comparing text needs no parsing.
+/// JSON as written in the journal. It is kept as text, because comparing text needs no parsing. In
+/// a run of ten thousand trials, nearly every file matches its journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RecordedJson(Box<RawValue>);
@@ -55,8 +55,8 @@ fn is_word_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(byte)
 }
 
-/// Length of a string with both quotes. If the closing quote is missing, returns the length of the
-/// rest.
+/// Returns the length of a string including both quotes. If the closing quote is missing, returns
+/// the length of the rest.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {

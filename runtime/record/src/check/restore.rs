@@ -7,10 +7,11 @@ use super::{
 use crate::{Blobs, RecordError, TrialDir, disk, journal_reader};
 
 impl TrialDir {
-    /// Restores what it can and keeps each damaged file as `NAME.damaged`. Returns the restored files.
+    /// Restores what it can and keeps each corrupted file as `NAME.damaged`. Returns the restored
+    /// files.
     ///
     /// # Errors
-    /// The source of a file has been damaged since the check, or writing fails.
+    /// The source of a file has been corrupted since the check, or writing fails.
     pub fn restore(
         &self,
         blobs: &Blobs,

@@ -92,7 +92,8 @@ impl<T> ComparedFile<T> {
 impl Check<'_> {
     pub(crate) fn run(&self) -> CheckedTrial {
         let mut found = CheckedTrial::default();
-        // Read this before the journal: a trial that ends meanwhile writes its outcome last.
+        // Read the outcome before the journal. If the trial ends in the meantime, it writes its
+        // outcome last.
         let written = StoredFile::read(&self.dir.outcome_path());
         let graded = self.dir.gradings_path().exists() || self.dir.verdict_path().exists();
         let (facts, stamp, known) = match self.summarize_journal(&mut found.damage) {
@@ -156,7 +157,7 @@ impl Check<'_> {
         self.check_outcome(ended, written, &mut found);
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
-            // The trial will run again, so anything this try lost cannot affect the score.
+            // The trial will run again, so the missing data of this try cannot affect the score.
             for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
                 damage.remedy = Remedy::Evidence;
             }
@@ -185,9 +186,9 @@ impl Check<'_> {
         found
     }
 
-    /// A pack that is shorter than when the trial ended has lost blobs. Only reading the pack tells
-    /// which ones. That happens only for damaged trials, and it makes this check agree with one
-    /// that reads everything.
+    /// Checks the size of the pack. A pack that is shorter than when the trial ended has lost
+    /// blobs. To find out which ones, this reads the whole pack. That is needed only for corrupted
+    /// trials, and it makes this check agree with one that reads everything.
     fn check_pack(&self, recorded: u64, found: &mut CheckedTrial) {
         let path = self.dir.pack_path();
         let why = match std::fs::metadata(&path) {
@@ -204,14 +205,14 @@ impl Check<'_> {
         }
     }
 
-    /// Reports earlier tries whose journal is missing. Every try before the latest left a journal
-    /// with its costs.
+    /// Reports earlier tries whose journal is missing. Every earlier try must have a journal, which
+    /// contains its cost.
     fn check_earlier_tries(&self, latest: u32, found: &mut CheckedTrial) {
         found.damage.extend(self.dir.missing_tries(latest));
     }
 
     fn report_lost_journal(&self, found: &mut CheckedTrial, why: &str) {
-        // Don't report a damaged line twice.
+        // Don't report a corrupted line twice.
         if !found.is_unrecoverable() {
             found.damage.push(Corruption::new(self.dir.trajectory_path(), why, Remedy::Copy));
         }
@@ -236,7 +237,7 @@ impl Check<'_> {
     }
 
     /// Checks the files of a trial without a journal. While a try is being set aside, its other
-    /// files may still be here without the journal. In that case, none of them means that the trial
+    /// files may remain here for a moment without the journal. Such files don't mean that the trial
     /// was finished.
     fn check_without_journal(
         &self,
@@ -337,8 +338,8 @@ impl Check<'_> {
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
-                // The verdict is written after its journal line, so a kill cannot leave a verdict
-                // with an incomplete line.
+                // The verdict is written after its journal line. If the process is killed, there
+                // cannot be a verdict with an incomplete line.
                 () if gradings.torn && there => {
                     found.damage.push(again(&journal, "the last line is incomplete"));
                 }

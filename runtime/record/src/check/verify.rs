@@ -28,7 +28,8 @@ pub(crate) type BlobHashes = HashSet<String>;
 const MAX_TRIES: usize = 1000;
 
 impl TrialDir {
-    /// Adds damage that only a full read can find: in blobs, packs, grading files and discarded tries.
+    /// Adds corruption that only a full read can find: in blobs, packs, grading files and discarded
+    /// tries.
     pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut CheckedTrial) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
@@ -109,7 +110,7 @@ impl TrialDir {
     }
 
     /// Returns the tries before the latest whose journal is missing, empty or not a file. Each try
-    /// starts by writing its journal, so every number must have one.
+    /// starts by creating its journal, so there must be one for every number.
     pub(crate) fn missing_tries(&self, latest: u32) -> Vec<Corruption> {
         let evidence = |path, why: &str| Corruption::new(path, why, Remedy::Evidence);
         let folders = match self.discarded_try_dirs() {
@@ -118,7 +119,7 @@ impl TrialDir {
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
-        // Limit the search: a directory may be named after a number that no trial reached.
+        // Limit the search, because the name of a directory may be a number that no trial reached.
         for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
             let journal = self.tries_dir().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
@@ -153,8 +154,8 @@ fn merge_corruptions(damage: Vec<Corruption>, checked: &mut CheckedTrial) {
     }
 }
 
-/// Checks the blobs that a journal's events refer to. Grading uses the snapshots of the try that
-/// counts; the rest is evidence.
+/// Checks the blobs that a journal's events refer to. Grading depends on the snapshots of the try
+/// that counts. All other blobs are evidence.
 fn verify_journal_blobs(
     journal: &Path,
     pack: &Path,
@@ -180,7 +181,7 @@ fn verify_journal_blobs(
             ));
         }
     }
-    // A pack belongs to its trial, so only shared blobs can be skipped for the next trial.
+    // Each trial has its own pack, so only shared blobs can be skipped for the next trial.
     let (mut own, mut told) = (BlobHashes::new(), BlobHashes::new());
     let mut lost = MissingBlobs::default();
     for envelope in &reading.events {

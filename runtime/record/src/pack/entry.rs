@@ -1,9 +1,9 @@
 //! One entry of a pack, as bytes.
 //!
 //! The layout is `marker kind hash stored plain payload check`. The four-byte marker lets a reader
-//! resynchronize after damage. `kind` is the encoding of the payload, and `hash` is the BLAKE3 of
-//! the content. `stored` and `plain` are the payload's stored and unpacked lengths (little endian).
-//! `check` is the first eight bytes of the BLAKE3 of everything before it.
+//! resynchronize after corruption. `kind` is the encoding of the payload, and `hash` is the BLAKE3
+//! of the content. `stored` and `plain` are the payload's stored and unpacked lengths (little
+//! endian). `check` is the first eight bytes of the BLAKE3 of everything before it.
 
 use std::io::{Read as _, Write as _};
 
@@ -15,12 +15,12 @@ pub(super) const MARKER: [u8; 4] = [0xf5, b'P', b'K', 0x1a];
 pub(super) const HEADER_BYTES: usize = 4 + 1 + 32 + 4 + 4;
 pub(super) const CHECKSUM_BYTES: usize = 8;
 
-/// Maximum payload length. A pack stores nothing larger, so a longer length means damage.
+/// Maximum payload length. A pack stores nothing larger, so a longer length means corruption.
 pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
 
 /// Flag in the kind byte: the payload is compressed.
 const DEFLATED: u8 = 0x80;
-/// Content smaller than this is not worth a header.
+/// Content smaller than this is not compressed, because the header would outweigh the savings.
 const MIN_DEFLATE_BYTES: usize = 64;
 
 /// How a payload encodes the content.

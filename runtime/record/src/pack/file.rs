@@ -22,8 +22,8 @@ const MAX_CACHED_BODIES: usize = 4;
 
 /// A trial's `blobs.pack`. The first entry creates it.
 ///
-/// Entries are only appended. A reader skips damaged data and an incomplete end, and finds the next
-/// entry by its marker. Lost content is reported as missing by hash.
+/// Entries are only appended. A reader skips corrupted data and an incomplete end, and finds the
+/// next entry by its marker. Lost content is reported as missing by hash.
 #[derive(Debug)]
 pub(crate) struct Pack {
     path: PathBuf,
@@ -41,8 +41,8 @@ struct PackIndex {
     entries: HashMap<Hash, (u64, EntryHeader)>,
     /// The last body of each conversation, most recent first.
     bodies: VecDeque<Body>,
-    /// The last body that was read. Bodies and manifests are read in order, each based on the
-    /// previous one.
+    /// The last body that was read. Cached because bodies and manifests are usually read in order,
+    /// and each is based on the previous one.
     body: Option<(Hash, Arc<Vec<u8>>)>,
     tree: Option<(Hash, Arc<Tree>)>,
     /// A failed write left data that could not be truncated.
@@ -59,7 +59,8 @@ struct Body {
 }
 
 /// Returns the hash of `bytes`, and the hasher's state after the prefix shared with an earlier
-/// body. This way, the known part of a long conversation is not hashed again for each step.
+/// body. With that state, the known part of a long conversation need not be hashed again for each
+/// step.
 fn hash_body(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
     let (mut head, same) = match before {
         Some((old, same)) if old.head.count() <= same as u64 => (old.head.clone(), same),
@@ -223,7 +224,7 @@ impl Pack {
         Ok(state)
     }
 
-    /// Reads the headers after the indexed bytes. Returns the offsets where damage starts.
+    /// Reads the headers after the indexed bytes. Returns the offsets where corruption starts.
     fn index_new_entries(&self, state: &mut PackIndex, file: &File) -> io::Result<Vec<u64>> {
         let end = file.metadata()?.len();
         let (mut at, mut damage) = (state.length, Vec::new());
@@ -392,7 +393,7 @@ impl Pack {
     }
 }
 
-/// Reads every entry of a pack. Returns the offset and error of each damaged one.
+/// Reads every entry of a pack. Returns the offset and error of each corrupted one.
 pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     let (mut at, mut damage) = (0, Vec::new());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -415,7 +416,7 @@ pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
 }
 
 /// Whether this entry is followed by another entry or the end of the file. If not, its length may
-/// be damaged, and trusting it would lose the entries after it.
+/// be corrupted, and trusting it would lose the entries after it.
 fn is_followed_by_entry(file: &File, at: u64, head: EntryHeader, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;

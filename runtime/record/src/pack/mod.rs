@@ -1,4 +1,5 @@
-//! A trial's own content in one file: small blobs, request bodies and manifests, each stored once.
+//! Stores a trial's own content in one file: small blobs, request bodies and manifests, each only
+//! once.
 
 mod entry;
 mod file;

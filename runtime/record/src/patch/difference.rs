@@ -31,7 +31,7 @@ pub struct OmittedPath {
 /// Returns the patch from `base` to `end`, for use with `git apply` and
 /// [`proctor_patch::Patch::resolve`].
 ///
-/// `end`'s ignore files apply only to paths that `base` does not have; a tracked file stays
+/// The ignore files of `end` apply only to paths that `base` does not have. A tracked file stays
 /// tracked. A patch does not include empty directories, or mode bits other than the owner's
 /// executable bit. The policy's limits apply to the whole patch, so memory and time do not grow
 /// with the tree.
@@ -67,7 +67,8 @@ pub fn collect_patch(
         } else if check_path(path).is_err() {
             leave(whole, "patches must not touch this path");
         } else if whole > policy.path_limit_bytes {
-            // List the directory instead: the paths of a deep tree would bloat the outcome.
+            // List the directory instead of the path, because the paths of a deep tree would make
+            // the outcome too large.
             let why = format!("path longer than {} bytes", policy.path_limit_bytes);
             leave(path.as_bytes().iter().position(|byte| *byte == b'/').unwrap_or(whole), &why);
         } else {
@@ -101,9 +102,9 @@ pub fn collect_patch(
     Ok(CollectedPatch { bytes, files, left_out: left_out.into_list() })
 }
 
-/// Sorts the changes by priority, in case not everything fits: existing files first, then new files
-/// in directories with few new files, smallest first. Large numbers of new files in one directory
-/// come last, even if they are empty.
+/// Sorts the changes by priority, in case not everything fits. Existing files come first, then new
+/// files in directories with few new files, smallest first. New files in directories with many new
+/// files come last, even if they are empty.
 fn sort_by_priority(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
@@ -157,7 +158,7 @@ struct PatchUsage {
     files: u64,
     bytes: u64,
     content: u64,
-    /// A file of this size did not fit, so files of at least this size are not tried.
+    /// A file of this size did not fit, so files of this size or larger are skipped.
     too_large: u64,
 }
 

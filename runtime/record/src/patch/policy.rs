@@ -45,8 +45,8 @@ impl PatchPolicy {
     /// The built-in policy.
     ///
     /// # Errors
-    /// The policy cannot be read. An empty policy is no fallback: caches and bytecode would get
-    /// into patches and their grading.
+    /// The policy cannot be read. There is no fallback to an empty policy, because caches and
+    /// bytecode would then become part of patches and affect grading.
     pub fn shipped() -> Result<&'static Self, RecordError> {
         POLICY.as_ref().map_err(|why| policy_error(why.clone()))
     }

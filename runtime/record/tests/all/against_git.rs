@@ -20,8 +20,8 @@ fn link(target: &str) -> Node {
     Node::Link(target.as_bytes().to_vec())
 }
 
-/// Goes from base to end with our patch through Git, our patch through Proctor, and Git's patch
-/// through Proctor. Then goes back with the reversed patch through both.
+/// Transforms `base` into `end` in three ways: Git applies our patch, Proctor applies our patch,
+/// and Proctor applies Git's patch. Then both apply the reversed patch to go back.
 fn round_trip(base: &Nodes, end: &Nodes) {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::new(folder.path().join("blobs"));
@@ -121,8 +121,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn node() -> impl Strategy<Value = Node> {
     prop_oneof![
         6 => (content(), any::<bool>()).prop_map(|(bytes, run)| Node::File(bytes, run)),
-        // The target is never the link itself: if a directory becomes such a link, Git fails on the
-        // loop.
+        // The target is never the link itself, because Git fails on the loop if a directory becomes
+        // such a link.
         1 => "[x-z]{1,3}".prop_map(|target| Node::Link(target.into_bytes())),
     ]
 }

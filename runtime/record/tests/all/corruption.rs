@@ -1,4 +1,4 @@
-//! Tests that a check detects every kind of damage to every file of a trial.
+//! Tests that a check detects every kind of corruption of every file of a trial.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -177,7 +177,7 @@ impl TestRun {
     }
 }
 
-/// Damages one file. `other` is the same file of the other trial.
+/// Corrupts one file. `other` is the same file of the other trial.
 type CorruptFn = fn(path: &Path, other: &Path);
 
 fn flip_middle_bit(path: &Path) {
@@ -444,7 +444,7 @@ fn writers_reject_non_files() {
     }
 }
 
-/// Whatever the previous try left behind, the paths of the next try are free.
+/// The paths of the next try are free, no matter what the previous try left behind.
 #[test]
 fn next_try_moves_non_files_aside() {
     for (what, put) in NON_FILES {
@@ -607,7 +607,7 @@ fn check_notices_a_truncated_pack() {
 /// Only a discarded try's journal records what the try was billed.
 #[test]
 fn check_reports_missing_discarded_tries() {
-    /// Damages a directory of tries.
+    /// Corrupts a directory of tries.
     type CorruptDirFn = fn(&Path);
     let harms: [(&str, CorruptDirFn); 5] = [
         ("tries/2/trajectory.jsonl", |tries| fs::remove_dir_all(tries.join("2")).unwrap()),
@@ -733,7 +733,8 @@ fn run_json_is_restored_from_its_copy() {
         assert!(damage.starts_with(&path.display().to_string()), "{damage}");
         run.restore_run().unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole, "{what}");
-        // If both are damaged, reading fails, and the hint must not suggest a repair that loses data.
+        // If both are corrupted, reading fails, and the hint must not suggest a repair that loses
+        // data.
         harm(&path, &path);
         flip_middle_bit(&copy);
         let error = run.read_run().unwrap_err().to_string();

@@ -1,5 +1,4 @@
-//! Fuzzes journals: they come from disks, so they may contain arbitrary bytes, with valid or
-//! invalid checksums.
+//! Fuzzes journals. A journal on disk may contain arbitrary bytes, with valid or invalid checksums.
 
 use std::fs;
 

@@ -67,8 +67,8 @@ fn patch_lists_paths_excluded_by_policy() {
     assert_eq!(none, CollectedPatch::default());
 }
 
-/// If the whole patch is limited, the agent's changes come first, whatever other files exist, and
-/// everything that does not fit is listed.
+/// If the size of the patch is limited, the agent's changes come first, no matter which other files
+/// exist. Everything that does not fit is listed.
 #[test]
 fn patch_prefers_source_changes_over_many_new_files() {
     let folder = tempfile::tempdir().unwrap();

@@ -229,8 +229,8 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
 }
 
-/// If the same response breaks the sandbox every time, the model must be asked again. An endpoint,
-/// in contrast, may simply be down for longer.
+/// If the sandbox fails every time after the same response, the model must be called again. In
+/// contrast, an endpoint may simply be down for longer.
 #[test]
 fn sandbox_failing_twice_after_one_response_prevents_resume() {
     let said = |layer: Layer, between: &dyn Fn(&mut Record)| {

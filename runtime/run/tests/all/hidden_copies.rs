@@ -29,7 +29,7 @@ struct Subject {
     tests: &'static str,
 }
 
-/// Bundled by pip, setuptools and others; pytest imports it late.
+/// Package that pip, setuptools and others bundle. Pytest imports it late.
 const PACKAGING: Subject = Subject {
     name: "packaging",
     version: "25.0",
@@ -40,7 +40,7 @@ const PACKAGING: Subject = Subject {
             def test_kept():\n    from packaging import _structures\n    assert _structures\n",
 };
 
-/// Pytest does not start without it.
+/// Package without which pytest does not start.
 const INICONFIG: Subject = Subject {
     name: "iniconfig",
     version: "2.1.0",
@@ -205,7 +205,7 @@ impl<'a> CopyTest<'a> {
         for leak in &self.findings.leaks {
             println!("  {leak}");
         }
-        // The copies exist, and the cheat would succeed with them.
+        // The copies exist, and the cheat would succeed if it found them.
         let cheated = self.grade_unprepared(&self.cheat).await;
         assert!(cheated.resolved, "{cheated:#?}");
 

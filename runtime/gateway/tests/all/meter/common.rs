@@ -51,7 +51,7 @@ pub struct Request {
     /// How many more input and output tokens than `usage` are reserved.
     pub spare: (u64, u64),
     pub named_limit: bool,
-    /// How often other tasks run before the request is sent, and while it is in flight.
+    /// How many times other tasks run before the request is sent, and while it is in flight.
     pub turns: (u8, u8),
     pub end: End,
 }

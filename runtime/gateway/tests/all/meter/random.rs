@@ -53,8 +53,8 @@ fn clients() -> impl Strategy<Value = Vec<Vec<Request>>> {
     vec(vec(request(), 0..12), 1..17)
 }
 
-/// Runs every client to its end. The clock does not advance while any client can proceed, so a
-/// deadlock is detected immediately.
+/// Runs every client to its end. The clock advances only if no client can proceed, so a deadlock is
+/// detected immediately.
 fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
