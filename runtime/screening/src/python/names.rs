@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::{
-    Comprehension, ExceptHandler, Expr, ExprContext, Number, Parameters, Stmt, UnaryOp,
+    Comprehension, ExceptHandler, Expr, ExprContext, Number, Parameters, Pattern, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 
@@ -136,7 +136,9 @@ impl<'a> Names<'a> {
                     }
                     "builtins.getattr" => {
                         if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
-                            return Some(format!("{}.{}", self.path_of(of, depth)?, fold(name)?));
+                            return Some(
+                                self.attribute_of(&self.path_of(of, depth)?, &fold(name)?),
+                            );
                         }
                     }
                     "sys.modules.get" if text.is_some() => return text,
@@ -151,15 +153,7 @@ impl<'a> Names<'a> {
             }
             Expr::Subscript(subscript) => {
                 let of = self.path_of(&subscript.value, depth)?;
-                if let Some(key) = fold(&subscript.slice) {
-                    if of == "sys.modules" {
-                        return Some(key);
-                    }
-                    if let Some(of) = of.strip_suffix(".__dict__") {
-                        return Some(format!("{of}.{key}"));
-                    }
-                }
-                Some(format!("{of}[{}]", index(&subscript.slice).unwrap_or_default()))
+                Some(self.entry_of(&of, &subscript.slice))
             }
             Expr::Named(named) => self.path_of(&named.value, depth),
             Expr::If(either) => {
@@ -170,6 +164,70 @@ impl<'a> Names<'a> {
             }
             _ => None,
         }
+    }
+
+    /// Returns the dotted name of an entry of a table.
+    fn entry_of(&self, of: &str, key: &Expr) -> String {
+        if let Some(key) = fold(key) {
+            if of == "sys.modules" {
+                return key;
+            }
+            if let Some(of) = of.strip_suffix(".__dict__") {
+                return self.attribute_of(of, &key);
+            }
+        }
+        format!("{of}[{}]", index(key).unwrap_or_default())
+    }
+
+    /// Returns the patterns directly inside a pattern, each with the dotted name of the value that it matches.
+    pub(super) fn inner_patterns<'p>(
+        &self,
+        pattern: &'p Pattern,
+        path: Option<&str>,
+    ) -> Vec<(&'p Pattern, Option<String>)> {
+        let mut found: Vec<(&'p Pattern, Option<String>)> = Vec::new();
+        match pattern {
+            Pattern::MatchSequence(sequence) => {
+                let is_rest = |inner: &Pattern| matches!(inner, Pattern::MatchStar(_));
+                let indices = element_indices(&sequence.patterns, is_rest);
+                for (inner, index) in sequence.patterns.iter().zip(indices) {
+                    let of = path.map(|path| match index {
+                        None => path.to_owned(),
+                        Some(index) => format!("{path}[{index}]"),
+                    });
+                    found.push((inner, of));
+                }
+            }
+            Pattern::MatchMapping(mapping) => {
+                for (key, inner) in mapping.keys.iter().zip(mapping.patterns.iter()) {
+                    found.push((inner, path.map(|path| self.entry_of(path, key))));
+                }
+            }
+            Pattern::MatchClass(class) => {
+                // The only positional pattern of a built-in class, as in `list(table)`, matches the value itself.
+                let is_builtin =
+                    self.path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
+                for inner in &class.arguments.patterns {
+                    found.push((inner, path.filter(|_| is_builtin).map(str::to_owned)));
+                }
+                for keyword in &class.arguments.keywords {
+                    let of = path.map(|path| self.attribute_of(path, keyword.attr.as_str()));
+                    found.push((&keyword.pattern, of));
+                }
+            }
+            Pattern::MatchAs(named) => {
+                if let Some(inner) = named.pattern.as_deref() {
+                    found.push((inner, path.map(str::to_owned)));
+                }
+            }
+            Pattern::MatchOr(either) => {
+                for inner in &either.patterns {
+                    found.push((inner, path.map(str::to_owned)));
+                }
+            }
+            Pattern::MatchValue(_) | Pattern::MatchSingleton(_) | Pattern::MatchStar(_) => {}
+        }
+        found
     }
 
     /// Returns the dotted name of an attribute. If the attribute is a module that another module imports, returns the
@@ -238,7 +296,12 @@ impl<'a> Names<'a> {
     }
 
     fn alias_name(&mut self, name: &str, value: &Expr) {
-        let Some(path) = self.path(value) else { return };
+        if let Some(path) = self.path(value) {
+            self.alias_path(name, path);
+        }
+    }
+
+    fn alias_path(&mut self, name: &str, path: String) {
         let builtin = path.strip_prefix("builtins.");
         if builtin.is_none_or(|name| self.rules.table.aliased_builtins.contains(name)) {
             self.add_alias(name, path);
@@ -262,10 +325,39 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Adds the names that a pattern captures from a value.
+    fn alias_match(&mut self, pattern: &Pattern, subject: &Expr) {
+        if let Some(pairs) = pattern_pairs(pattern, subject) {
+            pairs.into_iter().for_each(|(pattern, value)| self.alias_match(pattern, value));
+            return;
+        }
+        let path = self.path(subject);
+        self.alias_pattern(pattern, path.as_deref());
+    }
+
+    fn alias_pattern(&mut self, pattern: &Pattern, path: Option<&str>) {
+        let captured = match pattern {
+            Pattern::MatchAs(named) => named.name.as_ref(),
+            Pattern::MatchStar(rest) => rest.name.as_ref(),
+            Pattern::MatchMapping(mapping) => mapping.rest.as_ref(),
+            _ => None,
+        };
+        if let Some(name) = captured {
+            self.bind(name.as_str());
+            if let Some(path) = path {
+                self.alias_path(name.as_str(), path.to_owned());
+            }
+        }
+        for (inner, path) in self.inner_patterns(pattern, path) {
+            self.alias_pattern(inner, path.as_deref());
+        }
+    }
+
     fn alias_elements(&mut self, targets: &[Expr], path: &str) {
-        for (number, target) in targets.iter().enumerate() {
-            if let Expr::Name(name) = target {
-                self.add_alias(name.id.as_str(), format!("{path}[{number}]"));
+        let indices = element_indices(targets, |target| matches!(target, Expr::Starred(_)));
+        for (target, index) in targets.iter().zip(indices) {
+            if let (Expr::Name(name), Some(index)) = (target, index) {
+                self.add_alias(name.id.as_str(), format!("{path}[{index}]"));
             }
         }
     }
@@ -306,6 +398,31 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
         Expr::List(list) => Some(&list.elts),
         _ => None,
     }
+}
+
+/// Returns the patterns of a sequence with the elements of a tuple or list that it matches, as in `match a, b`.
+pub(super) fn pattern_pairs<'p>(
+    pattern: &'p Pattern,
+    subject: &'p Expr,
+) -> Option<Vec<(&'p Pattern, &'p Expr)>> {
+    let Pattern::MatchSequence(sequence) = pattern else { return None };
+    let values = elements(subject)?;
+    let is_whole = |pattern: &Pattern| !matches!(pattern, Pattern::MatchStar(_));
+    let is_single = |value: &Expr| !matches!(value, Expr::Starred(_));
+    let pairs = sequence.patterns.iter().all(is_whole) && values.iter().all(is_single);
+    pairs.then(|| sequence.patterns.iter().zip(values).collect())
+}
+
+/// Returns the index of each target of an unpacked sequence. The target that takes the rest has none, and later ones count
+/// from the end.
+fn element_indices<T>(targets: &[T], is_rest: impl Fn(&T) -> bool) -> Vec<Option<String>> {
+    let rest = targets.iter().position(is_rest);
+    let index = |number: usize| match rest {
+        Some(rest) if number == rest => None,
+        Some(rest) if number > rest => Some(format!("-{}", targets.len() - number)),
+        _ => Some(number.to_string()),
+    };
+    (0..targets.len()).map(index).collect()
 }
 
 /// Formats an integer subscript.
@@ -377,6 +494,11 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                 }
             }
             Stmt::For(each) => self.names.alias_each(&each.target, &each.iter),
+            Stmt::Match(choice) => {
+                for case in &choice.cases {
+                    self.names.alias_match(&case.pattern, &choice.subject);
+                }
+            }
             _ => {}
         }
         self.depth += 1;

@@ -22,6 +22,7 @@ mod calls;
 mod classes;
 mod imports;
 mod managers;
+mod patterns;
 
 /// Maximum length in bytes of a string that is checked as a name.
 const MAX_NAME_BYTES: usize = 4096;
@@ -130,15 +131,22 @@ impl<'a> Walker<'a> {
         if let Some(path) = path {
             let of = self.names.path(&attribute.value);
             self.check_reference(range, &path, of.as_deref());
-            if of.is_some_and(|of| self.names.is_foreign(&of)) {
-                let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
-                self.record_hits_as(range, &path, is_it);
+            if let Some(of) = of {
+                self.check_foreign_attribute(range, &of, name);
             }
         }
         self.record_hits(range, |rule| {
             rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
         self.check_attribute_name(range, name);
+    }
+
+    /// Checks an attribute that must not be used on other packages.
+    fn check_foreign_attribute(&mut self, range: TextRange, of: &str, name: &str) {
+        if self.names.is_foreign(of) {
+            let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
+            self.record_hits_as(range, &format!("{of}.{name}"), is_it);
+        }
     }
 
     fn check_attribute_name(&mut self, range: TextRange, name: &str) {
@@ -300,6 +308,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         self.check_target(&each.target);
                         self.check_listed(&each.iter);
                     }
+                    Stmt::Match(choice) => {
+                        for case in &choice.cases {
+                            self.check_match(&case.pattern, &choice.subject);
+                        }
+                    }
                     Stmt::With(with) => {
                         for item in &with.items {
                             if let Some(target) = &item.optional_vars {
@@ -321,6 +334,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
     }
 
     fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
+        self.check_target(&comprehension.target);
         self.check_listed(&comprehension.iter);
         visitor::walk_comprehension(self, comprehension);
     }
