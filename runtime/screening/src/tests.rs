@@ -642,6 +642,22 @@ fn latin_1_names_are_resolved() {
 }
 
 #[test]
+fn encoding_on_second_line_counts_only_after_blank_line_or_comment() {
+    // Python reads all of these as UTF-8, and the letter before `_locals` as `f`.
+    for start in ["import inspect\n", "x = 1\r", "x = 1\r\n", "\u{feff}x = 1\n", "\n\n"] {
+        let code = format!("{start}# coding: latin-1\nfound = frame.\u{ff46}_locals");
+        assert!(violated_rules(&code).contains("frames"), "{code:?}");
+    }
+    // Python reads all of these as Latin-1.
+    for start in ["", "\n", "\r", "\r\n", "# x\n", " \t# x\r", "\u{c}\n"] {
+        let code = format!("{start}# coding: utf-7\nx = 1");
+        assert!(violated_rules(&code).contains("unreadable-code"), "{code:?}");
+        assert_clean("", &format!("{start}# coding: latin-1\nx = 1"), None);
+    }
+    assert_clean("", "import json\n# coding: utf-7\nx = 1", None);
+}
+
+#[test]
 fn annotations_are_screened() {
     check_rule(
         "frames",

@@ -63,8 +63,17 @@ impl LanguageScreen for PythonScreen {
 impl PythonScreen {
     /// Returns the encoding that a file declares.
     fn declared_encoding(&self, text: &str) -> Option<String> {
-        let mut lines = text.lines().take(2);
-        let declared = lines.find_map(|line| self.rules.coding.captures(line))?;
+        // Python ends a line at a lone carriage return, too.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let (first, rest) = text.split_at(text.find(['\n', '\r']).unwrap_or(text.len()));
+        let rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix(['\n', '\r']));
+        let second = rest.unwrap_or_default().split(['\n', '\r']).next().unwrap_or_default();
+        let start = first.trim_start_matches([' ', '\t', '\x0c']);
+        // PEP 263: a second line counts only after a blank line or a comment.
+        let counts = start.is_empty() || start.starts_with('#');
+        let coding = &self.rules.coding;
+        let declared =
+            coding.captures(first).or_else(|| coding.captures(second).filter(|_| counts))?;
         Some(declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-"))
     }
 
