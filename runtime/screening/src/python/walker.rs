@@ -423,6 +423,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         unpacked.for_each(|item| self.check_listed(&item.value));
                     }
                     Expr::Subscript(subscript) => {
+                        if fold(&subscript.slice).is_some() {
+                            self.inspected = Some(subscript.value.range());
+                        }
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);
                             self.check_reference(range, &path, of.as_deref());

@@ -94,7 +94,16 @@ impl Walker<'_> {
             self.check_attribute_name(range, &name);
             if let Some(of) = self.names.path(of) {
                 self.check_reference(range, &format!("{of}.{name}"), Some(&of));
+                self.check_foreign_attribute(range, &of, &name);
             }
+        }
+        // `vars(it)` is `it.__dict__`. An entry with a constant name is checked as an attribute.
+        if function == "builtins.vars"
+            && self.inspected != Some(range)
+            && let Some(of) = first.and_then(|of| self.names.path(of))
+        {
+            self.check_reference(range, &format!("{of}.__dict__"), Some(&of));
+            self.check_foreign_attribute(range, &of, "__dict__");
         }
         if PATH_FUNCTIONS.contains(&last) {
             for text in args.iter().filter_map(fold) {
