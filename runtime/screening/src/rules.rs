@@ -1,6 +1,9 @@
 //! The rules of `configs/screening.toml`.
 
-use std::{collections::BTreeSet, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 use proctor_types::ShippedTable;
 use regex::{Regex, RegexSet};
@@ -67,6 +70,8 @@ pub(crate) struct Rule {
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
+    /// Attributes with names that no other library has, whatever object they are read from.
+    pub unmistakable: Vec<String>,
     /// Keyword arguments.
     pub keywords: Vec<String>,
     /// Attributes that are used on other packages.
@@ -123,6 +128,8 @@ pub(crate) struct Rules {
     references: RegexSet,
     /// The rule and the text of each reference, in the order of `references`.
     owners: Vec<(usize, &'static str)>,
+    /// The rules and references of each unmistakable attribute.
+    unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>>,
     strings: RegexSet,
     string_owners: Vec<usize>,
     any_module: RegexSet,
@@ -151,10 +158,16 @@ impl Rules {
         let mut owners = Vec::new();
         let mut patterns = Vec::new();
         let (mut strings, mut string_owners) = (Vec::new(), Vec::new());
+        let mut unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>> = BTreeMap::new();
         for (number, rule) in table.rules.iter().enumerate() {
             for reference in &rule.references {
                 owners.push((number, reference.as_str()));
                 patterns.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
+            }
+            for name in &rule.unmistakable {
+                let is_it = |known: &&String| known.rsplit('.').next() == Some(name.as_str());
+                let reference = rule.references.iter().find(is_it).unwrap_or(name);
+                unmistakable.entry(name.as_str()).or_default().push((number, reference.as_str()));
             }
             for text in &rule.strings {
                 strings.push(text.as_str());
@@ -177,6 +190,7 @@ impl Rules {
             table,
             references: RegexSet::new(&patterns).map_err(wrong)?,
             owners,
+            unmistakable,
             strings: RegexSet::new(&strings).map_err(wrong)?,
             string_owners,
             any_module: RegexSet::new(&any).map_err(wrong)?,
@@ -210,6 +224,11 @@ impl Rules {
             }
         }
         broken
+    }
+
+    /// Returns the rules that an attribute violates by its name alone, each with the reference in the table.
+    pub(crate) fn violated_by_name(&self, name: &str) -> &[(usize, &'static str)] {
+        self.unmistakable.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the rules that a string violates.

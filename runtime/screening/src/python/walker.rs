@@ -16,6 +16,8 @@ use crate::{
     rules::{Rule, Rules},
 };
 
+use assignments::is_self;
+
 mod annotations;
 mod assignments;
 mod calls;
@@ -128,9 +130,9 @@ impl<'a> Walker<'a> {
         path: Option<String>,
     ) {
         let name = attribute.attr.as_str();
-        if let Some(path) = path {
+        if let Some(path) = path.as_deref() {
             let of = self.names.path(&attribute.value);
-            self.check_reference(range, &path, of.as_deref());
+            self.check_reference(range, path, of.as_deref());
             if let Some(of) = of {
                 self.check_foreign_attribute(range, &of, name);
             }
@@ -139,6 +141,9 @@ impl<'a> Walker<'a> {
             rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
         self.check_attribute_name(range, name);
+        if !is_self(&attribute.value) {
+            self.check_unmistakable(range, name, path.as_deref());
+        }
     }
 
     /// Checks an attribute that must not be used on other packages.
@@ -146,6 +151,22 @@ impl<'a> Walker<'a> {
         if self.names.is_foreign(of) {
             let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
             self.record_hits_as(range, &format!("{of}.{name}"), is_it);
+        }
+    }
+
+    /// Checks a name that identifies a function of the rules, whatever object it is read from. Does not repeat what its
+    /// dotted name violates.
+    fn check_unmistakable(&mut self, range: TextRange, name: &str, path: Option<&str>) {
+        let rules = self.rules.violated_by_name(name);
+        if rules.is_empty() {
+            return;
+        }
+        let known = path.map(|path| self.rules.violated_by_reference(path, None));
+        let known = known.unwrap_or_default();
+        for (rule, reference) in rules.iter().copied() {
+            if known.iter().all(|(violated, _)| *violated != rule) {
+                self.record_hit_as(rule, range, reference.to_owned());
+            }
         }
     }
 

@@ -92,7 +92,13 @@ impl Walker<'_> {
             && function == "builtins.getattr"
         {
             self.check_attribute_name(range, &name);
-            if let Some(of) = self.names.path(of) {
+            let is_own = is_self(of);
+            let of = self.names.path(of);
+            if !is_own {
+                let path = of.as_ref().map(|of| format!("{of}.{name}"));
+                self.check_unmistakable(range, &name, path.as_deref());
+            }
+            if let Some(of) = of {
                 self.check_reference(range, &format!("{of}.{name}"), Some(&of));
                 self.check_foreign_attribute(range, &of, &name);
             }

@@ -68,6 +68,7 @@ impl Walker<'_> {
             if module.split('.').any(is_test) || (module.is_empty() && names().any(is_test)) {
                 self.record_hits(range, |rule| rule.test_imports);
             }
+            names().for_each(|name| self.check_unmistakable(range, name, None));
             return;
         }
         if let Some(module) = &import.module {
@@ -84,7 +85,9 @@ impl Walker<'_> {
                     self.record_hits(range, |rule| rule.joined_names);
                 }
             } else {
-                self.check_reference(range, &format!("{module}.{name}"), Some(module));
+                let path = format!("{module}.{name}");
+                self.check_reference(range, &path, Some(module));
+                self.check_unmistakable(range, name, Some(&path));
             }
         }
     }

@@ -48,9 +48,11 @@ impl Walker<'_> {
         let (range, name) = (keyword.range(), keyword.attr.as_str());
         self.check_look_alike(keyword.attr.range(), name);
         self.check_attribute_name(range, name);
-        if let Some(path) = path {
-            self.check_reference(range, &format!("{path}.{name}"), Some(path));
+        let whole = path.map(|path| format!("{path}.{name}"));
+        if let Some(whole) = &whole {
+            self.check_reference(range, whole, path);
         }
+        self.check_unmistakable(range, name, whole.as_deref());
         // Honest patterns name none of these, so the class of the value does not matter.
         let has = |names: &[String]| names.iter().any(|it| it == name);
         self.record_hits(range, |rule| {
