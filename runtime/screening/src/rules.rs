@@ -85,6 +85,8 @@ pub(crate) struct Rule {
     pub strings: Vec<String>,
     /// Imported modules.
     pub imports: Vec<String>,
+    /// The stack and its rows, which code may only read in certain ways. See `python/walker/held.rs`.
+    pub held: Vec<String>,
     /// Tables that are iterated over or passed as a whole.
     pub listed: Vec<String>,
     /// Imports of test modules.
@@ -130,6 +132,8 @@ pub(crate) struct Rules {
     owners: Vec<(usize, &'static str)>,
     /// The rules and references of each unmistakable attribute.
     unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>>,
+    held: RegexSet,
+    held_owners: Vec<(usize, &'static str)>,
     strings: RegexSet,
     string_owners: Vec<usize>,
     any_module: RegexSet,
@@ -158,11 +162,16 @@ impl Rules {
         let mut owners = Vec::new();
         let mut patterns = Vec::new();
         let (mut strings, mut string_owners) = (Vec::new(), Vec::new());
+        let (mut held, mut held_owners) = (Vec::new(), Vec::new());
         let mut unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>> = BTreeMap::new();
         for (number, rule) in table.rules.iter().enumerate() {
             for reference in &rule.references {
                 owners.push((number, reference.as_str()));
                 patterns.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
+            }
+            for path in &rule.held {
+                held.push(format!("^{}$", dotted_name_pattern(path)));
+                held_owners.push((number, path.as_str()));
             }
             for name in &rule.unmistakable {
                 let is_it = |known: &&String| known.rsplit('.').next() == Some(name.as_str());
@@ -191,6 +200,8 @@ impl Rules {
             references: RegexSet::new(&patterns).map_err(wrong)?,
             owners,
             unmistakable,
+            held: RegexSet::new(&held).map_err(wrong)?,
+            held_owners,
             strings: RegexSet::new(&strings).map_err(wrong)?,
             string_owners,
             any_module: RegexSet::new(&any).map_err(wrong)?,
@@ -229,6 +240,17 @@ impl Rules {
     /// Returns the rules that an attribute violates by its name alone, each with the reference in the table.
     pub(crate) fn violated_by_name(&self, name: &str) -> &[(usize, &'static str)] {
         self.unmistakable.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the rules that restrict the uses of a value, each with its dotted name in the table.
+    pub(crate) fn restricting(&self, path: &str) -> Vec<(usize, &'static str)> {
+        let found = self.held.matches(path);
+        found.iter().filter_map(|at| self.held_owners.get(at).copied()).collect()
+    }
+
+    /// Whether a rule restricts the uses of a value.
+    pub(crate) fn is_held(&self, path: &str) -> bool {
+        self.held.is_match(path)
     }
 
     /// Returns the rules that a string violates.

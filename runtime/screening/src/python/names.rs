@@ -176,7 +176,19 @@ impl<'a> Names<'a> {
                 return self.attribute_of(of, &key);
             }
         }
+        // Some rows of the stack are a stack.
+        if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_held(of) {
+            return of.to_owned();
+        }
         format!("{of}[{}]", index(key).unwrap_or_default())
+    }
+
+    /// Whether names that are bound here keep their meaning wherever they are visible. Attributes of a class and names
+    /// that a function declares `global` do not.
+    pub(super) fn follows(&self, name: &str) -> bool {
+        self.scopes
+            .last()
+            .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer.contains(name))
     }
 
     /// Returns the patterns directly inside a pattern, each with the dotted name of the value that it matches.
@@ -356,8 +368,18 @@ impl<'a> Names<'a> {
     fn alias_elements(&mut self, targets: &[Expr], path: &str) {
         let indices = element_indices(targets, |target| matches!(target, Expr::Starred(_)));
         for (target, index) in targets.iter().zip(indices) {
-            if let (Expr::Name(name), Some(index)) = (target, index) {
-                self.add_alias(name.id.as_str(), format!("{path}[{index}]"));
+            match (target, index) {
+                (Expr::Name(name), Some(index)) => {
+                    self.add_alias(name.id.as_str(), format!("{path}[{index}]"));
+                }
+                // The rest of a row counts as a stack, because its indices are shifted.
+                (Expr::Starred(rest), None) if self.rules.is_held(path) => {
+                    if let Expr::Name(name) = &*rest.value {
+                        let whole = path.split_once('[').map_or(path, |(whole, _)| whole);
+                        self.add_alias(name.id.as_str(), whole.to_owned());
+                    }
+                }
+                _ => {}
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Walks the syntax tree of a file and records rule violations.
 
+use std::collections::HashSet;
+
 use ruff_python_ast::{
     BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
     Stmt, UnaryOp,
@@ -22,6 +24,7 @@ mod annotations;
 mod assignments;
 mod calls;
 mod classes;
+mod held;
 mod imports;
 mod managers;
 mod patterns;
@@ -41,6 +44,8 @@ pub(super) struct Walker<'a> {
     depth: usize,
     /// The range of a name that is only inspected, not passed on.
     inspected: Option<TextRange>,
+    /// Ranges of values whose use is allowed although a rule restricts it.
+    allowed: HashSet<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -54,6 +59,7 @@ impl<'a> Walker<'a> {
             line: None,
             depth: 0,
             inspected: None,
+            allowed: HashSet::new(),
             too_deep: false,
             hits: Vec::new(),
         }
@@ -133,7 +139,9 @@ impl<'a> Walker<'a> {
         if let Some(path) = path.as_deref() {
             let of = self.names.path(&attribute.value);
             self.check_reference(range, path, of.as_deref());
+            self.check_held(range, path);
             if let Some(of) = of {
+                self.allow_held_attribute(&attribute.value, &of, name);
                 self.check_foreign_attribute(range, &of, name);
             }
         }
@@ -313,13 +321,22 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
                             self.mark_inspected(&assign.value);
                         }
+                        if let [target] = &*assign.targets {
+                            self.allow_held_assignment(target, &assign.value);
+                        }
                     }
                     Stmt::If(branch) => self.mark_inspected(&branch.test),
                     Stmt::While(repeated) => self.mark_inspected(&repeated.test),
                     Stmt::Assert(assertion) => self.mark_inspected(&assertion.test),
-                    Stmt::Expr(alone) => self.mark_inspected(&alone.value),
-                    Stmt::AnnAssign(assign) if assign.value.is_some() => {
-                        self.check_target(&assign.target)
+                    Stmt::Expr(alone) => {
+                        self.mark_inspected(&alone.value);
+                        self.allow_held(&alone.value);
+                    }
+                    Stmt::AnnAssign(assign) => {
+                        if let Some(value) = &assign.value {
+                            self.check_target(&assign.target);
+                            self.allow_held_assignment(&assign.target, value);
+                        }
                     }
                     Stmt::AugAssign(assign) => self.check_target(&assign.target),
                     Stmt::Delete(delete) => {
@@ -328,6 +345,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::For(each) => {
                         self.check_target(&each.target);
                         self.check_listed(&each.iter);
+                        self.allow_held_loop(&each.target, &each.iter);
                     }
                     Stmt::Match(choice) => {
                         for case in &choice.cases {
@@ -357,6 +375,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
     fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
         self.check_target(&comprehension.target);
         self.check_listed(&comprehension.iter);
+        self.allow_held_loop(&comprehension.target, &comprehension.iter);
         visitor::walk_comprehension(self, comprehension);
     }
 
@@ -386,6 +405,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     && let Some(path) = self.names.path(expr)
                 {
                     self.check_reference(range, &path, None);
+                    self.check_held(range, &path);
                     self.check_passed_module(range, name.id.as_str(), &path);
                 }
             }
@@ -450,6 +470,10 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);
                             self.check_reference(range, &path, of.as_deref());
+                            self.check_held(range, &path);
+                            if let Some(of) = &of {
+                                self.allow_held_entry(&subscript.value, of, &subscript.slice);
+                            }
                             if of.is_some_and(|of| of == "sys.modules")
                                 && self.names_test_module(&subscript.slice)
                             {

@@ -41,7 +41,10 @@ impl Walker<'_> {
             self.check_filled(range, &function.value);
         }
         let Some(function) = self.names.path(&call.func) else { return };
-        self.check_reference(range, &format!("{function}()"), Some(&function));
+        let result = format!("{function}()");
+        self.check_reference(range, &result, Some(&function));
+        self.check_held(range, &result);
+        self.check_held_call(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
         for rule in self.rules.rules_where(|rule| is(&rule.dynamic)) {
