@@ -10,6 +10,18 @@ use ruff_python_ast::{
 use super::constant::fold;
 use crate::rules::Rules;
 
+/// Functions that return the module named by their argument.
+const IMPORTING_FUNCTIONS: [&str; 5] = [
+    "builtins.__import__",
+    "importlib.__import__",
+    "importlib.import_module",
+    "importlib.reload",
+    "sys.modules.get",
+];
+
+/// Methods that return an entry of a table.
+const ENTRY_METHODS: [&str; 4] = ["get", "__getitem__", "pop", "setdefault"];
+
 /// Maximum number of components of a dotted name.
 const MAX_DEPTH: usize = 64;
 
@@ -141,13 +153,24 @@ impl<'a> Names<'a> {
                             );
                         }
                     }
-                    "sys.modules.get" if text.is_some() => return text,
+                    "importlib.reload" => {
+                        if let Some(of) = first.and_then(|of| self.path_of(of, depth)) {
+                            return Some(of);
+                        }
+                    }
                     "builtins.vars" => {
                         if let Some(of) = first {
                             return Some(format!("{}.__dict__", self.path_of(of, depth)?));
                         }
                     }
                     _ => {}
+                }
+                if let (Some((of, method)), Some(key)) = (function.rsplit_once('.'), first)
+                    && text.is_some()
+                    && ENTRY_METHODS.contains(&method)
+                    && self.is_table(of)
+                {
+                    return Some(self.entry_of(of, key));
                 }
                 Some(function + "()")
             }
@@ -175,12 +198,75 @@ impl<'a> Names<'a> {
             if let Some(of) = of.strip_suffix(".__dict__") {
                 return self.attribute_of(of, &key);
             }
+            let found = match of {
+                "builtins.globals()" => {
+                    self.scopes.first().and_then(|scope| scope.aliases.get(&key).cloned())
+                }
+                "builtins.locals()" | "builtins.vars()" => self.lookup(&key),
+                _ => None,
+            };
+            if let Some(found) = found {
+                return found;
+            }
         }
         // Some rows of the stack are a stack.
         if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_held(of) {
             return of.to_owned();
         }
         format!("{of}[{}]", index(key).unwrap_or_default())
+    }
+
+    /// Whether a dotted name is a table of names.
+    fn is_table(&self, path: &str) -> bool {
+        let names = ["sys.modules", "builtins.globals()", "builtins.locals()", "builtins.vars()"];
+        names.contains(&path) || path.ends_with(".__dict__")
+    }
+
+    /// Returns the dotted name of an expression that evaluates to a module although it is no imported name:
+    /// `__import__("math")`, `sys.modules["math"]`, `globals()["math"]`, `collections._sys`.
+    pub(super) fn module_of(&self, expr: &Expr) -> Option<String> {
+        let is_module = match expr {
+            Expr::Call(call) => {
+                let first = call.arguments.args.first()?;
+                let function = self.path(&call.func)?;
+                IMPORTING_FUNCTIONS.contains(&function.as_str())
+                    || self.is_module_entry(function.rsplit_once('.')?.0, first)
+            }
+            Expr::Subscript(subscript) if subscript.ctx == ExprContext::Load => {
+                let of = self.path(&subscript.value)?;
+                of == "sys.modules" || self.is_module_entry(&of, &subscript.slice)
+            }
+            Expr::Attribute(attribute) => {
+                let module = attribute.attr.as_str().trim_start_matches('_');
+                if !self.rules.table.carried_modules.contains(module) {
+                    return None;
+                }
+                return self
+                    .path(expr)
+                    .filter(|path| self.rules.table.carried_modules.contains(path));
+            }
+            _ => false,
+        };
+        let path = self.path(expr).filter(|_| is_module)?;
+        // The name of a module that is only known at run time has a call or subscript.
+        (!path.contains(['(', '['])).then_some(path)
+    }
+
+    /// Whether a table of names has a module under a constant key.
+    fn is_module_entry(&self, table: &str, key: &Expr) -> bool {
+        match table {
+            "builtins.globals()" => fold(key).is_some_and(|key| {
+                self.scopes.first().is_some_and(|scope| scope.modules.contains(&key))
+            }),
+            "builtins.locals()" | "builtins.vars()" => {
+                fold(key).is_some_and(|key| self.is_module(&key))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_in_class(&self) -> bool {
+        self.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Class)
     }
 
     /// Whether names that are bound here keep their meaning wherever they are visible. Attributes of a class and names
@@ -251,7 +337,7 @@ impl<'a> Names<'a> {
         // Keep names that have their own references in the rules, such as `importlib.util`.
         if is_carried
             && !self.is_owned(of)
-            && !of.contains(['(', '['])
+            && (!of.contains(['(', '[']) || self.rules.is_any_module(of))
             && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();
@@ -322,7 +408,16 @@ impl<'a> Names<'a> {
 
     fn alias(&mut self, target: &Expr, value: &Expr) {
         match target {
-            Expr::Name(name) => self.alias_name(name.id.as_str(), value),
+            Expr::Name(name) => {
+                self.alias_name(name.id.as_str(), value);
+                let is_module = match value {
+                    Expr::Name(value) => self.is_module(value.id.as_str()),
+                    value => self.module_of(value).is_some(),
+                };
+                if is_module && let Some(scope) = self.scopes.last_mut() {
+                    scope.modules.insert(name.id.as_str().to_owned());
+                }
+            }
             Expr::Tuple(_) | Expr::List(_) => {
                 let targets = elements(target).unwrap_or_default();
                 if let Some(values) = elements(value) {

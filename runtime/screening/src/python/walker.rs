@@ -42,8 +42,10 @@ pub(super) struct Walker<'a> {
     /// The line in the file, if this text is a string in it that is run as code.
     line: Option<usize>,
     depth: usize,
-    /// The range of a name that is only inspected, not passed on.
+    /// The range of a value that is only inspected, not passed on.
     inspected: Option<TextRange>,
+    /// The range of a table of which one entry with a constant name is read.
+    entered: Option<TextRange>,
     /// Ranges of values whose use is allowed although a rule restricts it.
     allowed: HashSet<TextRange>,
     pub too_deep: bool,
@@ -59,6 +61,7 @@ impl<'a> Walker<'a> {
             line: None,
             depth: 0,
             inspected: None,
+            entered: None,
             allowed: HashSet::new(),
             too_deep: false,
             hits: Vec::new(),
@@ -230,7 +233,9 @@ impl<'a> Walker<'a> {
     }
 
     fn mark_inspected(&mut self, expr: &Expr) {
-        if matches!(expr, Expr::Name(_)) {
+        let names_module =
+            matches!(expr, Expr::Name(_) | Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_));
+        if names_module {
             self.inspected = Some(expr.range());
         }
     }
@@ -241,6 +246,16 @@ impl<'a> Walker<'a> {
         let is_passed = self.inspected != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
             self.record_hits_as(range, path, |rule| rule.passed_modules);
+        }
+    }
+
+    /// Like [`Walker::check_passed_module`], for a module that is not an imported name.
+    fn check_passed_import(&mut self, range: TextRange, expr: &Expr) {
+        if self.inspected != Some(range)
+            && let Some(module) = self.names.module_of(expr)
+            && self.names.is_foreign(&module)
+        {
+            self.record_hits_as(range, &module, |rule| rule.passed_modules);
         }
     }
 
@@ -318,7 +333,10 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.check_target(target));
                         // Assigning to a plain name only creates an alias, which `Names` tracks.
-                        if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
+                        // An attribute of a class can be reached in ways that it does not.
+                        if assign.targets.iter().all(|target| matches!(target, Expr::Name(_)))
+                            && !self.names.is_in_class()
+                        {
                             self.mark_inspected(&assign.value);
                         }
                         if let [target] = &*assign.targets {
@@ -388,6 +406,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
         let is_pieces = !is_literal(expr) && fold(expr).is_some();
         if matches!(expr, Expr::BinOp(_) | Expr::FString(_) | Expr::Call(_)) && !is_pieces {
             self.check_template(range, &constant_template(expr));
+        }
+        if matches!(expr, Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_)) {
+            self.check_passed_import(range, expr);
         }
         match expr {
             Expr::Lambda(lambda) => {
@@ -465,7 +486,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     }
                     Expr::Subscript(subscript) => {
                         if fold(&subscript.slice).is_some() {
-                            self.inspected = Some(subscript.value.range());
+                            self.entered = Some(subscript.value.range());
                         }
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);

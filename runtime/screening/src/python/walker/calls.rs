@@ -108,7 +108,7 @@ impl Walker<'_> {
         }
         // `vars(it)` is `it.__dict__`. An entry with a constant name is checked as an attribute.
         if function == "builtins.vars"
-            && self.inspected != Some(range)
+            && self.entered != Some(range)
             && let Some(of) = first.and_then(|of| self.names.path(of))
         {
             self.check_reference(range, &format!("{of}.__dict__"), Some(&of));

@@ -57,6 +57,9 @@ impl Walker<'_> {
             self.check_look_alike(alias.name.range(), module);
             self.check_imported(range, module);
             self.check_reference(range, module, None);
+            if self.names.is_in_class() && self.names.is_foreign(module) {
+                self.record_hits_as(range, module, |rule| rule.passed_modules);
+            }
         }
     }
 
