@@ -7,7 +7,10 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
-use super::constant::fold;
+use super::{
+    constant::fold,
+    exports::{Export, Exports},
+};
 use crate::rules::Rules;
 
 /// Functions that return the module named by their argument.
@@ -57,12 +60,38 @@ struct Scope {
 pub(super) struct Names<'a> {
     rules: &'static Rules,
     owned: &'a BTreeSet<String>,
+    exports: &'a Exports,
     scopes: Vec<Scope>,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(rules: &'static Rules, owned: &'a BTreeSet<String>) -> Self {
-        Self { rules, owned, scopes: Vec::new() }
+    pub(super) fn new(
+        rules: &'static Rules,
+        owned: &'a BTreeSet<String>,
+        exports: &'a Exports,
+    ) -> Self {
+        Self { rules, owned, exports, scopes: Vec::new() }
+    }
+
+    /// Returns the names of a module that refer to something else.
+    pub(super) fn module_aliases(&mut self, body: &[Stmt]) -> BTreeMap<String, Export> {
+        self.enter(ScopeKind::Module, None, &ScopeCode::Body(body));
+        let Some(Scope { aliases, modules, .. }) = self.scopes.pop() else {
+            return BTreeMap::new();
+        };
+        let export = |(name, path): (String, String)| {
+            let is_module = modules.contains(&name);
+            (name, Export { path, is_module })
+        };
+        aliases.into_iter().map(export).collect()
+    }
+
+    /// Returns what a name of one of the repository's modules refers to in another package, if the patch shows it.
+    fn exported(&self, of: &str, name: &str) -> Option<Export> {
+        if !self.is_owned(of) {
+            return None;
+        }
+        self.exports.find(of, name, &|path: &str| self.is_owned(path))
     }
 
     /// Enters a scope, and collects all names that are bound anywhere in it.
@@ -331,6 +360,9 @@ impl<'a> Names<'a> {
     /// Returns the dotted name of an attribute. If the attribute is a module that another module imports, returns the
     /// module's own name: `sys` for `collections._sys`.
     fn attribute_of(&self, of: &str, name: &str) -> String {
+        if let Some(export) = self.exported(of, name) {
+            return export.path;
+        }
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{of}.{name}");
@@ -390,6 +422,22 @@ impl<'a> Names<'a> {
         let replaces = known.is_none_or(|known| self.is_owned(known) && !self.is_owned(&path));
         if replaces && let Some(scope) = self.scopes.last_mut() {
             scope.aliases.insert(name.to_owned(), path);
+        }
+    }
+
+    /// Adds the names that `from module import *` imports from one of the repository's modules.
+    fn alias_all(&mut self, of: &str) {
+        if !self.is_owned(of) {
+            return;
+        }
+        let found = self.exports.find_all(of, &|path: &str| self.is_owned(path));
+        for (name, export) in found {
+            if export.is_module
+                && let Some(scope) = self.scopes.last_mut()
+            {
+                scope.modules.insert(name.clone());
+            }
+            self.alias_path(&name, export.path);
         }
     }
 
@@ -593,10 +641,21 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                 let module = module.unwrap_or_default();
                 // A relative import refers to the repository's own code.
                 let dot = if import.level > 0 { "." } else { "" };
-                for alias in import.names.iter().filter(|alias| alias.name.as_str() != "*") {
+                let of = format!("{dot}{module}");
+                for alias in &import.names {
+                    if alias.name.as_str() == "*" {
+                        self.names.alias_all(&of);
+                        continue;
+                    }
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
-                    let path =
-                        self.names.attribute_of(&format!("{dot}{module}"), alias.name.as_str());
+                    let export = self.names.exported(&of, alias.name.as_str());
+                    let path = self.names.attribute_of(&of, alias.name.as_str());
+                    let is_carried = self.names.rules.table.carried_modules.contains(&path);
+                    if (is_carried || export.is_some_and(|export| export.is_module))
+                        && let Some(scope) = self.names.scopes.last_mut()
+                    {
+                        scope.modules.insert(name.to_owned());
+                    }
                     self.names.add_alias(name, path);
                 }
             }
