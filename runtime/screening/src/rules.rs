@@ -118,6 +118,8 @@ pub(crate) struct Rule {
     pub foreign_module: bool,
     /// Files to which `lines` applies: a file name with `*`, or the end of a path.
     pub files: Vec<String>,
+    /// Files to which `lines` does not apply.
+    pub except_files: Vec<String>,
     /// Regular expressions for lines of those files.
     pub lines: Vec<String>,
 }

@@ -97,8 +97,11 @@ fn screen_files(
     let hits_of = |path: &str, bytes: &[u8], exports: &Exports| {
         let (python, lines) = (PythonScreen { rules, exports }, LineScreen { rules });
         let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
-        let language = languages.iter().find(|language| language.can_read(path, bytes))?;
-        Some(language.hits(path, bytes, input.owned))
+        match languages.iter().find(|language| language.can_read(path, bytes)) {
+            Some(language) => (language.hits(path, bytes, input.owned), true),
+            // The rules for all files apply to a file in an unknown language, too.
+            None => (lines.hits(path, bytes, input.owned), false),
+        }
     };
     let none = Exports::default();
     let exports_of = |files: &[(&String, &[u8])]| {
@@ -115,9 +118,10 @@ fn screen_files(
         if !(input.screened)(path) || original_bytes(input.before, path) == Some(bytes.as_slice()) {
             continue;
         }
-        match hits_of(path.as_str(), bytes.as_slice(), &exports) {
-            Some(hits) => found.extend(hits.into_iter().map(|hit| (path, hit))),
-            None => not_screened.push(path.clone()),
+        let (hits, is_screened) = hits_of(path.as_str(), bytes.as_slice(), &exports);
+        found.extend(hits.into_iter().map(|hit| (path, hit)));
+        if !is_screened {
+            not_screened.push(path.clone());
         }
     }
     let mut excused = BTreeSet::new();
@@ -131,7 +135,7 @@ fn screen_files(
         for files in [old.collect::<Vec<_>>(), solved.collect()] {
             let exports = exports_of(&files);
             for (path, bytes) in files {
-                let hits = hits_of(path.as_str(), bytes, &exports).unwrap_or_default();
+                let (hits, _) = hits_of(path.as_str(), bytes, &exports);
                 excused.extend(hits.into_iter().map(|hit| (hit.rule, hit.expression)));
             }
         }
