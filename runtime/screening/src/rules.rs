@@ -56,6 +56,8 @@ pub(crate) struct Rule {
     pub dynamic: Vec<String>,
     /// Dotted names, including everything below them.
     pub references: Vec<String>,
+    /// Groups of expressions that give the same access. One excuses the others.
+    pub equivalent: Vec<Vec<String>>,
     /// Definitions of methods with these names.
     pub methods: Vec<String>,
     /// Assignments to attributes of other packages.
@@ -288,6 +290,14 @@ impl Rules {
     /// Whether the rules have a reference to a dotted name or below it.
     pub(crate) fn has_references_to(&self, path: &str) -> bool {
         self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
+    }
+
+    /// Returns the expression that stands for all that give the same access.
+    pub(crate) fn canonical(&self, rule: usize, expression: String) -> String {
+        let groups = self.table.rules.get(rule).map(|rule| rule.equivalent.as_slice());
+        let mut groups = groups.unwrap_or_default().iter();
+        let group = groups.find(|group| group.contains(&expression));
+        group.and_then(|group| group.first()).cloned().unwrap_or(expression)
     }
 
     /// Returns the indices of the rules that satisfy a predicate.

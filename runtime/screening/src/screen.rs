@@ -9,7 +9,7 @@ use proctor_patch::{Change, CurrentFile, Patch, RawPath};
 use proctor_types::one_line;
 
 use crate::{
-    language::LanguageScreen,
+    language::{Hit, LanguageScreen},
     lines::LineScreen,
     python::{Exports, PythonScreen},
     rules::Rules,
@@ -136,14 +136,15 @@ fn screen_files(
             let exports = exports_of(&files);
             for (path, bytes) in files {
                 let (hits, _) = hits_of(path.as_str(), bytes, &exports);
-                excused.extend(hits.into_iter().map(|hit| (hit.rule, hit.expression)));
+                let key = |hit: Hit| (hit.rule, rules.canonical(hit.rule, hit.expression));
+                excused.extend(hits.into_iter().map(key));
             }
         }
     }
     let mut findings: BTreeMap<(String, usize, usize), Finding> = BTreeMap::new();
     for (path, hit) in found {
         let Some(rule) = rules.table.rules.get(hit.rule) else { continue };
-        if excused.contains(&(hit.rule, hit.expression)) {
+        if excused.contains(&(hit.rule, rules.canonical(hit.rule, hit.expression))) {
             continue;
         }
         findings.entry((path.clone(), hit.line, hit.rule)).or_insert_with(|| Finding {
