@@ -17,6 +17,8 @@ const ALL_FILES: &str = "*";
 
 pub(crate) struct LineScreen {
     pub rules: &'static Rules,
+    /// Whether pytest alone judges the task.
+    pub judged_by_pytest: bool,
 }
 
 impl LanguageScreen for LineScreen {
@@ -59,6 +61,7 @@ impl LineScreen {
     fn rules_of(&self, path: &str) -> Vec<usize> {
         self.rules.rules_where(|rule| {
             !rule.lines.is_empty()
+                && !(self.judged_by_pytest && rule.own_runner)
                 && rule.files.iter().any(|file| matches_file(file, path))
                 && !rule.except_files.iter().any(|file| matches_file(file, path))
         })

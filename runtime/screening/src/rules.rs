@@ -120,6 +120,8 @@ pub(crate) struct Rule {
     pub foreign_module: bool,
     /// Files to which `lines` applies: a file name with `*`, or the end of a path.
     pub files: Vec<String>,
+    /// Whether the code can only deceive a test runner of its own language.
+    pub own_runner: bool,
     /// Files to which `lines` does not apply.
     pub except_files: Vec<String>,
     /// Regular expressions for lines of those files.

@@ -66,6 +66,8 @@ pub struct ScreeningInput<'a> {
     pub before: &'a BTreeMap<String, CurrentFile>,
     /// Top-level names of the repository's own packages.
     pub owned: &'a BTreeSet<String>,
+    /// Whether pytest alone judges the task. Code of other languages then deceives no assertion.
+    pub judged_by_pytest: bool,
     /// Returns whether to screen a path. Test files need no screening, because grading restores them.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
@@ -95,7 +97,10 @@ fn screen_files(
     gold: &BTreeMap<String, Vec<u8>>,
 ) -> Screening {
     let hits_of = |path: &str, bytes: &[u8], exports: &Exports| {
-        let (python, lines) = (PythonScreen { rules, exports }, LineScreen { rules });
+        let (python, lines) = (
+            PythonScreen { rules, exports },
+            LineScreen { rules, judged_by_pytest: input.judged_by_pytest },
+        );
         let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
         match languages.iter().find(|language| language.can_read(path, bytes)) {
             Some(language) => (language.hits(path, bytes, input.owned), true),

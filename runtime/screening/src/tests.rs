@@ -48,6 +48,7 @@ fn findings_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Fi
         gold: gold.as_ref().map(|gold| gold.as_bytes()),
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     screen(&input).unwrap().findings
@@ -730,6 +731,7 @@ fn latin_1_names_are_resolved() {
         gold: None,
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     let found = screen(&input).unwrap().findings;
@@ -798,6 +800,7 @@ fn violated_rules_of_files(files: &[(&str, &str)]) -> BTreeSet<String> {
         gold: None,
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
@@ -929,6 +932,7 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
         gold: None,
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     let screening = screen(&input).unwrap();
