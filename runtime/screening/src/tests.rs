@@ -246,6 +246,8 @@ fn passed_modules_are_flagged() {
             "import importlib, math\nuse(importlib.reload(math))",
         ],
         &[
+            "def load():\n    global np\n    import numpy as np\n    return np.zeros(3)\n\ndef go():\n    return np.ones(3)",
+            "def load():\n    import math\n    return math.tau\n\ndef go(math):\n    math.limit = 3",
             "import importlib\nclasses = importlib.import_module(name)\nuse(classes)",
             "import importlib\nif importlib.import_module('json') is None:\n    pass",
             "import importlib\nrun = getattr(importlib.import_module('json'), 'dumps')",
@@ -335,6 +337,8 @@ fn frame_access_is_flagged() {
             "import inspect\nuse(vars()['inspect'].stack()[1].frame)",
             "import sys\nuse(sys.modules[__name__].inspect.stack()[1].frame)",
             "import sys\nuse(sys.modules.__getitem__('inspect').stack()[1].frame)",
+            "def load():\n    global std\n    import inspect as std\n\ndef go():\n    use(std.stack()[1].frame)",
+            "import inspect\nclass A:\n    def load(self):\n        if self:\n            global std\n            std = inspect\n\n    def go(self):\n        use(std.stack()[1].frame)",
             "class Std:\n    import inspect\n\nuse(Std.inspect.getargvalues(row.frame))",
             "from roman.compat import std\nframe = std.currentframe()",
             "from roman.compat import currentframe",

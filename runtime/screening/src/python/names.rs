@@ -10,6 +10,7 @@ use ruff_python_ast::{
 use super::{
     constant::fold,
     exports::{Export, Exports},
+    shapes::statements,
 };
 use crate::rules::Rules;
 
@@ -616,8 +617,14 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
             return;
         }
         match stmt {
-            Stmt::FunctionDef(def) => return self.names.bind(def.name.as_str()),
-            Stmt::ClassDef(def) => return self.names.bind(def.name.as_str()),
+            Stmt::FunctionDef(def) => {
+                self.bind_globals(&def.body);
+                return self.names.bind(def.name.as_str());
+            }
+            Stmt::ClassDef(def) => {
+                self.bind_globals(&def.body);
+                return self.names.bind(def.name.as_str());
+            }
             Stmt::Global(declared) => self.declare(&declared.names),
             Stmt::Nonlocal(declared) => self.declare(&declared.names),
             Stmt::Import(import) => {
@@ -714,6 +721,50 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
 }
 
 impl Binder<'_, '_> {
+    /// Binds the names of a module that a function in it declares `global`.
+    fn bind_globals(&mut self, body: &[Stmt]) {
+        let is_module =
+            self.names.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Module);
+        if is_module {
+            let depth = self.names.rules.table.limits.depth;
+            self.bind_globals_below(body, depth);
+        }
+    }
+
+    fn bind_globals_below(&mut self, body: &[Stmt], depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        let mut all = Vec::new();
+        statements(body, depth, &mut all);
+        let mut declared: BTreeSet<&str> = BTreeSet::new();
+        for stmt in &all {
+            if let Stmt::Global(global) = stmt {
+                declared.extend(global.names.iter().map(|name| name.as_str()));
+            }
+        }
+        if !declared.is_empty() {
+            self.names.enter(ScopeKind::Function, None, &ScopeCode::Body(body));
+            let scope = self.names.scopes.pop();
+            let Some(Scope { mut aliases, modules, .. }) = scope else { return };
+            for name in declared {
+                if let Some(path) = aliases.remove(name) {
+                    self.names.add_alias(name, path);
+                }
+                if modules.contains(name)
+                    && let Some(scope) = self.names.scopes.last_mut()
+                {
+                    scope.modules.insert(name.to_owned());
+                }
+            }
+        }
+        for stmt in all {
+            match stmt {
+                Stmt::FunctionDef(def) => self.bind_globals_below(&def.body, depth),
+                Stmt::ClassDef(def) => self.bind_globals_below(&def.body, depth),
+                _ => {}
+            }
+        }
+    }
+
     fn declare(&mut self, names: &[ruff_python_ast::Identifier]) {
         if let Some(scope) = self.names.scopes.last_mut() {
             scope.outer.extend(names.iter().map(|name| name.as_str().to_owned()));
