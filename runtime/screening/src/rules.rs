@@ -58,6 +58,8 @@ pub(crate) struct Rule {
     pub references: Vec<String>,
     /// Groups of expressions that give the same access. One excuses the others.
     pub equivalent: Vec<Vec<String>>,
+    /// References that may be imported, named, compared with `is` and used as the class of `isinstance`.
+    pub type_checks: Vec<String>,
     /// Definitions of methods with these names.
     pub methods: Vec<String>,
     /// Assignments to attributes of other packages.
@@ -292,6 +294,12 @@ impl Rules {
     /// Whether the rules have a reference to a dotted name or below it.
     pub(crate) fn has_references_to(&self, path: &str) -> bool {
         self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
+    }
+
+    /// Whether a reference only violates a rule in uses other than type checks.
+    pub(crate) fn is_type_check(&self, rule: usize, path: &str) -> bool {
+        let rule = self.table.rules.get(rule);
+        rule.is_some_and(|rule| rule.type_checks.iter().any(|it| it == path))
     }
 
     /// Returns the expression that stands for all that give the same access.

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use ruff_python_ast::{
-    BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
-    Stmt, UnaryOp,
+    BoolOp, CmpOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement,
+    Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
@@ -48,6 +48,8 @@ pub(super) struct Walker<'a> {
     entered: Option<TextRange>,
     /// Ranges of values whose use is allowed although a rule restricts it.
     allowed: HashSet<TextRange>,
+    /// Ranges of classes that are only compared or named.
+    compared: HashSet<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -63,6 +65,7 @@ impl<'a> Walker<'a> {
             inspected: None,
             entered: None,
             allowed: HashSet::new(),
+            compared: HashSet::new(),
             too_deep: false,
             hits: Vec::new(),
         }
@@ -116,6 +119,9 @@ impl<'a> Walker<'a> {
     /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
     fn check_reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
         for (rule, reference) in self.rules.violated_by_reference(path, shorter) {
+            if self.compared.contains(&range) && self.rules.is_type_check(rule, path) {
+                continue;
+            }
             self.record_hit_as(rule, range, reference.to_owned());
         }
     }
@@ -151,6 +157,9 @@ impl<'a> Walker<'a> {
         self.record_hits(range, |rule| {
             rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
+        if name == "__class__" && is_code(&attribute.value) {
+            self.record_hits(range, |rule| !rule.type_checks.is_empty());
+        }
         self.check_attribute_name(range, name);
         if !is_self(&attribute.value) {
             self.check_unmistakable(range, name, path.as_deref());
@@ -431,6 +440,11 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
             }
             Expr::Compare(compare) => {
+                // `==` and `in` may call methods of the other operand, which then has the class.
+                if compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot)) {
+                    self.compared.insert(compare.left.range());
+                    self.compared.extend(compare.comparators.iter().map(Ranged::range));
+                }
                 self.visit_inspected(&compare.left);
                 compare.comparators.iter().for_each(|value| self.visit_inspected(value));
             }
@@ -519,6 +533,12 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         visitor::walk_interpolated_string_element(self, element);
     }
+}
+
+/// Whether an expression is the code object of a function, as in `go.__code__`.
+fn is_code(expr: &Expr) -> bool {
+    let names = ["__code__", "f_code", "gi_code", "cr_code", "ag_code"];
+    matches!(expr, Expr::Attribute(attribute) if names.contains(&attribute.attr.as_str()))
 }
 
 /// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.

@@ -1,9 +1,9 @@
 //! Checks calls, and strings that are run as code.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
-use ruff_text_size::TextRange;
+use ruff_text_size::{Ranged, TextRange};
 
-use super::{Walker, assignments::is_self};
+use super::{Walker, assignments::is_self, is_code};
 use crate::python::{
     constant::{fold, is_literal},
     parser::{nests_too_deeply, parse},
@@ -87,6 +87,16 @@ impl Walker<'_> {
             ["pop", "update", "setdefault", "__setitem__", "__delitem__", "clear", "popitem"];
         if function.strip_prefix("sys.modules.") == Some(last) && changes.contains(&last) {
             self.check_module_table(range, first);
+        }
+        if matches!(function.as_str(), "builtins.isinstance" | "builtins.issubclass") {
+            let classes = match second {
+                Some(Expr::Tuple(tuple)) => tuple.elts.as_slice(),
+                class => class.map(std::slice::from_ref).unwrap_or_default(),
+            };
+            self.compared.extend(classes.iter().map(Ranged::range));
+        }
+        if function == "builtins.type" && args.len() == 1 && first.is_some_and(is_code) {
+            self.record_hits(range, |rule| !rule.type_checks.is_empty());
         }
         if function == "builtins.type" && args.len() == 3 {
             args.get(2).into_iter().for_each(|namespace| self.check_namespace(namespace));

@@ -57,6 +57,10 @@ impl Walker<'_> {
         if allows {
             self.allow_held(value);
         }
+        // A class under another name is followed as well.
+        if allows && matches!(target, Expr::Name(_)) {
+            self.compared.insert(value.range());
+        }
     }
 
     /// Allows a loop over a stack.

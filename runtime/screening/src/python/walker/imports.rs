@@ -82,6 +82,11 @@ impl Walker<'_> {
         }
         self.check_imported(range, module);
         self.check_reference(range, module, None);
+        let mut bound =
+            import.names.iter().map(|alias| alias.asname.as_ref().unwrap_or(&alias.name));
+        if bound.all(|name| self.names.follows(name.as_str())) {
+            self.compared.insert(range);
+        }
         for name in names() {
             if name == "*" {
                 if self.rules.has_references_below(module) {
