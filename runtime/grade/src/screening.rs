@@ -40,7 +40,7 @@ pub(crate) async fn screen_patch(
     let before = read_entries(handle, &task.workdir, wanted).await?;
     let before: BTreeMap<String, CurrentFile> =
         before.into_iter().filter_map(|(path, current)| Some((path, current?))).collect();
-    screening_evidence(patch, gold.as_deref(), &before, &touched, base)
+    screening_evidence(task, patch, &before, &touched, base)
 }
 
 /// Like [`screen_patch`], for a submission from scratch, which is not in the sandbox yet.
@@ -53,16 +53,25 @@ pub(crate) fn screen_submission(
     let before: BTreeMap<String, CurrentFile> =
         files.into_iter().flatten().map(|(path, text)| (path.clone(), file(text))).collect();
     let Ok(touched) = patch_paths(patch) else { return Ok(Vec::new()) };
-    screening_evidence(patch, gold_patch(task).ok().flatten().as_deref(), &before, &touched, base)
+    screening_evidence(task, patch, &before, &touched, base)
 }
 
 fn file(text: &str) -> CurrentFile {
     CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
+/// Whether pytest alone judges a task: it has no other report, and all of its tests are in Python files.
+fn is_judged_by_pytest(task: &Task) -> bool {
+    let mut tests = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    task.harbor.is_none()
+        && task.test_report().is_none()
+        && !task.fail_to_pass.is_empty()
+        && tests.all(|id| id.split("::").next().is_some_and(|file| file.ends_with(".py")))
+}
+
 fn screening_evidence(
+    task: &Task,
     patch: &[u8],
-    gold: Option<&[u8]>,
     before: &BTreeMap<String, CurrentFile>,
     touched: &BTreeSet<String>,
     base: &ScreeningBase<'_>,
@@ -72,7 +81,15 @@ fn screening_evidence(
     if let Some(provided) = base.provided {
         owned.extend(own_packages(touched.iter(), roots, provided));
     }
-    let input = ScreeningInput { patch, gold, before, owned: &owned, screened: base.screened };
+    let gold = gold_patch(task).ok().flatten();
+    let input = ScreeningInput {
+        patch,
+        gold: gold.as_deref(),
+        before,
+        owned: &owned,
+        judged_by_pytest: is_judged_by_pytest(task),
+        screened: base.screened,
+    };
     let screening = screen(&input).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let found = screening.findings.iter();
     Ok(found.map(|finding| new_evidence(&finding.evidence, finding.to_string())).collect())

@@ -81,6 +81,7 @@ fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, B
         gold: None,
         before: &before,
         owned: &owned,
+        judged_by_pytest: true,
         screened: &|path: &str| !is_test_path(path),
     };
     let begun = Instant::now();

@@ -12,13 +12,19 @@ use crate::{
 /// Start of a comment that is a directive of Go.
 const DIRECTIVE: &str = "//go:";
 
+/// Pattern of a rule that applies to every file.
+const ALL_FILES: &str = "*";
+
 pub(crate) struct LineScreen {
     pub rules: &'static Rules,
+    /// Whether pytest alone judges the task.
+    pub judged_by_pytest: bool,
 }
 
 impl LanguageScreen for LineScreen {
     fn can_read(&self, path: &str, _bytes: &[u8]) -> bool {
-        !self.rules_of(path).is_empty()
+        // A rule for all files does not know the language of any.
+        self.rules_of(path).into_iter().any(|rule| !self.is_for_all_files(rule))
     }
 
     fn hits(&self, path: &str, bytes: &[u8], _owned: &BTreeSet<String>) -> Vec<Hit> {
@@ -27,12 +33,12 @@ impl LanguageScreen for LineScreen {
         let mut hits = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.starts_with("//") && !line.starts_with(DIRECTIVE) {
-                continue;
-            }
-            for rule in
-                rules.iter().copied().filter(|rule| self.rules.is_violated_by_line(*rule, line))
-            {
+            let is_comment = line.starts_with("//") && !line.starts_with(DIRECTIVE);
+            for rule in rules.iter().copied().filter(|rule| {
+                // Data may look like a comment.
+                (!is_comment || self.is_for_all_files(*rule))
+                    && self.rules.is_violated_by_line(*rule, line)
+            }) {
                 hits.push(Hit {
                     rule,
                     line: index + 1,
@@ -46,10 +52,18 @@ impl LanguageScreen for LineScreen {
 }
 
 impl LineScreen {
+    fn is_for_all_files(&self, rule: usize) -> bool {
+        let rule = self.rules.table.rules.get(rule);
+        rule.is_some_and(|rule| rule.files.iter().any(|file| file == ALL_FILES))
+    }
+
     /// Returns the indices of the rules that apply to a file.
     fn rules_of(&self, path: &str) -> Vec<usize> {
         self.rules.rules_where(|rule| {
-            !rule.lines.is_empty() && rule.files.iter().any(|file| matches_file(file, path))
+            !rule.lines.is_empty()
+                && !(self.judged_by_pytest && rule.own_runner)
+                && rule.files.iter().any(|file| matches_file(file, path))
+                && !rule.except_files.iter().any(|file| matches_file(file, path))
         })
     }
 }

@@ -1,6 +1,9 @@
 //! The rules of `configs/screening.toml`.
 
-use std::{collections::BTreeSet, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 use proctor_types::ShippedTable;
 use regex::{Regex, RegexSet};
@@ -53,6 +56,10 @@ pub(crate) struct Rule {
     pub dynamic: Vec<String>,
     /// Dotted names, including everything below them.
     pub references: Vec<String>,
+    /// Groups of expressions that give the same access. One excuses the others.
+    pub equivalent: Vec<Vec<String>>,
+    /// References that may be imported, named, compared with `is` and used as the class of `isinstance`.
+    pub type_checks: Vec<String>,
     /// Definitions of methods with these names.
     pub methods: Vec<String>,
     /// Assignments to attributes of other packages.
@@ -67,6 +74,8 @@ pub(crate) struct Rule {
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
+    /// Attributes with names that no other library has, whatever object they are read from.
+    pub unmistakable: Vec<String>,
     /// Keyword arguments.
     pub keywords: Vec<String>,
     /// Attributes that are used on other packages.
@@ -80,6 +89,8 @@ pub(crate) struct Rule {
     pub strings: Vec<String>,
     /// Imported modules.
     pub imports: Vec<String>,
+    /// The stack and its rows, which code may only read in certain ways. See `python/walker/held.rs`.
+    pub held: Vec<String>,
     /// Tables that are iterated over or passed as a whole.
     pub listed: Vec<String>,
     /// Imports of test modules.
@@ -111,6 +122,10 @@ pub(crate) struct Rule {
     pub foreign_module: bool,
     /// Files to which `lines` applies: a file name with `*`, or the end of a path.
     pub files: Vec<String>,
+    /// Whether the code can only deceive a test runner of its own language.
+    pub own_runner: bool,
+    /// Files to which `lines` does not apply.
+    pub except_files: Vec<String>,
     /// Regular expressions for lines of those files.
     pub lines: Vec<String>,
 }
@@ -123,6 +138,10 @@ pub(crate) struct Rules {
     references: RegexSet,
     /// The rule and the text of each reference, in the order of `references`.
     owners: Vec<(usize, &'static str)>,
+    /// The rules and references of each unmistakable attribute.
+    unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>>,
+    held: RegexSet,
+    held_owners: Vec<(usize, &'static str)>,
     strings: RegexSet,
     string_owners: Vec<usize>,
     any_module: RegexSet,
@@ -151,10 +170,21 @@ impl Rules {
         let mut owners = Vec::new();
         let mut patterns = Vec::new();
         let (mut strings, mut string_owners) = (Vec::new(), Vec::new());
+        let (mut held, mut held_owners) = (Vec::new(), Vec::new());
+        let mut unmistakable: BTreeMap<&'static str, Vec<(usize, &'static str)>> = BTreeMap::new();
         for (number, rule) in table.rules.iter().enumerate() {
             for reference in &rule.references {
                 owners.push((number, reference.as_str()));
                 patterns.push(format!("^{}(?:$|[.\\[(])", dotted_name_pattern(reference)));
+            }
+            for path in &rule.held {
+                held.push(format!("^{}$", dotted_name_pattern(path)));
+                held_owners.push((number, path.as_str()));
+            }
+            for name in &rule.unmistakable {
+                let is_it = |known: &&String| known.rsplit('.').next() == Some(name.as_str());
+                let reference = rule.references.iter().find(is_it).unwrap_or(name);
+                unmistakable.entry(name.as_str()).or_default().push((number, reference.as_str()));
             }
             for text in &rule.strings {
                 strings.push(text.as_str());
@@ -177,6 +207,9 @@ impl Rules {
             table,
             references: RegexSet::new(&patterns).map_err(wrong)?,
             owners,
+            unmistakable,
+            held: RegexSet::new(&held).map_err(wrong)?,
+            held_owners,
             strings: RegexSet::new(&strings).map_err(wrong)?,
             string_owners,
             any_module: RegexSet::new(&any).map_err(wrong)?,
@@ -212,6 +245,22 @@ impl Rules {
         broken
     }
 
+    /// Returns the rules that an attribute violates by its name alone, each with the reference in the table.
+    pub(crate) fn violated_by_name(&self, name: &str) -> &[(usize, &'static str)] {
+        self.unmistakable.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the rules that restrict the uses of a value, each with its dotted name in the table.
+    pub(crate) fn restricting(&self, path: &str) -> Vec<(usize, &'static str)> {
+        let found = self.held.matches(path);
+        found.iter().filter_map(|at| self.held_owners.get(at).copied()).collect()
+    }
+
+    /// Whether a rule restricts the uses of a value.
+    pub(crate) fn is_held(&self, path: &str) -> bool {
+        self.held.is_match(path)
+    }
+
     /// Returns the rules that a string violates.
     pub(crate) fn violated_by_text(&self, text: &str) -> BTreeSet<usize> {
         let found = self.strings.matches(text);
@@ -245,6 +294,20 @@ impl Rules {
     /// Whether the rules have a reference to a dotted name or below it.
     pub(crate) fn has_references_to(&self, path: &str) -> bool {
         self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
+    }
+
+    /// Whether a reference only violates a rule in uses other than type checks.
+    pub(crate) fn is_type_check(&self, rule: usize, path: &str) -> bool {
+        let rule = self.table.rules.get(rule);
+        rule.is_some_and(|rule| rule.type_checks.iter().any(|it| it == path))
+    }
+
+    /// Returns the expression that stands for all that give the same access.
+    pub(crate) fn canonical(&self, rule: usize, expression: String) -> String {
+        let groups = self.table.rules.get(rule).map(|rule| rule.equivalent.as_slice());
+        let mut groups = groups.unwrap_or_default().iter();
+        let group = groups.find(|group| group.contains(&expression));
+        group.and_then(|group| group.first()).cloned().unwrap_or(expression)
     }
 
     /// Returns the indices of the rules that satisfy a predicate.

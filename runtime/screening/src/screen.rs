@@ -8,7 +8,12 @@ use std::{
 use proctor_patch::{Change, CurrentFile, Patch, RawPath};
 use proctor_types::one_line;
 
-use crate::{language::LanguageScreen, lines::LineScreen, python::PythonScreen, rules::Rules};
+use crate::{
+    language::{Hit, LanguageScreen},
+    lines::LineScreen,
+    python::{Exports, PythonScreen},
+    rules::Rules,
+};
 
 /// Stack size in bytes of the thread that parses files. The system commits memory only as far as the stack is used,
 /// which depends on the nesting of the syntax.
@@ -61,6 +66,8 @@ pub struct ScreeningInput<'a> {
     pub before: &'a BTreeMap<String, CurrentFile>,
     /// Top-level names of the repository's own packages.
     pub owned: &'a BTreeSet<String>,
+    /// Whether pytest alone judges the task. Code of other languages then deceives no assertion.
+    pub judged_by_pytest: bool,
     /// Returns whether to screen a path. Test files need no screening, because grading restores them.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
@@ -89,21 +96,37 @@ fn screen_files(
     after: &BTreeMap<String, Vec<u8>>,
     gold: &BTreeMap<String, Vec<u8>>,
 ) -> Screening {
-    let (python, lines) = (PythonScreen { rules }, LineScreen { rules });
-    let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
-    let hits_of = |path: &str, bytes: &[u8]| {
-        let language = languages.iter().find(|language| language.can_read(path, bytes))?;
-        Some(language.hits(path, bytes, input.owned))
+    let hits_of = |path: &str, bytes: &[u8], exports: &Exports| {
+        let (python, lines) = (
+            PythonScreen { rules, exports },
+            LineScreen { rules, judged_by_pytest: input.judged_by_pytest },
+        );
+        let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
+        match languages.iter().find(|language| language.can_read(path, bytes)) {
+            Some(language) => (language.hits(path, bytes, input.owned), true),
+            // The rules for all files apply to a file in an unknown language, too.
+            None => (lines.hits(path, bytes, input.owned), false),
+        }
     };
+    let none = Exports::default();
+    let exports_of = |files: &[(&String, &[u8])]| {
+        let python = PythonScreen { rules, exports: &none };
+        python.exports(files.iter().copied(), input.owned)
+    };
+    let written: Vec<(&String, &[u8])> =
+        after.iter().map(|(path, bytes)| (path, bytes.as_slice())).collect();
+    // A single file imports nothing from other files of the patch.
+    let exports = if written.len() > 1 { exports_of(&written) } else { Exports::default() };
     let mut found = Vec::new();
     let mut not_screened = Vec::new();
     for (path, bytes) in after {
         if !(input.screened)(path) || original_bytes(input.before, path) == Some(bytes.as_slice()) {
             continue;
         }
-        match hits_of(path.as_str(), bytes.as_slice()) {
-            Some(hits) => found.extend(hits.into_iter().map(|hit| (path, hit))),
-            None => not_screened.push(path.clone()),
+        let (hits, is_screened) = hits_of(path.as_str(), bytes.as_slice(), &exports);
+        found.extend(hits.into_iter().map(|hit| (path, hit)));
+        if !is_screened {
+            not_screened.push(path.clone());
         }
     }
     let mut excused = BTreeSet::new();
@@ -113,15 +136,20 @@ fn screen_files(
             .before
             .keys()
             .filter_map(|path| Some((path, original_bytes(input.before, path)?)));
-        for (path, bytes) in old.chain(gold.iter().map(|(path, bytes)| (path, bytes.as_slice()))) {
-            let hits = hits_of(path.as_str(), bytes).unwrap_or_default();
-            excused.extend(hits.into_iter().map(|hit| (hit.rule, hit.expression)));
+        let solved = gold.iter().map(|(path, bytes)| (path, bytes.as_slice()));
+        for files in [old.collect::<Vec<_>>(), solved.collect()] {
+            let exports = exports_of(&files);
+            for (path, bytes) in files {
+                let (hits, _) = hits_of(path.as_str(), bytes, &exports);
+                let key = |hit: Hit| (hit.rule, rules.canonical(hit.rule, hit.expression));
+                excused.extend(hits.into_iter().map(key));
+            }
         }
     }
     let mut findings: BTreeMap<(String, usize, usize), Finding> = BTreeMap::new();
     for (path, hit) in found {
         let Some(rule) = rules.table.rules.get(hit.rule) else { continue };
-        if excused.contains(&(hit.rule, hit.expression)) {
+        if excused.contains(&(hit.rule, rules.canonical(hit.rule, hit.expression))) {
             continue;
         }
         findings.entry((path.clone(), hit.line, hit.rule)).or_insert_with(|| Finding {

@@ -48,6 +48,7 @@ fn findings_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Fi
         gold: gold.as_ref().map(|gold| gold.as_bytes()),
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     screen(&input).unwrap().findings
@@ -102,6 +103,23 @@ fn computed_code_is_flagged() {
             "run = exec\nrun(text)",
             "import marshal\ncode = marshal.loads(data)",
             "import types\nf = types.FunctionType(code, {})",
+            "from types import FunctionType as F\nf = F(code, {})",
+            "import types\nT = types.CodeType\ncode = T(*parts)",
+            "import types\nuse(types.CodeType)",
+            "import types\nf = types.FunctionType.mro()[0](code, {})",
+            "import types\nf = types.FunctionType.__new__(kind, code, {})",
+            "import types\nclass A:\n    kind = types.FunctionType",
+            "class A:\n    from types import FunctionType",
+            "import types\nself.kind = types.FunctionType",
+            "import types\ndef load():\n    global kind\n    kind = types.FunctionType",
+            "import types\nkinds = [types.FunctionType]",
+            "import types\nsame = catch == types.FunctionType",
+            "import types\nsame = catch in (types.FunctionType,)",
+            "def isinstance(it, kind):\n    return kind(code, {})\n\nimport types\nisinstance(f, types.FunctionType)",
+            "import types\nkind = eval('types.FunctionType')",
+            "import types\nfs = map(types.FunctionType, codes)",
+            "kind = type(go.__code__)\ncode = kind(*parts)",
+            "code = go.__code__.__class__(*parts)",
             "getattr(__builtins__, 'x')\nimport runpy\nrunpy.run_path(name)",
             "class L:\n    def exec_module(self, module):\n        pass",
             "import pickle\nwith open(name, 'rb') as file:\n    table = pickle.load(file)",
@@ -125,6 +143,11 @@ fn computed_code_is_flagged() {
         &[
             "import timeit\nstart = timeit.default_timer()",
             "import pickle\ntext = pickle.dumps(table)",
+            "import types\nis_code = isinstance(it, types.CodeType)",
+            "from types import CodeType, FunctionType\nis_code = isinstance(it, (CodeType, FunctionType, str))",
+            "import types\nis_function = type(it) is types.FunctionType",
+            "import types\nFUNCTION = types.FunctionType\nis_function = issubclass(kind, FUNCTION)",
+            "kind = type(it)\ncopy = type(self)(it.__class__)",
             "from typing import ForwardRef\nis_text = isinstance(kind, ForwardRef)",
             "names = Schema.__annotations__",
             "namespace = {}\nexec('def make(a, b):\\n    return (a, b)', namespace)",
@@ -166,6 +189,10 @@ fn assignment_to_other_package_is_flagged() {
             "import math, re\nfor m in (math, re):\n    m.compile = f",
             "import math\ndef go(m=math):\n    m.isclose = f",
             "import math\nmath.__dict__['isclose'] = f",
+            "import math\nvars(math)['isclose'] += f",
+            "import math\n[None for math.isclose in (f,)]",
+            "import math\nany(True for i, (math.isclose, *_) in pairs)",
+            "import sys\nmatch sys.modules['math']:\n    case found:\n        found.isclose = f",
             "import math\nvars(math)['isclose'] = f",
             "import math\nclass A:\n    math = None\n    def go(self):\n        math.isclose = f",
             "int.real = f",
@@ -227,8 +254,32 @@ fn passed_modules_are_flagged() {
             "import math\ndef go():\n    return math",
             "import math\nself.m = math if x else None",
             "import math\nuse(None or math)",
+            "import math\nm = math\nuse(m)",
+            "class Std:\n    import math",
+            "import math\nclass Std:\n    m = math",
+            "import functools\ntable = functools.reduce(getattr, ['modules'], __import__('sys'))",
+            "import importlib\nuse(importlib.import_module('math'))",
+            "import importlib\nm = importlib.import_module('math')\nuse(m)",
+            "import sys\nuse(sys.modules['math'])",
+            "import sys\nself.m = sys.modules.get('math')",
+            "import math\nuse(globals()['math'])",
+            "import math\nuse(globals().get('math'))",
+            "import collections\ndef go():\n    return collections._sys",
+            "import importlib, math\nuse(importlib.reload(math))",
         ],
         &[
+            "def load():\n    global np\n    import numpy as np\n    return np.zeros(3)\n\ndef go():\n    return np.ones(3)",
+            "def load():\n    import math\n    return math.tau\n\ndef go(math):\n    math.limit = 3",
+            "import importlib\nclasses = importlib.import_module(name)\nuse(classes)",
+            "import importlib\nif importlib.import_module('json') is None:\n    pass",
+            "import importlib\nrun = getattr(importlib.import_module('json'), 'dumps')",
+            "import sys\nname = getattr(sys.modules['__main__'], '__file__', None)",
+            "import sys\nmain = sys.modules['__main__']",
+            "import importlib\nuse(importlib.import_module('roman.table'))",
+            "x = globals()['TABLE']\nuse(x, globals().get('__spec__'))",
+            "class A:\n    from datetime import date\n    from . import table",
+            "import math\nclass A:\n    tau = math.tau\n\n    def go(self):\n        import json\n        m = json\n        return m.dumps(self)",
+            "import importlib, sys\nimportlib.reload(sys.modules['roman.table'])",
             "import math\nx = math.sqrt(2)",
             "try:\n    import simplejson as json\nexcept ImportError:\n    import json\nencoder = json",
             "import json\nif json is not None and hasattr(json, 'dumps'):\n    pass",
@@ -294,6 +345,30 @@ fn frame_access_is_flagged() {
             "import inspect\nfor info in inspect.stack():\n    use(info.frame)",
             "values = f.f_locals",
             "def handler(number, frame):\n    use(frame.f_back)",
+            "match error:\n    case ValueError(__traceback__=object(tb_frame=frame)):\n        use(frame)",
+            "match frame:\n    case object(f_back=found) | object(f_locals={'co': found}):\n        pass",
+            "match one, frame:\n    case 1, object(f_locals=table):\n        pass",
+            "import sys\nmatch sys:\n    case object(_getframe=take):\n        frame = take()",
+            "import sys\nmatch sys.modules['sys']:\n    case found:\n        frame = found._getframe()",
+            "import sys\nmatch (sys.modules['sys'], 1):\n    case (found, _):\n        frame = found._getframe()",
+            "import inspect\nmatch inspect.stack()[1]:\n    case [frame, *_]:\n        use(frame)",
+            "import inspect\nmatch inspect.stack():\n    case [_, object(frame=frame), *_]:\n        pass",
+            "import inspect\nstd = globals()['inspect']\nuse(std.stack()[1].frame)",
+            "import inspect\nhere = globals()\nuse(here.get('inspect').stack()[1].frame)",
+            "def go():\n    import inspect\n    use(locals()['inspect'].stack()[1].frame)",
+            "import inspect\nuse(vars()['inspect'].stack()[1].frame)",
+            "import sys\nuse(sys.modules[__name__].inspect.stack()[1].frame)",
+            "import sys\nuse(sys.modules.__getitem__('inspect').stack()[1].frame)",
+            "def load():\n    global std\n    import inspect as std\n\ndef go():\n    use(std.stack()[1].frame)",
+            "import inspect\nclass A:\n    def load(self):\n        if self:\n            global std\n            std = inspect\n\n    def go(self):\n        use(std.stack()[1].frame)",
+            "class Std:\n    import inspect\n\nuse(Std.inspect.getargvalues(row.frame))",
+            "from roman.compat import std\nframe = std.currentframe()",
+            "from roman.compat import currentframe",
+            "from .compat import _getframe as take",
+            "frame = getattr(std, '_getframe')()",
+            "frames = held[0]._current_frames()",
+            "match std:\n    case object(_getframe=take):\n        pass",
+            "import inspect\nmatch inspect.stack():\n    case list(rows):\n        use(rows[0].frame)",
         ],
         &[
             "import inspect, logging\nlogging.debug('by %s', inspect.stack()[1].function)",
@@ -302,6 +377,12 @@ fn frame_access_is_flagged() {
             "import logging\nlogging.debug('x', stack_info=True)",
             "import warnings\nwarnings.warn('slow', stacklevel=2)",
             "import traceback\ntraceback.print_stack()",
+            "class Window:\n    def show(self):\n        return self.currentframe()",
+            "frame = window.current_frame()",
+            "match shape:\n    case Point(x=0, y=y) | Line(end=Point(x=y)):\n        use(y)",
+            "import json\nmatch json.loads(text):\n    case {'kind': kind, **rest}:\n        use(kind, rest)",
+            "import sys\nmatch sys.platform, sys.version_info[:2]:\n    case 'win32', [major, _]:\n        use(major)",
+            "import math\n\ndef go(kind):\n    match kind:\n        case math:\n            math.limit = 3",
         ],
     );
 }
@@ -321,8 +402,25 @@ fn heap_access_and_hooks_are_flagged() {
             "import sys\nnames = [name for name in sys.modules]",
             "import sys\nall = {**sys.modules}",
             "import sys\nall = [*sys.modules]",
+            "import math\nvars(math).update(isclose=f)",
+            "import math\nvars(math).__setitem__('isclose', f)",
+            "import math\ntable = vars(math)\ntable.update(isclose=f)",
+            "import math\ntable = vars(math)\ntable |= {'isclose': f}",
+            "import math\nlook = vars\nlook(math).setdefault('isclose', f)",
+            "import math\nexec('def isclose(a, b):\\n    return True', vars(math))",
+            "import sys\nfor name, value in vars(sys).items():\n    use(name, value)",
+            "import sys\nvars(sys.modules[name]).update(table)",
+            "import math\ngetattr(math, '__dict__').update(isclose=f)",
+            "import math\nread = vars(math)[name]",
             "import sys\nall = dict(more=1, **sys.modules)",
             "import sys\nfor finder in sys.meta_path:\n    pass",
+            "import sys\nmatch sys.meta_path:\n    case [hook, *_]:\n        pass",
+            "import sys\nmatch sys.modules:\n    case {'json': _, **others}:\n        pass",
+            "import sys\nmatch sys.modules:\n    case table:\n        use(table.values())",
+            "import traceback\nmatch traceback.print_list:\n    case object(__globals__={'linecache': lines}):\n        pass",
+            "match kind:\n    case type(__subclasses__=found) | object(__dict__=found):\n        pass",
+            "import collections\nall = vars(collections)['_sys'].modules.items()",
+            "import collections\nall = getattr(collections, '_sys').modules.items()",
             "import sys\nsession = sys.meta_path[0].session",
             "import sys\nheld = sys.getrefcount(other)",
             "import tracemalloc\nmade = tracemalloc.get_object_traceback(other)",
@@ -336,6 +434,8 @@ fn heap_access_and_hooks_are_flagged() {
             "for kind in ().__class__.__base__.__subclasses__():\n    use(kind)",
             "kinds = type(self).__mro__[-1].__subclasses__()",
             "import re\npatterns = list(re._cache)",
+            "held = std.get_referents(callback)",
+            "names = std.getclosurevars(callback)",
             "import pdb\nowner = pdb.set_trace.__self__",
             "names = super(type(module), module).__dict__",
             "names = object.__getattribute__(module, '__dict__')",
@@ -358,6 +458,11 @@ fn heap_access_and_hooks_are_flagged() {
             "value = object.__getattribute__(it, name)",
             "import os\nhere = os.path.dirname(__file__)",
             "import importlib.util\nspec = importlib.util.find_spec('json')",
+            "def names_of(it):\n    return vars(it)",
+            "here = vars()",
+            "import math\nturn = vars(math)['tau']",
+            "from roman import table\nnames = list(vars(table))",
+            "import argparse\nargs = argparse.ArgumentParser().parse_args()\nuse(**vars(args))",
             "import scipy.signal\ny = scipy.signal.detrend(x)",
             "import sys\nknown = 'json' in sys.modules",
         ],
@@ -449,6 +554,36 @@ fn access_to_tests_is_flagged() {
             "import traceback\nline = traceback.format_stack()[-2]",
             "import traceback\nfor line in traceback.format_stack():\n    use(line)",
             "import dis\nfor line in dis.get_instructions(go):\n    use(line.argval)",
+            "import inspect, json\nrows = json.dumps(inspect.stack(), default=repr)",
+            "import inspect\nfor frame in next(zip(*inspect.stack())):\n    use(frame)",
+            "import inspect\nframes = next(iter(inspect.stack()))",
+            "import inspect\ntext = f'{inspect.stack()[1]}'",
+            "import inspect\ntext = str(inspect.stack()[1])",
+            "import inspect\nrows = [*inspect.stack()]",
+            "import inspect\nrows = inspect.stack()\nrows.reverse()",
+            "import inspect\nrow = inspect.stack()[1]\nuse(row)",
+            "import inspect\nfor row in inspect.stack()[1:]:\n    use(row)",
+            "import inspect\nfor part in inspect.stack()[1]:\n    use(part)",
+            "import inspect\nlines = inspect.stack()[1][-2]",
+            "import inspect\n*_, lines, _ = inspect.stack()[1]\nuse(lines)",
+            "import inspect\nlines = inspect.stack()[1][part]",
+            "import inspect\n_, *rest = inspect.stack()\nuse(rest)",
+            "import inspect\n_, *rest = inspect.stack()[1]\nuse(rest)",
+            "import inspect\nparts = inspect.stack()[1][0:4]",
+            "import inspect\ntable = inspect.stack()[1]._asdict()",
+            "import inspect\nclass A:\n    rows = inspect.stack()",
+            "import inspect\ndef go():\n    global rows\n    rows = inspect.stack()",
+            "import inspect\nself.rows = inspect.stack()",
+            "import inspect\nreturn_all = lambda: inspect.stack()",
+            "import functools, inspect\nrows = functools.partial(inspect.stack)()",
+            "from inspect import stack\nrows = list(map(stack, [1]))",
+            "import inspect\nmatch inspect.stack()[1]:\n    case [_, name, *_]:\n        use(name)",
+            "import inspect\nname = inspect.stack(999)[1].function",
+            "import inspect\nname = inspect.stack(context=many)[1].function",
+            "import inspect\nname = inspect.stack(*many)[1].function",
+            "import inspect\nrows = inspect.trace()\nuse(rows)",
+            "for one in std.dis.get_instructions(code):\n    use(one.argval)",
+            "text = std.getsourcelines(go)",
             "import warnings\nline = warnings.formatwarning(told, kind, name, 3)",
             "import logging\nclass H(logging.Handler):\n    def emit(self, record):\n        use(record.stack_info)",
         ],
@@ -457,6 +592,18 @@ fn access_to_tests_is_flagged() {
             "import traceback\nCALLS = []\nCALLS.append(traceback.format_stack(limit=2))",
             "import logging, traceback\nlogging.debug(''.join(traceback.format_stack()))",
             "import traceback\ntext = traceback.format_exc()",
+            "import inspect\ncaller = inspect.stack()[1]\nuse(caller.filename, caller.lineno)",
+            "import inspect\nframe, name, line, function, lines, index = inspect.stack()[1]\nuse(name, line, function)",
+            "import inspect\n_, name, line, *_ = inspect.stack()[2]\nuse(name, line)",
+            "import inspect\nname, line = inspect.stack()[1][1:3]\nuse(name, line)",
+            "import inspect\nfor row in inspect.stack()[1:]:\n    if row.function == 'go':\n        use(row.lineno, row[1])",
+            "import inspect\nnames = [row.function for row in inspect.stack(0)]",
+            "import inspect\ndepth = len(inspect.stack(context=0))",
+            "import inspect\nname = inspect.stack()[offset].function",
+            "import inspect, logging\nlog = logging.getLogger(__name__)\nlog.debug('by %s', inspect.stack()[1])",
+            "import inspect\nname = inspect.stack.__name__",
+            "def go(stack):\n    return zip(*stack())",
+            "stack = []\nuse(stack)",
         ],
     );
     check_rule(
@@ -610,11 +757,28 @@ fn latin_1_names_are_resolved() {
         gold: None,
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     let found = screen(&input).unwrap().findings;
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
     assert_eq!(rules, ["frames"], "{found:?}");
+}
+
+#[test]
+fn encoding_on_second_line_counts_only_after_blank_line_or_comment() {
+    // Python reads all of these as UTF-8, and the letter before `_locals` as `f`.
+    for start in ["import inspect\n", "x = 1\r", "x = 1\r\n", "\u{feff}x = 1\n", "\n\n"] {
+        let code = format!("{start}# coding: latin-1\nfound = frame.\u{ff46}_locals");
+        assert!(violated_rules(&code).contains("frames"), "{code:?}");
+    }
+    // Python reads all of these as Latin-1.
+    for start in ["", "\n", "\r", "\r\n", "# x\n", " \t# x\r", "\u{c}\n"] {
+        let code = format!("{start}# coding: utf-7\nx = 1");
+        assert!(violated_rules(&code).contains("unreadable-code"), "{code:?}");
+        assert_clean("", &format!("{start}# coding: latin-1\nx = 1"), None);
+    }
+    assert_clean("", "import json\n# coding: utf-7\nx = 1", None);
 }
 
 #[test]
@@ -652,6 +816,138 @@ fn findings_in_base_or_gold_are_excused() {
     assert_eq!(other[0].snippet, "all = gc.get_objects()");
 }
 
+/// Returns the rules that a patch of several new files violates.
+fn violated_rules_of_files(files: &[(&str, &str)]) -> BTreeSet<String> {
+    let patch: String = files.iter().map(|(path, text)| patch(path, "", text)).collect();
+    let (before, owned) = (BTreeMap::new(), BTreeSet::from(["roman".to_owned()]));
+    let screened = |_: &str| true;
+    let input = ScreeningInput {
+        patch: patch.as_bytes(),
+        gold: None,
+        before: &before,
+        owned: &owned,
+        judged_by_pytest: false,
+        screened: &screened,
+    };
+    screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn equivalent_expression_in_base_excuses_finding() {
+    for (old, new) in [
+        ("import inspect, sys\nold = inspect.currentframe()\n", "new = sys._getframe()"),
+        ("import inspect, sys\nold = sys._getframe()\n", "new = inspect.currentframe()"),
+        ("import signal\nsignal.alarm(3)\n", "signal.setitimer(signal.ITIMER_REAL, 3.0)"),
+        (
+            "import sys\nold = sys.modules.items()\n",
+            "for new in sys.modules.copy().items():\n    pass",
+        ),
+        (
+            "import sys\nfor number, old in enumerate(sys.meta_path):\n    pass\n",
+            "for new in sys.meta_path:\n    new.find_spec('roman')",
+        ),
+    ] {
+        assert_clean(old, new, None);
+        assert_clean("", new, Some(&format!("{old}{new}")));
+        let module = old.lines().next().unwrap();
+        assert!(!violated_rules(&format!("{module}\n{new}")).is_empty(), "{new}");
+    }
+    for (old, new, rule) in [
+        (
+            "import inspect, sys\nold = inspect.currentframe()\n",
+            "new = sys._current_frames()",
+            "frames",
+        ),
+        ("import inspect, sys\nold = inspect.currentframe()\n", "new = old.f_back", "frames"),
+        ("import signal, sys\nsignal.alarm(3)\n", "sys.settrace(f)", "hooks"),
+        ("import gc, sys\nold = sys.modules.items()\n", "new = gc.get_objects()", "heap"),
+        ("import sys\nold = 'json' in sys.modules\n", "new = sys.modules.values()", "heap"),
+    ] {
+        let found = findings_in("roman/a.py", old, new, None);
+        assert!(found.iter().any(|finding| finding.rule == rule), "{old}{new}: {found:?}");
+    }
+}
+
+#[test]
+fn names_are_followed_through_files_of_the_patch() {
+    for (rule, path, offered, used) in [
+        (
+            "frames",
+            "roman/_std.py",
+            "import inspect",
+            "from roman._std import inspect as s\nuse(s.stack()[1].frame)",
+        ),
+        (
+            "frames",
+            "src/roman/_std.py",
+            "import inspect",
+            "from ._std import inspect as s\nuse(s.stack()[1].frame)",
+        ),
+        (
+            "frames",
+            "roman/_std.py",
+            "import inspect",
+            "from . import _std\nuse(_std.inspect.stack()[1].frame)",
+        ),
+        (
+            "frames",
+            "roman/_std.py",
+            "import inspect",
+            "import roman._std as s\nuse(s.inspect.stack()[1].frame)",
+        ),
+        (
+            "frames",
+            "roman/_std.py",
+            "import inspect as tools",
+            "from ._std import *\nuse(tools.stack()[1].frame)",
+        ),
+        (
+            "frames",
+            "roman/__init__.py",
+            "import inspect",
+            "from . import inspect\nuse(inspect.stack()[1].frame)",
+        ),
+        (
+            "frames",
+            "roman/_std.py",
+            "from inspect import stack as s",
+            "from ._std import s\nuse(s()[1].frame)",
+        ),
+        ("computed-code", "roman/_std.py", "run = exec", "from ._std import run\nrun(text)"),
+        (
+            "foreign-assignment",
+            "roman/_std.py",
+            "import math",
+            "from ._std import math\nmath.isclose = f",
+        ),
+        ("passed-module", "roman/_std.py", "import math", "from ._std import math\nuse(math)"),
+    ] {
+        let found = violated_rules_of_files(&[(path, offered), ("roman/a.py", used)]);
+        assert!(found.contains(rule), "{rule} misses\n{offered}\n{used}\n{found:?}");
+    }
+    let two = [
+        ("roman/_one.py", "import inspect"),
+        ("roman/_two.py", "from ._one import inspect"),
+        ("roman/a.py", "from roman._two import inspect\nuse(inspect.stack()[1].frame)"),
+    ];
+    assert!(violated_rules_of_files(&two).contains("frames"));
+    let circular = [
+        ("roman/_one.py", "from ._two import tools"),
+        ("roman/_two.py", "from ._one import tools"),
+        ("roman/a.py", "from ._one import tools\ntools.limit = 3\nuse(tools)"),
+    ];
+    assert_eq!(violated_rules_of_files(&circular), BTreeSet::new());
+    let honest = [
+        ("roman/_std.py", "import json, math\n\ndef tables():\n    return {}\n\nlog = json.dumps"),
+        (
+            "roman/a.py",
+            "from ._std import json, log, tables\nfrom . import _std\n_std.limit = 3\nuse(json.loads(log(tables())))",
+        ),
+        ("roman/b.py", "from .other import math\nmath.limit = 3\nuse(math)"),
+    ];
+    assert_eq!(violated_rules_of_files(&honest), BTreeSet::new());
+}
+
 #[test]
 fn file_in_unsupported_language_is_listed_as_not_screened() {
     let (before, owned) = (BTreeMap::new(), BTreeSet::new());
@@ -662,6 +958,7 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
         gold: None,
         before: &before,
         owned: &owned,
+        judged_by_pytest: false,
         screened: &screened,
     };
     let screening = screen(&input).unwrap();

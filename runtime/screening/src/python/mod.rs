@@ -1,17 +1,19 @@
 //! Screens Python code. The code is parsed but never run.
 
 mod constant;
+mod exports;
 mod names;
 mod parser;
 mod shapes;
 mod walker;
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
     language::{Hit, LanguageScreen},
     rules::Rules,
 };
+pub(crate) use exports::Exports;
 use names::Names;
 use parser::{nests_too_deeply, parse};
 use walker::Walker;
@@ -19,38 +21,26 @@ use walker::Walker;
 /// Number of bytes at the end of a ZIP archive that may contain its last record, including the longest comment.
 const ZIP_TAIL_BYTES: usize = (1 << 16) + 22;
 
-pub(crate) struct PythonScreen {
+pub(crate) struct PythonScreen<'e> {
     pub rules: &'static Rules,
+    /// What the other files of the patch offer to the screened one.
+    pub exports: &'e Exports,
 }
 
-impl LanguageScreen for PythonScreen {
+impl LanguageScreen for PythonScreen<'_> {
     fn can_read(&self, path: &str, bytes: &[u8]) -> bool {
         let suffixes = &self.rules.table.source_suffixes;
         suffixes.iter().any(|suffix| path.ends_with(suffix)) || self.is_opaque(path, bytes)
     }
 
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit> {
-        let table = self.rules.table;
-        if self.is_opaque(path, bytes) {
-            return self.unreadable_hits("compiled code", path);
-        }
-        if bytes.len() > table.limits.file_bytes {
-            return self.unreadable_hits("too large", path);
-        }
-        let mut text = String::from_utf8_lossy(bytes);
-        if let Some(coding) = self.declared_encoding(&text) {
-            if !table.encodings.contains(&coding) {
-                return self.unreadable_hits(&format!("encoding {coding}"), path);
-            }
-            if table.latin_encodings.contains(&coding) {
-                text = bytes.iter().copied().map(char::from).collect();
-            }
-        }
-        if nests_too_deeply(&text, &table.limits) {
-            return self.unreadable_hits("nested too deeply", path);
-        }
+        let text = match self.read(path, bytes) {
+            Ok(text) => text,
+            Err(why) => return self.unreadable_hits(&why, path),
+        };
         let parsed = parse(&text);
-        let mut walker = Walker::new(self.rules, &text, Names::new(self.rules, owned));
+        let mut walker =
+            Walker::new(self.rules, &text, Names::new(self.rules, owned, self.exports));
         walker.walk_module(&parsed.syntax().body);
         let mut hits = walker.hits;
         if walker.too_deep {
@@ -60,11 +50,63 @@ impl LanguageScreen for PythonScreen {
     }
 }
 
-impl PythonScreen {
+impl PythonScreen<'_> {
+    /// Returns what the modules in a set of files offer to each other.
+    pub(crate) fn exports<'f>(
+        &self,
+        files: impl Iterator<Item = (&'f String, &'f [u8])>,
+        owned: &BTreeSet<String>,
+    ) -> Exports {
+        let mut exports = Exports::default();
+        for (path, bytes) in files.filter(|(path, bytes)| self.can_read(path, bytes)) {
+            if let Ok(text) = self.read(path, bytes) {
+                exports.add(self.rules, owned, (path.as_str(), text.as_ref()));
+            }
+        }
+        exports
+    }
+
+    /// Returns the text of a file.
+    ///
+    /// # Errors
+    ///
+    /// Why the file cannot be screened.
+    fn read<'f>(&self, path: &str, bytes: &'f [u8]) -> Result<Cow<'f, str>, String> {
+        let table = self.rules.table;
+        if self.is_opaque(path, bytes) {
+            return Err("compiled code".to_owned());
+        }
+        if bytes.len() > table.limits.file_bytes {
+            return Err("too large".to_owned());
+        }
+        let mut text = String::from_utf8_lossy(bytes);
+        if let Some(coding) = self.declared_encoding(&text) {
+            if !table.encodings.contains(&coding) {
+                return Err(format!("encoding {coding}"));
+            }
+            if table.latin_encodings.contains(&coding) {
+                text = bytes.iter().copied().map(char::from).collect();
+            }
+        }
+        if nests_too_deeply(&text, &table.limits) {
+            return Err("nested too deeply".to_owned());
+        }
+        Ok(text)
+    }
+
     /// Returns the encoding that a file declares.
     fn declared_encoding(&self, text: &str) -> Option<String> {
-        let mut lines = text.lines().take(2);
-        let declared = lines.find_map(|line| self.rules.coding.captures(line))?;
+        // Python ends a line at a lone carriage return, too.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let (first, rest) = text.split_at(text.find(['\n', '\r']).unwrap_or(text.len()));
+        let rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix(['\n', '\r']));
+        let second = rest.unwrap_or_default().split(['\n', '\r']).next().unwrap_or_default();
+        let start = first.trim_start_matches([' ', '\t', '\x0c']);
+        // PEP 263: a second line counts only after a blank line or a comment.
+        let counts = start.is_empty() || start.starts_with('#');
+        let coding = &self.rules.coding;
+        let declared =
+            coding.captures(first).or_else(|| coding.captures(second).filter(|_| counts))?;
         Some(declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-"))
     }
 

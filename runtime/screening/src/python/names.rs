@@ -3,12 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::{
-    Comprehension, ExceptHandler, Expr, ExprContext, Number, Parameters, Stmt, UnaryOp,
+    Comprehension, ExceptHandler, Expr, ExprContext, Number, Parameters, Pattern, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 
-use super::constant::fold;
+use super::{
+    constant::fold,
+    exports::{Export, Exports},
+    shapes::statements,
+};
 use crate::rules::Rules;
+
+/// Functions that return the module named by their argument.
+const IMPORTING_FUNCTIONS: [&str; 5] = [
+    "builtins.__import__",
+    "importlib.__import__",
+    "importlib.import_module",
+    "importlib.reload",
+    "sys.modules.get",
+];
+
+/// Methods that return an entry of a table.
+const ENTRY_METHODS: [&str; 4] = ["get", "__getitem__", "pop", "setdefault"];
 
 /// Maximum number of components of a dotted name.
 const MAX_DEPTH: usize = 64;
@@ -45,12 +61,38 @@ struct Scope {
 pub(super) struct Names<'a> {
     rules: &'static Rules,
     owned: &'a BTreeSet<String>,
+    exports: &'a Exports,
     scopes: Vec<Scope>,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(rules: &'static Rules, owned: &'a BTreeSet<String>) -> Self {
-        Self { rules, owned, scopes: Vec::new() }
+    pub(super) fn new(
+        rules: &'static Rules,
+        owned: &'a BTreeSet<String>,
+        exports: &'a Exports,
+    ) -> Self {
+        Self { rules, owned, exports, scopes: Vec::new() }
+    }
+
+    /// Returns the names of a module that refer to something else.
+    pub(super) fn module_aliases(&mut self, body: &[Stmt]) -> BTreeMap<String, Export> {
+        self.enter(ScopeKind::Module, None, &ScopeCode::Body(body));
+        let Some(Scope { aliases, modules, .. }) = self.scopes.pop() else {
+            return BTreeMap::new();
+        };
+        let export = |(name, path): (String, String)| {
+            let is_module = modules.contains(&name);
+            (name, Export { path, is_module })
+        };
+        aliases.into_iter().map(export).collect()
+    }
+
+    /// Returns what a name of one of the repository's modules refers to in another package, if the patch shows it.
+    fn exported(&self, of: &str, name: &str) -> Option<Export> {
+        if !self.is_owned(of) {
+            return None;
+        }
+        self.exports.find(of, name, &|path: &str| self.is_owned(path))
     }
 
     /// Enters a scope, and collects all names that are bound anywhere in it.
@@ -136,10 +178,16 @@ impl<'a> Names<'a> {
                     }
                     "builtins.getattr" => {
                         if let (Some(of), Some(name)) = (first, call.arguments.args.get(1)) {
-                            return Some(format!("{}.{}", self.path_of(of, depth)?, fold(name)?));
+                            return Some(
+                                self.attribute_of(&self.path_of(of, depth)?, &fold(name)?),
+                            );
                         }
                     }
-                    "sys.modules.get" if text.is_some() => return text,
+                    "importlib.reload" => {
+                        if let Some(of) = first.and_then(|of| self.path_of(of, depth)) {
+                            return Some(of);
+                        }
+                    }
                     "builtins.vars" => {
                         if let Some(of) = first {
                             return Some(format!("{}.__dict__", self.path_of(of, depth)?));
@@ -147,19 +195,18 @@ impl<'a> Names<'a> {
                     }
                     _ => {}
                 }
+                if let (Some((of, method)), Some(key)) = (function.rsplit_once('.'), first)
+                    && text.is_some()
+                    && ENTRY_METHODS.contains(&method)
+                    && self.is_table(of)
+                {
+                    return Some(self.entry_of(of, key));
+                }
                 Some(function + "()")
             }
             Expr::Subscript(subscript) => {
                 let of = self.path_of(&subscript.value, depth)?;
-                if let Some(key) = fold(&subscript.slice) {
-                    if of == "sys.modules" {
-                        return Some(key);
-                    }
-                    if let Some(of) = of.strip_suffix(".__dict__") {
-                        return Some(format!("{of}.{key}"));
-                    }
-                }
-                Some(format!("{of}[{}]", index(&subscript.slice).unwrap_or_default()))
+                Some(self.entry_of(&of, &subscript.slice))
             }
             Expr::Named(named) => self.path_of(&named.value, depth),
             Expr::If(either) => {
@@ -172,16 +219,158 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Returns the dotted name of an entry of a table.
+    fn entry_of(&self, of: &str, key: &Expr) -> String {
+        if let Some(key) = fold(key) {
+            if of == "sys.modules" {
+                return key;
+            }
+            if let Some(of) = of.strip_suffix(".__dict__") {
+                return self.attribute_of(of, &key);
+            }
+            let found = match of {
+                "builtins.globals()" => {
+                    self.scopes.first().and_then(|scope| scope.aliases.get(&key).cloned())
+                }
+                "builtins.locals()" | "builtins.vars()" => self.lookup(&key),
+                _ => None,
+            };
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        // Some rows of the stack are a stack.
+        if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_held(of) {
+            return of.to_owned();
+        }
+        format!("{of}[{}]", index(key).unwrap_or_default())
+    }
+
+    /// Whether a dotted name is a table of names.
+    fn is_table(&self, path: &str) -> bool {
+        let names = ["sys.modules", "builtins.globals()", "builtins.locals()", "builtins.vars()"];
+        names.contains(&path) || path.ends_with(".__dict__")
+    }
+
+    /// Returns the dotted name of an expression that evaluates to a module although it is no imported name:
+    /// `__import__("math")`, `sys.modules["math"]`, `globals()["math"]`, `collections._sys`.
+    pub(super) fn module_of(&self, expr: &Expr) -> Option<String> {
+        let is_module = match expr {
+            Expr::Call(call) => {
+                let first = call.arguments.args.first()?;
+                let function = self.path(&call.func)?;
+                IMPORTING_FUNCTIONS.contains(&function.as_str())
+                    || self.is_module_entry(function.rsplit_once('.')?.0, first)
+            }
+            Expr::Subscript(subscript) if subscript.ctx == ExprContext::Load => {
+                let of = self.path(&subscript.value)?;
+                of == "sys.modules" || self.is_module_entry(&of, &subscript.slice)
+            }
+            Expr::Attribute(attribute) => {
+                let module = attribute.attr.as_str().trim_start_matches('_');
+                if !self.rules.table.carried_modules.contains(module) {
+                    return None;
+                }
+                return self
+                    .path(expr)
+                    .filter(|path| self.rules.table.carried_modules.contains(path));
+            }
+            _ => false,
+        };
+        let path = self.path(expr).filter(|_| is_module)?;
+        // The name of a module that is only known at run time has a call or subscript.
+        (!path.contains(['(', '['])).then_some(path)
+    }
+
+    /// Whether a table of names has a module under a constant key.
+    fn is_module_entry(&self, table: &str, key: &Expr) -> bool {
+        match table {
+            "builtins.globals()" => fold(key).is_some_and(|key| {
+                self.scopes.first().is_some_and(|scope| scope.modules.contains(&key))
+            }),
+            "builtins.locals()" | "builtins.vars()" => {
+                fold(key).is_some_and(|key| self.is_module(&key))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_in_class(&self) -> bool {
+        self.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Class)
+    }
+
+    /// Whether names that are bound here keep their meaning wherever they are visible. Attributes of a class and names
+    /// that a function declares `global` do not.
+    pub(super) fn follows(&self, name: &str) -> bool {
+        self.scopes
+            .last()
+            .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer.contains(name))
+    }
+
+    /// Returns the patterns directly inside a pattern, each with the dotted name of the value that it matches.
+    pub(super) fn inner_patterns<'p>(
+        &self,
+        pattern: &'p Pattern,
+        path: Option<&str>,
+    ) -> Vec<(&'p Pattern, Option<String>)> {
+        let mut found: Vec<(&'p Pattern, Option<String>)> = Vec::new();
+        match pattern {
+            Pattern::MatchSequence(sequence) => {
+                let is_rest = |inner: &Pattern| matches!(inner, Pattern::MatchStar(_));
+                let indices = element_indices(&sequence.patterns, is_rest);
+                for (inner, index) in sequence.patterns.iter().zip(indices) {
+                    let of = path.map(|path| match index {
+                        None => path.to_owned(),
+                        Some(index) => format!("{path}[{index}]"),
+                    });
+                    found.push((inner, of));
+                }
+            }
+            Pattern::MatchMapping(mapping) => {
+                for (key, inner) in mapping.keys.iter().zip(mapping.patterns.iter()) {
+                    found.push((inner, path.map(|path| self.entry_of(path, key))));
+                }
+            }
+            Pattern::MatchClass(class) => {
+                // The only positional pattern of a built-in class, as in `list(table)`, matches the value itself.
+                let is_builtin =
+                    self.path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
+                for inner in &class.arguments.patterns {
+                    found.push((inner, path.filter(|_| is_builtin).map(str::to_owned)));
+                }
+                for keyword in &class.arguments.keywords {
+                    let of = path.map(|path| self.attribute_of(path, keyword.attr.as_str()));
+                    found.push((&keyword.pattern, of));
+                }
+            }
+            Pattern::MatchAs(named) => {
+                if let Some(inner) = named.pattern.as_deref() {
+                    found.push((inner, path.map(str::to_owned)));
+                }
+            }
+            Pattern::MatchOr(either) => {
+                for inner in &either.patterns {
+                    found.push((inner, path.map(str::to_owned)));
+                }
+            }
+            Pattern::MatchValue(_) | Pattern::MatchSingleton(_) | Pattern::MatchStar(_) => {}
+        }
+        found
+    }
+
     /// Returns the dotted name of an attribute. If the attribute is a module that another module imports, returns the
     /// module's own name: `sys` for `collections._sys`.
     fn attribute_of(&self, of: &str, name: &str) -> String {
+        if let Some(export) = self.exported(of, name) {
+            return export.path;
+        }
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{of}.{name}");
         // Keep names that have their own references in the rules, such as `importlib.util`.
         if is_carried
             && !self.is_owned(of)
-            && !of.contains(['(', '['])
+            && (!of.contains(['(', '[']) || self.rules.is_any_module(of))
             && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();
@@ -237,8 +426,29 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Adds the names that `from module import *` imports from one of the repository's modules.
+    fn alias_all(&mut self, of: &str) {
+        if !self.is_owned(of) {
+            return;
+        }
+        let found = self.exports.find_all(of, &|path: &str| self.is_owned(path));
+        for (name, export) in found {
+            if export.is_module
+                && let Some(scope) = self.scopes.last_mut()
+            {
+                scope.modules.insert(name.clone());
+            }
+            self.alias_path(&name, export.path);
+        }
+    }
+
     fn alias_name(&mut self, name: &str, value: &Expr) {
-        let Some(path) = self.path(value) else { return };
+        if let Some(path) = self.path(value) {
+            self.alias_path(name, path);
+        }
+    }
+
+    fn alias_path(&mut self, name: &str, path: String) {
         let builtin = path.strip_prefix("builtins.");
         if builtin.is_none_or(|name| self.rules.table.aliased_builtins.contains(name)) {
             self.add_alias(name, path);
@@ -247,7 +457,16 @@ impl<'a> Names<'a> {
 
     fn alias(&mut self, target: &Expr, value: &Expr) {
         match target {
-            Expr::Name(name) => self.alias_name(name.id.as_str(), value),
+            Expr::Name(name) => {
+                self.alias_name(name.id.as_str(), value);
+                let is_module = match value {
+                    Expr::Name(value) => self.is_module(value.id.as_str()),
+                    value => self.module_of(value).is_some(),
+                };
+                if is_module && let Some(scope) = self.scopes.last_mut() {
+                    scope.modules.insert(name.id.as_str().to_owned());
+                }
+            }
             Expr::Tuple(_) | Expr::List(_) => {
                 let targets = elements(target).unwrap_or_default();
                 if let Some(values) = elements(value) {
@@ -262,10 +481,49 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Adds the names that a pattern captures from a value.
+    fn alias_match(&mut self, pattern: &Pattern, subject: &Expr) {
+        if let Some(pairs) = pattern_pairs(pattern, subject) {
+            pairs.into_iter().for_each(|(pattern, value)| self.alias_match(pattern, value));
+            return;
+        }
+        let path = self.path(subject);
+        self.alias_pattern(pattern, path.as_deref());
+    }
+
+    fn alias_pattern(&mut self, pattern: &Pattern, path: Option<&str>) {
+        let captured = match pattern {
+            Pattern::MatchAs(named) => named.name.as_ref(),
+            Pattern::MatchStar(rest) => rest.name.as_ref(),
+            Pattern::MatchMapping(mapping) => mapping.rest.as_ref(),
+            _ => None,
+        };
+        if let Some(name) = captured {
+            self.bind(name.as_str());
+            if let Some(path) = path {
+                self.alias_path(name.as_str(), path.to_owned());
+            }
+        }
+        for (inner, path) in self.inner_patterns(pattern, path) {
+            self.alias_pattern(inner, path.as_deref());
+        }
+    }
+
     fn alias_elements(&mut self, targets: &[Expr], path: &str) {
-        for (number, target) in targets.iter().enumerate() {
-            if let Expr::Name(name) = target {
-                self.add_alias(name.id.as_str(), format!("{path}[{number}]"));
+        let indices = element_indices(targets, |target| matches!(target, Expr::Starred(_)));
+        for (target, index) in targets.iter().zip(indices) {
+            match (target, index) {
+                (Expr::Name(name), Some(index)) => {
+                    self.add_alias(name.id.as_str(), format!("{path}[{index}]"));
+                }
+                // The rest of a row counts as a stack, because its indices are shifted.
+                (Expr::Starred(rest), None) if self.rules.is_held(path) => {
+                    if let Expr::Name(name) = &*rest.value {
+                        let whole = path.split_once('[').map_or(path, |(whole, _)| whole);
+                        self.add_alias(name.id.as_str(), whole.to_owned());
+                    }
+                }
+                _ => {}
             }
         }
     }
@@ -308,6 +566,31 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
+/// Returns the patterns of a sequence with the elements of a tuple or list that it matches, as in `match a, b`.
+pub(super) fn pattern_pairs<'p>(
+    pattern: &'p Pattern,
+    subject: &'p Expr,
+) -> Option<Vec<(&'p Pattern, &'p Expr)>> {
+    let Pattern::MatchSequence(sequence) = pattern else { return None };
+    let values = elements(subject)?;
+    let is_whole = |pattern: &Pattern| !matches!(pattern, Pattern::MatchStar(_));
+    let is_single = |value: &Expr| !matches!(value, Expr::Starred(_));
+    let pairs = sequence.patterns.iter().all(is_whole) && values.iter().all(is_single);
+    pairs.then(|| sequence.patterns.iter().zip(values).collect())
+}
+
+/// Returns the index of each target of an unpacked sequence. The target that takes the rest has none, and later ones count
+/// from the end.
+fn element_indices<T>(targets: &[T], is_rest: impl Fn(&T) -> bool) -> Vec<Option<String>> {
+    let rest = targets.iter().position(is_rest);
+    let index = |number: usize| match rest {
+        Some(rest) if number == rest => None,
+        Some(rest) if number > rest => Some(format!("-{}", targets.len() - number)),
+        _ => Some(number.to_string()),
+    };
+    (0..targets.len()).map(index).collect()
+}
+
 /// Formats an integer subscript.
 fn index(expr: &Expr) -> Option<String> {
     match expr {
@@ -334,8 +617,14 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
             return;
         }
         match stmt {
-            Stmt::FunctionDef(def) => return self.names.bind(def.name.as_str()),
-            Stmt::ClassDef(def) => return self.names.bind(def.name.as_str()),
+            Stmt::FunctionDef(def) => {
+                self.bind_globals(&def.body);
+                return self.names.bind(def.name.as_str());
+            }
+            Stmt::ClassDef(def) => {
+                self.bind_globals(&def.body);
+                return self.names.bind(def.name.as_str());
+            }
             Stmt::Global(declared) => self.declare(&declared.names),
             Stmt::Nonlocal(declared) => self.declare(&declared.names),
             Stmt::Import(import) => {
@@ -359,10 +648,21 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                 let module = module.unwrap_or_default();
                 // A relative import refers to the repository's own code.
                 let dot = if import.level > 0 { "." } else { "" };
-                for alias in import.names.iter().filter(|alias| alias.name.as_str() != "*") {
+                let of = format!("{dot}{module}");
+                for alias in &import.names {
+                    if alias.name.as_str() == "*" {
+                        self.names.alias_all(&of);
+                        continue;
+                    }
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
-                    let path =
-                        self.names.attribute_of(&format!("{dot}{module}"), alias.name.as_str());
+                    let export = self.names.exported(&of, alias.name.as_str());
+                    let path = self.names.attribute_of(&of, alias.name.as_str());
+                    let is_carried = self.names.rules.table.carried_modules.contains(&path);
+                    if (is_carried || export.is_some_and(|export| export.is_module))
+                        && let Some(scope) = self.names.scopes.last_mut()
+                    {
+                        scope.modules.insert(name.to_owned());
+                    }
                     self.names.add_alias(name, path);
                 }
             }
@@ -377,6 +677,11 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                 }
             }
             Stmt::For(each) => self.names.alias_each(&each.target, &each.iter),
+            Stmt::Match(choice) => {
+                for case in &choice.cases {
+                    self.names.alias_match(&case.pattern, &choice.subject);
+                }
+            }
             _ => {}
         }
         self.depth += 1;
@@ -416,6 +721,50 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
 }
 
 impl Binder<'_, '_> {
+    /// Binds the names of a module that a function in it declares `global`.
+    fn bind_globals(&mut self, body: &[Stmt]) {
+        let is_module =
+            self.names.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Module);
+        if is_module {
+            let depth = self.names.rules.table.limits.depth;
+            self.bind_globals_below(body, depth);
+        }
+    }
+
+    fn bind_globals_below(&mut self, body: &[Stmt], depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        let mut all = Vec::new();
+        statements(body, depth, &mut all);
+        let mut declared: BTreeSet<&str> = BTreeSet::new();
+        for stmt in &all {
+            if let Stmt::Global(global) = stmt {
+                declared.extend(global.names.iter().map(|name| name.as_str()));
+            }
+        }
+        if !declared.is_empty() {
+            self.names.enter(ScopeKind::Function, None, &ScopeCode::Body(body));
+            let scope = self.names.scopes.pop();
+            let Some(Scope { mut aliases, modules, .. }) = scope else { return };
+            for name in declared {
+                if let Some(path) = aliases.remove(name) {
+                    self.names.add_alias(name, path);
+                }
+                if modules.contains(name)
+                    && let Some(scope) = self.names.scopes.last_mut()
+                {
+                    scope.modules.insert(name.to_owned());
+                }
+            }
+        }
+        for stmt in all {
+            match stmt {
+                Stmt::FunctionDef(def) => self.bind_globals_below(&def.body, depth),
+                Stmt::ClassDef(def) => self.bind_globals_below(&def.body, depth),
+                _ => {}
+            }
+        }
+    }
+
     fn declare(&mut self, names: &[ruff_python_ast::Identifier]) {
         if let Some(scope) = self.names.scopes.last_mut() {
             scope.outer.extend(names.iter().map(|name| name.as_str().to_owned()));

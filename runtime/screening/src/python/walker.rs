@@ -1,8 +1,10 @@
 //! Walks the syntax tree of a file and records rule violations.
 
+use std::collections::HashSet;
+
 use ruff_python_ast::{
-    BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
-    Stmt, UnaryOp,
+    BoolOp, CmpOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement,
+    Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
 use ruff_text_size::{Ranged, TextRange};
@@ -16,12 +18,16 @@ use crate::{
     rules::{Rule, Rules},
 };
 
+use assignments::is_self;
+
 mod annotations;
 mod assignments;
 mod calls;
 mod classes;
+mod held;
 mod imports;
 mod managers;
+mod patterns;
 
 /// Maximum length in bytes of a string that is checked as a name.
 const MAX_NAME_BYTES: usize = 4096;
@@ -36,8 +42,14 @@ pub(super) struct Walker<'a> {
     /// The line in the file, if this text is a string in it that is run as code.
     line: Option<usize>,
     depth: usize,
-    /// The range of a name that is only inspected, not passed on.
+    /// The range of a value that is only inspected, not passed on.
     inspected: Option<TextRange>,
+    /// The range of a table of which one entry with a constant name is read.
+    entered: Option<TextRange>,
+    /// Ranges of values whose use is allowed although a rule restricts it.
+    allowed: HashSet<TextRange>,
+    /// Ranges of classes that are only compared or named.
+    compared: HashSet<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -51,6 +63,9 @@ impl<'a> Walker<'a> {
             line: None,
             depth: 0,
             inspected: None,
+            entered: None,
+            allowed: HashSet::new(),
+            compared: HashSet::new(),
             too_deep: false,
             hits: Vec::new(),
         }
@@ -104,6 +119,9 @@ impl<'a> Walker<'a> {
     /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
     fn check_reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
         for (rule, reference) in self.rules.violated_by_reference(path, shorter) {
+            if self.compared.contains(&range) && self.rules.is_type_check(rule, path) {
+                continue;
+            }
             self.record_hit_as(rule, range, reference.to_owned());
         }
     }
@@ -127,18 +145,49 @@ impl<'a> Walker<'a> {
         path: Option<String>,
     ) {
         let name = attribute.attr.as_str();
-        if let Some(path) = path {
+        if let Some(path) = path.as_deref() {
             let of = self.names.path(&attribute.value);
-            self.check_reference(range, &path, of.as_deref());
-            if of.is_some_and(|of| self.names.is_foreign(&of)) {
-                let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
-                self.record_hits_as(range, &path, is_it);
+            self.check_reference(range, path, of.as_deref());
+            self.check_held(range, path);
+            if let Some(of) = of {
+                self.allow_held_attribute(&attribute.value, &of, name);
+                self.check_foreign_attribute(range, &of, name);
             }
         }
         self.record_hits(range, |rule| {
             rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
+        if name == "__class__" && is_code(&attribute.value) {
+            self.record_hits(range, |rule| !rule.type_checks.is_empty());
+        }
         self.check_attribute_name(range, name);
+        if !is_self(&attribute.value) {
+            self.check_unmistakable(range, name, path.as_deref());
+        }
+    }
+
+    /// Checks an attribute that must not be used on other packages.
+    fn check_foreign_attribute(&mut self, range: TextRange, of: &str, name: &str) {
+        if self.names.is_foreign(of) {
+            let is_it = |rule: &Rule| rule.foreign_attributes.iter().any(|it| it == name);
+            self.record_hits_as(range, &format!("{of}.{name}"), is_it);
+        }
+    }
+
+    /// Checks a name that identifies a function of the rules, whatever object it is read from. Does not repeat what its
+    /// dotted name violates.
+    fn check_unmistakable(&mut self, range: TextRange, name: &str, path: Option<&str>) {
+        let rules = self.rules.violated_by_name(name);
+        if rules.is_empty() {
+            return;
+        }
+        let known = path.map(|path| self.rules.violated_by_reference(path, None));
+        let known = known.unwrap_or_default();
+        for (rule, reference) in rules.iter().copied() {
+            if known.iter().all(|(violated, _)| *violated != rule) {
+                self.record_hit_as(rule, range, reference.to_owned());
+            }
+        }
     }
 
     fn check_attribute_name(&mut self, range: TextRange, name: &str) {
@@ -193,7 +242,9 @@ impl<'a> Walker<'a> {
     }
 
     fn mark_inspected(&mut self, expr: &Expr) {
-        if matches!(expr, Expr::Name(_)) {
+        let names_module =
+            matches!(expr, Expr::Name(_) | Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_));
+        if names_module {
             self.inspected = Some(expr.range());
         }
     }
@@ -204,6 +255,16 @@ impl<'a> Walker<'a> {
         let is_passed = self.inspected != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
             self.record_hits_as(range, path, |rule| rule.passed_modules);
+        }
+    }
+
+    /// Like [`Walker::check_passed_module`], for a module that is not an imported name.
+    fn check_passed_import(&mut self, range: TextRange, expr: &Expr) {
+        if self.inspected != Some(range)
+            && let Some(module) = self.names.module_of(expr)
+            && self.names.is_foreign(&module)
+        {
+            self.record_hits_as(range, &module, |rule| rule.passed_modules);
         }
     }
 
@@ -281,16 +342,28 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.check_target(target));
                         // Assigning to a plain name only creates an alias, which `Names` tracks.
-                        if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
+                        // An attribute of a class can be reached in ways that it does not.
+                        if assign.targets.iter().all(|target| matches!(target, Expr::Name(_)))
+                            && !self.names.is_in_class()
+                        {
                             self.mark_inspected(&assign.value);
+                        }
+                        if let [target] = &*assign.targets {
+                            self.allow_held_assignment(target, &assign.value);
                         }
                     }
                     Stmt::If(branch) => self.mark_inspected(&branch.test),
                     Stmt::While(repeated) => self.mark_inspected(&repeated.test),
                     Stmt::Assert(assertion) => self.mark_inspected(&assertion.test),
-                    Stmt::Expr(alone) => self.mark_inspected(&alone.value),
-                    Stmt::AnnAssign(assign) if assign.value.is_some() => {
-                        self.check_target(&assign.target)
+                    Stmt::Expr(alone) => {
+                        self.mark_inspected(&alone.value);
+                        self.allow_held(&alone.value);
+                    }
+                    Stmt::AnnAssign(assign) => {
+                        if let Some(value) = &assign.value {
+                            self.check_target(&assign.target);
+                            self.allow_held_assignment(&assign.target, value);
+                        }
                     }
                     Stmt::AugAssign(assign) => self.check_target(&assign.target),
                     Stmt::Delete(delete) => {
@@ -299,6 +372,12 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::For(each) => {
                         self.check_target(&each.target);
                         self.check_listed(&each.iter);
+                        self.allow_held_loop(&each.target, &each.iter);
+                    }
+                    Stmt::Match(choice) => {
+                        for case in &choice.cases {
+                            self.check_match(&case.pattern, &choice.subject);
+                        }
                     }
                     Stmt::With(with) => {
                         for item in &with.items {
@@ -321,7 +400,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
     }
 
     fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
+        self.check_target(&comprehension.target);
         self.check_listed(&comprehension.iter);
+        self.allow_held_loop(&comprehension.target, &comprehension.iter);
         visitor::walk_comprehension(self, comprehension);
     }
 
@@ -334,6 +415,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
         let is_pieces = !is_literal(expr) && fold(expr).is_some();
         if matches!(expr, Expr::BinOp(_) | Expr::FString(_) | Expr::Call(_)) && !is_pieces {
             self.check_template(range, &constant_template(expr));
+        }
+        if matches!(expr, Expr::Call(_) | Expr::Subscript(_) | Expr::Attribute(_)) {
+            self.check_passed_import(range, expr);
         }
         match expr {
             Expr::Lambda(lambda) => {
@@ -351,10 +435,16 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     && let Some(path) = self.names.path(expr)
                 {
                     self.check_reference(range, &path, None);
+                    self.check_held(range, &path);
                     self.check_passed_module(range, name.id.as_str(), &path);
                 }
             }
             Expr::Compare(compare) => {
+                // `==` and `in` may call methods of the other operand, which then has the class.
+                if compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot)) {
+                    self.compared.insert(compare.left.range());
+                    self.compared.extend(compare.comparators.iter().map(Ranged::range));
+                }
                 self.visit_inspected(&compare.left);
                 compare.comparators.iter().for_each(|value| self.visit_inspected(value));
             }
@@ -409,9 +499,16 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         unpacked.for_each(|item| self.check_listed(&item.value));
                     }
                     Expr::Subscript(subscript) => {
+                        if fold(&subscript.slice).is_some() {
+                            self.entered = Some(subscript.value.range());
+                        }
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);
                             self.check_reference(range, &path, of.as_deref());
+                            self.check_held(range, &path);
+                            if let Some(of) = &of {
+                                self.allow_held_entry(&subscript.value, of, &subscript.slice);
+                            }
                             if of.is_some_and(|of| of == "sys.modules")
                                 && self.names_test_module(&subscript.slice)
                             {
@@ -436,6 +533,12 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         visitor::walk_interpolated_string_element(self, element);
     }
+}
+
+/// Whether an expression is the code object of a function, as in `go.__code__`.
+fn is_code(expr: &Expr) -> bool {
+    let names = ["__code__", "f_code", "gi_code", "cr_code", "ag_code"];
+    matches!(expr, Expr::Attribute(attribute) if names.contains(&attribute.attr.as_str()))
 }
 
 /// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.

@@ -1,6 +1,9 @@
 //! Tests of the rules for single lines: languages other than Python, and files of build tools.
 
-use super::findings_in;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{findings_in, patch};
+use crate::{ScreeningInput, screen};
 
 /// Each case has a rule, a file, a line that violates the rule, and a similar honest line.
 #[test]
@@ -48,6 +51,11 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
         ),
         ("parent-process", "a.js", "process.kill(process.ppid, 9)", "process.kill(child.pid, 9)"),
         ("names-in-data", "roman/up.json", "[\"f_back.f_globals\"]", "[\"back.globals\"]"),
+        ("names-in-data", "roman/fields.tsv", "f_locals\tname", "locals\tname"),
+        ("names-in-data", "roman/fields", "f_back f_locals", "back locals"),
+        ("names-in-data", "roman/fields.tbl", "co_consts", "consts"),
+        ("names-in-data", "roman/fields.txt", "// f_locals", "// locals"),
+        ("names-in-data", "roman/fields.rb", "__globals__", "globals"),
         ("names-in-data", "roman/up.toml", "up = \"_pytest.python\"", "up = \"pytest\""),
         ("runner-configuration", "package.json", "  \"jest\": {", "  \"jest\": \"^29\","),
         ("runner-configuration-cargo", "x/Cargo.toml", "[[test]]", "[[bench]]"),
@@ -113,5 +121,39 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
         assert!(findings_in(path, &format!("{broken}\n"), broken, None).is_empty(), "{path}");
         assert!(findings_in(path, "", broken, Some(broken)).is_empty(), "{path}");
     }
+    for path in ["README.md", "docs/frames.rst"] {
+        assert!(findings_in(path, "", "Reads `f_locals` of a frame.", None).is_empty(), "{path}");
+    }
     assert!(findings_in("cargo/config.toml", "", "runner = \"sh\"", None).is_empty());
+}
+
+/// Rules about comparisons and callers inside a process of another language do not apply if pytest judges the task.
+#[test]
+fn own_runner_rules_are_off_if_pytest_judges() {
+    let found = |line: &str, judged_by_pytest: bool| {
+        let (before, owned) = (BTreeMap::new(), BTreeSet::new());
+        let screened = |_: &str| true;
+        let input = ScreeningInput {
+            patch: &patch("static/app.js", "", line).into_bytes(),
+            gold: None,
+            before: &before,
+            owned: &owned,
+            judged_by_pytest,
+            screened: &screened,
+        };
+        screen(&input).unwrap().findings.len()
+    };
+    for line in ["return { valueOf: () => n };", "const at = new Error().stack;"] {
+        assert_eq!((found(line, false), found(line, true)), (1, 0), "{line}");
+    }
+    for line in [
+        "process.kill(process.ppid, 9)",
+        "console.log('ok 1 - adds')",
+        "globalThis.expect = fake;",
+        "require('node:test')",
+        "read('../test/a.js')",
+        "const names = ['f_locals'];",
+    ] {
+        assert_eq!((found(line, false), found(line, true)), (1, 1), "{line}");
+    }
 }

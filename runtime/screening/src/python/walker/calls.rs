@@ -1,9 +1,9 @@
 //! Checks calls, and strings that are run as code.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
-use ruff_text_size::TextRange;
+use ruff_text_size::{Ranged, TextRange};
 
-use super::{Walker, assignments::is_self};
+use super::{Walker, assignments::is_self, is_code};
 use crate::python::{
     constant::{fold, is_literal},
     parser::{nests_too_deeply, parse},
@@ -41,7 +41,10 @@ impl Walker<'_> {
             self.check_filled(range, &function.value);
         }
         let Some(function) = self.names.path(&call.func) else { return };
-        self.check_reference(range, &format!("{function}()"), Some(&function));
+        let result = format!("{function}()");
+        self.check_reference(range, &result, Some(&function));
+        self.check_held(range, &result);
+        self.check_held_call(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
         for rule in self.rules.rules_where(|rule| is(&rule.dynamic)) {
@@ -85,6 +88,16 @@ impl Walker<'_> {
         if function.strip_prefix("sys.modules.") == Some(last) && changes.contains(&last) {
             self.check_module_table(range, first);
         }
+        if matches!(function.as_str(), "builtins.isinstance" | "builtins.issubclass") {
+            let classes = match second {
+                Some(Expr::Tuple(tuple)) => tuple.elts.as_slice(),
+                class => class.map(std::slice::from_ref).unwrap_or_default(),
+            };
+            self.compared.extend(classes.iter().map(Ranged::range));
+        }
+        if function == "builtins.type" && args.len() == 1 && first.is_some_and(is_code) {
+            self.record_hits(range, |rule| !rule.type_checks.is_empty());
+        }
         if function == "builtins.type" && args.len() == 3 {
             args.get(2).into_iter().for_each(|namespace| self.check_namespace(namespace));
         }
@@ -92,9 +105,24 @@ impl Walker<'_> {
             && function == "builtins.getattr"
         {
             self.check_attribute_name(range, &name);
-            if let Some(of) = self.names.path(of) {
-                self.check_reference(range, &format!("{of}.{name}"), Some(&of));
+            let is_own = is_self(of);
+            let of = self.names.path(of);
+            if !is_own {
+                let path = of.as_ref().map(|of| format!("{of}.{name}"));
+                self.check_unmistakable(range, &name, path.as_deref());
             }
+            if let Some(of) = of {
+                self.check_reference(range, &format!("{of}.{name}"), Some(&of));
+                self.check_foreign_attribute(range, &of, &name);
+            }
+        }
+        // `vars(it)` is `it.__dict__`. An entry with a constant name is checked as an attribute.
+        if function == "builtins.vars"
+            && self.entered != Some(range)
+            && let Some(of) = first.and_then(|of| self.names.path(of))
+        {
+            self.check_reference(range, &format!("{of}.__dict__"), Some(&of));
+            self.check_foreign_attribute(range, &of, "__dict__");
         }
         if PATH_FUNCTIONS.contains(&last) {
             for text in args.iter().filter_map(fold) {

@@ -57,6 +57,9 @@ impl Walker<'_> {
             self.check_look_alike(alias.name.range(), module);
             self.check_imported(range, module);
             self.check_reference(range, module, None);
+            if self.names.is_in_class() && self.names.is_foreign(module) {
+                self.record_hits_as(range, module, |rule| rule.passed_modules);
+            }
         }
     }
 
@@ -68,6 +71,7 @@ impl Walker<'_> {
             if module.split('.').any(is_test) || (module.is_empty() && names().any(is_test)) {
                 self.record_hits(range, |rule| rule.test_imports);
             }
+            names().for_each(|name| self.check_unmistakable(range, name, None));
             return;
         }
         if let Some(module) = &import.module {
@@ -78,13 +82,20 @@ impl Walker<'_> {
         }
         self.check_imported(range, module);
         self.check_reference(range, module, None);
+        let mut bound =
+            import.names.iter().map(|alias| alias.asname.as_ref().unwrap_or(&alias.name));
+        if bound.all(|name| self.names.follows(name.as_str())) {
+            self.compared.insert(range);
+        }
         for name in names() {
             if name == "*" {
                 if self.rules.has_references_below(module) {
                     self.record_hits(range, |rule| rule.joined_names);
                 }
             } else {
-                self.check_reference(range, &format!("{module}.{name}"), Some(module));
+                let path = format!("{module}.{name}");
+                self.check_reference(range, &path, Some(module));
+                self.check_unmistakable(range, name, Some(&path));
             }
         }
     }

@@ -1,0 +1,129 @@
+//! Checks the uses of `inspect.stack()` and its rows. A row holds a frame and source lines, so code may only read its other
+//! parts and pass a whole stack to a log. What else it does with a row cannot be followed.
+
+use ruff_python_ast::{Arguments, Expr, ExprCall, Number};
+use ruff_text_size::{Ranged, TextRange};
+
+use super::Walker;
+
+/// Attributes of a row, and of the function that returns rows. Other rules check `frame` and `code_context`.
+const READABLE_ATTRIBUTES: [&str; 8] =
+    ["function", "filename", "lineno", "positions", "frame", "code_context", "__name__", "__doc__"];
+
+/// Methods that write a log entry.
+const LOG_METHODS: [&str; 8] =
+    ["debug", "info", "warning", "warn", "error", "exception", "critical", "log"];
+
+/// Number of parts of a row.
+const ROW_PARTS: u64 = 6;
+
+/// Maximum number of source lines in each row.
+const MAX_CONTEXT_LINES: u64 = 5;
+
+impl Walker<'_> {
+    /// Checks a value with a restricted use. `allow_held` has recorded the uses that are allowed.
+    pub(super) fn check_held(&mut self, range: TextRange, path: &str) {
+        if self.allowed.contains(&range) {
+            return;
+        }
+        for (rule, held) in self.rules.restricting(path) {
+            self.record_hit_as(rule, range, held.to_owned());
+        }
+    }
+
+    /// Allows a use of a value, whatever the value is.
+    pub(super) fn allow_held(&mut self, expr: &Expr) {
+        self.allowed.insert(expr.range());
+    }
+
+    /// Allows an assignment to names, which are followed as the value itself.
+    pub(super) fn allow_held_assignment(&mut self, target: &Expr, value: &Expr) {
+        let is_followed = |target: &Expr| match target {
+            Expr::Name(name) => self.names.follows(name.id.as_str()),
+            _ => false,
+        };
+        // Names after a star count from the end, so they may hold any part of a row.
+        let are_followed = |targets: &[Expr]| match targets.split_last() {
+            Some((Expr::Starred(rest), others)) => {
+                is_followed(&rest.value) && others.iter().all(is_followed)
+            }
+            _ => targets.iter().all(is_followed),
+        };
+        let allows = match target {
+            Expr::Tuple(tuple) => are_followed(&tuple.elts),
+            Expr::List(list) => are_followed(&list.elts),
+            target => is_followed(target),
+        };
+        if allows {
+            self.allow_held(value);
+        }
+        // A class under another name is followed as well.
+        if allows && matches!(target, Expr::Name(_)) {
+            self.compared.insert(value.range());
+        }
+    }
+
+    /// Allows a loop over a stack.
+    pub(super) fn allow_held_loop(&mut self, target: &Expr, iter: &Expr) {
+        if self.names.path(iter).is_some_and(|path| path.ends_with(')')) {
+            self.allow_held_assignment(target, iter);
+        }
+    }
+
+    /// Allows an attribute of a row.
+    pub(super) fn allow_held_attribute(&mut self, of: &Expr, path: &str, name: &str) {
+        if !path.ends_with(')') && READABLE_ATTRIBUTES.contains(&name) {
+            self.allow_held(of);
+        }
+    }
+
+    /// Allows a row of a stack, and a part of a row. Other rules check the frame and the source lines.
+    pub(super) fn allow_held_entry(&mut self, of: &Expr, path: &str, key: &Expr) {
+        let is_part = |key: &Expr| number(key).is_some_and(|key| key < ROW_PARTS);
+        let allows = if path.ends_with(')') {
+            true
+        } else if let Expr::Slice(slice) = key {
+            let bound = |bound: &Option<Box<Expr>>| bound.as_deref().and_then(number);
+            let (lower, upper) = (bound(&slice.lower), bound(&slice.upper));
+            lower.is_some_and(|lower| lower >= 1)
+                && upper.is_some_and(|upper| upper <= 4)
+                && slice.step.is_none()
+        } else {
+            is_part(key)
+        };
+        if allows {
+            self.allow_held(of);
+        }
+    }
+
+    /// Checks a call that returns a stack, and allows the arguments of a call that only logs or counts.
+    pub(super) fn check_held_call(&mut self, range: TextRange, call: &ExprCall, function: &str) {
+        let Arguments { args, keywords, .. } = &call.arguments;
+        if self.rules.is_held(function) && !function.ends_with([')', ']']) {
+            self.allow_held(&call.func);
+            let mut values = args.iter().chain(keywords.iter().map(|keyword| &keyword.value));
+            let is_short = |lines: &Expr| number(lines).is_some_and(|n| n <= MAX_CONTEXT_LINES);
+            if !values.all(is_short) {
+                for (rule, held) in self.rules.restricting(function) {
+                    self.record_hit_as(rule, range, format!("{held}(context)"));
+                }
+            }
+        }
+        let last = function.rsplit('.').next().unwrap_or(function);
+        let logs = function.starts_with("logging.") && LOG_METHODS.contains(&last);
+        if logs || function == "builtins.len" {
+            args.iter().for_each(|value| self.allow_held(value));
+        }
+    }
+}
+
+/// Returns the value of a number that is not negative.
+fn number(expr: &Expr) -> Option<u64> {
+    match expr {
+        Expr::NumberLiteral(literal) => match &literal.value {
+            Number::Int(number) => number.as_u64(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
