@@ -5,7 +5,7 @@ use std::io::Write as _;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::{BODY_LIMIT, BrokenResponse};
+use super::attempt::{BODY_LIMIT, BrokenResponse};
 
 /// Undoes compression that a proxy added although the request does not accept any.
 pub(super) enum Decompressor {
