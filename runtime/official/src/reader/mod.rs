@@ -12,6 +12,7 @@ mod lines;
 mod log_reading;
 mod node_id;
 mod pytest;
+mod pytest_session;
 mod report;
 mod sympy;
 mod test_output;
@@ -21,7 +22,7 @@ use proctor_types::{TestFormat, TestResults, TestStatus};
 
 pub use lines::to_plain_text;
 pub use log_reading::{LogReading, worst_status};
-pub use pytest::{Totals, read_totals};
+pub use pytest_session::{Totals, read_totals};
 pub use report::{Report, detect_format};
 
 /// Reads a log of pytest, unittest (including Django's) or sympy, or a report in another format.
