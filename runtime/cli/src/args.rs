@@ -1,5 +1,6 @@
 //! The command-line arguments.
 
+mod cli;
 mod cluster;
 mod collect;
 mod exchange;
@@ -9,14 +10,11 @@ mod init;
 mod mask;
 mod results;
 mod run;
+mod sandbox;
 mod tasks;
 
-use std::{path::PathBuf, time::Duration};
-
-use clap::{Parser, Subcommand, ValueEnum};
-use proctor_types::SandboxKind;
-
 pub use self::{
+    cli::{Cli, Command, ScaffoldAction, SchemaKind},
     cluster::{EngineName, SubmitArgs, WorkerArgs},
     collect::{CollectArgs, CollectPullsArgs},
     exchange::{ExportFormat, ImportArgs, ImportFormat},
@@ -25,259 +23,10 @@ pub use self::{
     init::InitArgs,
     mask::MaskArgs,
     results::{
-        CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportArgs, ReportFormat, ShowArgs,
-        TrialPart,
+        CompareArgs, CurveArgs, CurveFormat, LabelArgs, OutputFormat, ReportArgs, ReportFormat,
+        ShowArgs, TrialPart,
     },
     run::{ForkArgs, RerunSelection, RunArgs, ShellArgs},
+    sandbox::SandboxArg,
     tasks::{ALL_ATTACKS, DatasetArgs, StatsFormat, TasksAction},
 };
-use crate::progress::ProgressFormat;
-
-/// Benchmark coding agents end to end
-#[derive(Debug, Parser)]
-#[command(name = "proctor", version, max_term_width = 100)]
-pub struct Cli {
-    /// Set the format of progress output on standard error: `auto`, `lines`, `json` or `none`.
-    #[arg(long, value_enum, default_value_t = ProgressFormat::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
-    pub progress: ProgressFormat,
-    /// Hide progress. Plans, errors and reports are still printed.
-    #[arg(long, short, global = true, conflicts_with = "progress")]
-    pub quiet: bool,
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Create a run configuration from options or by answering three questions.
-    Init(InitArgs),
-    /// Run a configuration and print the report.
-    Run(RunArgs),
-    /// Continue an interrupted or failed run.
-    Resume {
-        /// The run directory.
-        run: PathBuf,
-        /// Change a setting before the run continues: raise a limit that trials share
-        /// (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or change a model's endpoint
-        /// (`models.NAME.base_url=...`, `key_env`, `price`).
-        #[arg(long = "set", value_name = "KEY=VALUE")]
-        set: Vec<String>,
-        /// Share the run with other processes, like `proctor worker`. Each process runs different
-        /// trials.
-        #[arg(long, conflicts_with = "set")]
-        join: bool,
-        /// Run the remaining trials on this machine, even if workers from `proctor submit` are
-        /// expected to run them.
-        #[arg(long)]
-        here: bool,
-        /// Number of trials to run in parallel. Default: the run's `jobs` setting.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-        jobs: Option<u64>,
-        /// Allow finished trials to run again if their records were removed or moved. Without this
-        /// option, missing records are an error, because repeating the requests costs money.
-        #[arg(long)]
-        confirm: bool,
-    },
-    /// Run trials of a run until none are left, together with other workers.
-    ///
-    /// Workers may run on any machine that has access to the run directory. Each trial is run by
-    /// one worker. If a worker dies, another one continues its trials from their records. On
-    /// SIGUSR1, a worker finishes its current steps and gradings, then exits with status 75 if any
-    /// trials are left.
-    Worker(WorkerArgs),
-    /// Queue workers for a new or existing run with a scheduler.
-    ///
-    /// The run directory must be on a file system that all nodes share. `proctor watch` shows the
-    /// run's progress, and `proctor cancel` stops the workers.
-    #[command(
-        override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
-    )]
-    Submit(SubmitArgs),
-    /// Stop the workers that `proctor submit` queued for a run. The run can be resumed.
-    Cancel {
-        /// The run directory.
-        run: PathBuf,
-    },
-    /// Re-run selected trials of a run. Earlier results are kept as discarded tries.
-    Rerun {
-        /// The run directory.
-        run: PathBuf,
-        /// Which trials to re-run.
-        #[arg(long, value_enum)]
-        select: RerunSelection,
-    },
-    /// Continue a trial from one of its steps with another model, scaffold, budget or hint, as a new run.
-    Fork(ForkArgs),
-    /// Grade the patches of a run again, or the predictions of another tool.
-    Grade(GradeArgs),
-    /// List, show, validate and measure tasks.
-    Tasks {
-        #[command(subcommand)]
-        action: TasksAction,
-    },
-    /// Create verified tasks from a Python repository, without manual work or a model.
-    Collect(CollectArgs),
-    /// Create verified tasks from merged pull requests of Git clones.
-    CollectPulls(CollectPullsArgs),
-    /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the
-    /// shell reads commands from it. The exit status is that of the shell.
-    #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
-                                proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
-    Shell(ShellArgs),
-    /// Print the results of runs.
-    Report(ReportArgs),
-    /// Print the trials of a run, one trial, or one step.
-    Show(ShowArgs),
-    /// Add, remove or list labels of trials and steps. The record itself does not change.
-    Label(LabelArgs),
-    /// Follow the progress of a run until it ends.
-    Watch {
-        /// The run directory.
-        run: PathBuf,
-    },
-    /// Open the web viewer for runs. The first line of standard output is its URL.
-    View {
-        /// The run directories to show.
-        #[arg(required = true)]
-        runs: Vec<PathBuf>,
-        /// Port on 127.0.0.1 to listen on. Default: a free port.
-        #[arg(long, default_value_t = 0, hide_default_value = true)]
-        port: u16,
-        /// Write the pages to a new or empty folder instead of serving them.
-        #[arg(long = "static", value_name = "DIR", conflicts_with = "port")]
-        files: Option<PathBuf>,
-        #[command(flatten)]
-        mask: MaskArgs,
-    },
-    /// Export trials in another tool's format, and list what that format cannot represent.
-    Export {
-        /// The run directory.
-        run: PathBuf,
-        /// Output format.
-        #[arg(long, value_enum)]
-        format: ExportFormat,
-        /// Write the exported files to this new or empty folder.
-        #[arg(long, value_name = "DIR")]
-        out: PathBuf,
-        #[command(flatten)]
-        mask: MaskArgs,
-    },
-    /// Import trajectories or predictions from other tools as a run.
-    Import(ImportArgs),
-    /// Compare the arms of one or more runs on the tasks they share.
-    Compare(CompareArgs),
-    /// Show results under smaller limits, computed from a run's snapshots without calling a model.
-    Curve(CurveArgs),
-    /// Remove environments, images and other caches. Runs are never removed.
-    Clean {
-        /// List what would be removed, but remove nothing.
-        #[arg(long)]
-        dry_run: bool,
-        /// Remove only items older than this: `90m`, `12h`, `30d`, `2w`.
-        #[arg(long, value_name = "AGE", value_parser = parse_age)]
-        older_than: Option<Duration>,
-    },
-    /// Print the JSON Schema of a file format, for use in an editor.
-    Schema {
-        /// The kind of file that the schema describes.
-        #[arg(value_enum, value_name = "KIND")]
-        of: SchemaKind,
-    },
-    /// Print a shell completion script: `source <(proctor completions bash)`.
-    Completions {
-        /// The shell to generate the script for.
-        #[arg(value_enum)]
-        shell: clap_complete::Shell,
-    },
-    /// Write a manual page for each command.
-    Man {
-        /// Write the pages to this new or empty folder.
-        #[arg(long, value_name = "DIR")]
-        out: PathBuf,
-    },
-    /// List scaffolds, and build or show the bundles of command-line agents.
-    Scaffold {
-        #[command(subcommand)]
-        action: ScaffoldAction,
-    },
-    /// Check this machine: run the quick tests of the conformance kit, and one trial, on every
-    /// sandbox back end
-    Doctor {
-        /// Run all tests of the conformance kit, not only the quick ones
-        #[arg(long)]
-        full: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ScaffoldAction {
-    /// List all scaffolds with their versions and bundles.
-    List,
-    /// Build an agent's bundle ahead of time. Runs build missing bundles automatically.
-    Add {
-        /// An agent's name, with any published version or `latest`, or the path to your own manifest.
-        #[arg(value_name = "NAME[@VERSION]")]
-        scaffold: String,
-    },
-    /// Print an agent's manifest and the contents of its bundle.
-    Show {
-        /// An agent's name, or the path to your own manifest.
-        #[arg(value_name = "NAME[@VERSION]")]
-        scaffold: String,
-        /// Verify that the bundle's files have not changed since it was built.
-        #[arg(long)]
-        verify: bool,
-    },
-}
-
-fn parse_age(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a number and a unit, such as 90m, 12h, 30d or 2w".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        'w' => 604_800,
-        _ => return Err(wrong()),
-    };
-    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
-    number.and_then(|number| number.checked_mul(seconds)).map(Duration::from_secs).ok_or_else(wrong)
-}
-
-/// A sandbox back end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SandboxArg {
-    /// Linux namespaces on this machine. Needs no Docker engine.
-    Native,
-    /// Docker containers.
-    Docker,
-}
-
-impl From<SandboxArg> for SandboxKind {
-    fn from(kind: SandboxArg) -> Self {
-        match kind {
-            SandboxArg::Native => Self::Native,
-            SandboxArg::Docker => Self::Docker,
-        }
-    }
-}
-
-/// The kind of file that a schema describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SchemaKind {
-    /// A run configuration.
-    Config,
-    /// A task in Proctor's own format.
-    Task,
-    /// The manifest of a command-line agent.
-    Manifest,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// Text for a terminal.
-    Text,
-    /// JSON for programs.
-    Json,
-}

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, Version, 
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use proctor_types::{DenyReason, UrlDecision};
-use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -16,10 +16,11 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    EgressProxy, Target,
+    AddressException, Resolver, Target,
     dial::{DialError, dial},
     ledger::Entry,
     responses::{self, AnyBody, CountedBody},
+    settings::Limits,
     target::{Origin, Scheme},
 };
 
@@ -48,16 +49,26 @@ struct Upstream {
     sender: http1::SendRequest<AnyBody>,
 }
 
-impl EgressProxy {
+/// What a connection to an origin needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Connector<'a> {
+    pub(crate) resolver: &'a dyn Resolver,
+    /// Private addresses that may be dialled.
+    pub(crate) exceptions: &'a [AddressException],
+    pub(crate) tls: &'a Arc<ClientConfig>,
+    pub(crate) limits: &'a Limits,
+}
+
+impl UpstreamSlot {
     pub(crate) async fn forward(
-        self: &Arc<Self>,
+        &self,
+        connector: Connector<'_>,
         request: Request<Incoming>,
         target: &Target,
         mut entry: Entry,
-        upstreams: &UpstreamSlot,
     ) -> Response<AnyBody> {
         let asked = format!("{} {target}", request.method());
-        let mut kept = upstreams.0.lock().await;
+        let mut kept = self.0.lock().await;
         let mut upstream = kept.take().filter(|kept| kept.origin == target.origin);
         if let Some(old) = &mut upstream
             && old.sender.ready().await.is_err()
@@ -71,7 +82,7 @@ impl EgressProxy {
         loop {
             let (mut sending, fresh) = match upstream.take() {
                 Some(kept) => (kept, false),
-                None => match self.connect(&target.origin).await {
+                None => match connector.connect(&target.origin).await {
                     Ok(made) => (made, true),
                     Err(DialError::Failed(why)) => return fail_request(entry, &asked, &why),
                     Err(DialError::Private(address)) => {
@@ -84,9 +95,11 @@ impl EgressProxy {
                 },
             };
             entry.request.address = Some(sending.address.to_string());
-            let sent =
-                timeout(self.limits.response_timeout(), sending.sender.try_send_request(request))
-                    .await;
+            let sent = timeout(
+                connector.limits.response_timeout(),
+                sending.sender.try_send_request(request),
+            )
+            .await;
             match sent {
                 Ok(Ok(response)) => {
                     *kept = Some(sending);
@@ -107,11 +120,12 @@ impl EgressProxy {
             }
         }
     }
+}
 
+impl Connector<'_> {
     async fn connect(&self, origin: &Origin) -> Result<Upstream, DialError> {
         let limit = self.limits.connect_timeout();
-        let (stream, address) =
-            dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await?;
+        let (stream, address) = dial(origin, self.resolver, self.exceptions, limit).await?;
         let sender = match origin.scheme {
             Scheme::Http => self.http_handshake(stream).await?,
             Scheme::Https => {
@@ -133,7 +147,7 @@ impl EgressProxy {
     ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialError> {
         let name = ServerName::try_from(origin.host.clone())
             .map_err(|error| DialError::Failed(error.to_string()))?;
-        let connector = TlsConnector::from(Arc::clone(&self.tls));
+        let connector = TlsConnector::from(Arc::clone(self.tls));
         let failed = |error| DialError::Failed(format!("TLS handshake with the server: {error}"));
         connector.connect(name, stream).await.map_err(failed)
     }

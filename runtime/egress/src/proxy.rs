@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     Ledger, Policy, Resolver, Target,
     ca::CertificateAuthority,
-    forward::UpstreamSlot,
+    forward::{Connector, UpstreamSlot},
     ledger::{Entry, LedgerLine},
     responses::{self, AnyBody},
     settings::{Limits, Settings},
@@ -227,7 +227,16 @@ impl EgressProxy {
         let Some(entry) = self.open_entry(entry).await else {
             return responses::failed_response(&url, "the trial has ended");
         };
-        self.forward(request, &target, entry, upstreams).await
+        upstreams.forward(self.connector(), request, &target, entry).await
+    }
+
+    fn connector(&self) -> Connector<'_> {
+        Connector {
+            resolver: self.resolver.as_ref(),
+            exceptions: &self.policy.private,
+            tls: &self.tls,
+            limits: &self.limits,
+        }
     }
 
     /// Records and refuses a request that the policy need not judge.

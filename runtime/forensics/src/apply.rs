@@ -1,19 +1,14 @@
 //! Applies the rules to one tool call.
 
-use std::collections::BTreeMap;
-
 use crate::{
     calls::Call,
-    command::{Command, commands},
+    command::{Command, WrittenFiles, commands},
     finding::Finding,
     install::detect_install,
     rules::{Rules, any_matches},
     solution_names::SolutionNames,
     upstream::detect_fetch,
 };
-
-/// Files written by earlier commands, by path, with their words.
-pub(crate) type WrittenFiles = BTreeMap<String, String>;
 
 /// Returns the findings of one call.
 pub(crate) fn apply_rules(

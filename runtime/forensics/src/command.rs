@@ -1,5 +1,7 @@
 //! Simple commands, normalized to the form that the rules expect.
 
+use std::collections::BTreeMap;
+
 use crate::{
     rules::{RuleFile, Shell},
     shell::{SimpleCommand, parse_simple_commands},
@@ -8,6 +10,9 @@ use crate::{
 /// Maximum number of commands to go back along a pipe. Limited because the agent controls the line
 /// and can write one of any length.
 const MAX_PIPE_COMMANDS: usize = 16;
+
+/// Files written by earlier commands, by path, with their words.
+pub(crate) type WrittenFiles = BTreeMap<String, String>;
 
 /// A command in the form that rules match.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use proctor_record::Blobs;
 use proctor_types::{Envelope, Fault, Task, TestNames};
 
 use crate::{
-    apply::{WrittenFiles, apply_rules},
+    apply::apply_rules,
     calls::calls,
+    command::WrittenFiles,
     content,
     edits::find_test_edits,
     finding::Findings,

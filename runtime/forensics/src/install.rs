@@ -1,8 +1,7 @@
 //! Detects attempts to install the package under test by name.
 
 use crate::{
-    apply::WrittenFiles,
-    command::Command,
+    command::{Command, WrittenFiles},
     finding::FindingKind,
     rules::{Rules, any_matches},
     solution_names::{SolutionNames, normalize_name},

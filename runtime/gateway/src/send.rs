@@ -1,5 +1,6 @@
 //! One attempt: sends the exact bytes and returns the response as received.
 
+mod attempt;
 mod body;
 mod inflate;
 mod silence;
@@ -16,25 +17,27 @@ use std::{
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{NativeTurn, Usage, format_error_chain};
+use proctor_types::NativeTurn;
 use reqwest::Response;
-use serde::de::IgnoredAny;
 use serde_json::Map;
 use tokio::time::Instant;
 
-use self::{body::Body, inflate::Decompressor, silence::SilenceTimer};
+pub(crate) use self::attempt::{AttemptEnd, AttemptResult};
+use self::{
+    attempt::{BODY_LIMIT, BrokenResponse},
+    body::Body,
+    inflate::Decompressor,
+    silence::SilenceTimer,
+};
 use crate::{
-    attempt_failure::{AttemptFailure, FailureKind},
-    codec::{self, neutral::CollectedResponse},
+    attempt_failure::FailureKind,
+    codec,
     first_response_gate::CallPermit,
     outgoing_request::{Client, OutgoingRequest},
-    responder::{ResponseNames, read_names},
+    responder::read_names,
     retry::{self, seconds},
-    trial::{CancelReason, ModelRoute, TrialGateway},
+    trial::{ModelRoute, TrialGateway},
 };
-
-/// Maximum response size, in bytes. The rest is not read.
-const BODY_LIMIT: usize = 64 << 20;
 
 /// How long an endpoint may keep a connection open after the last event before it is dropped
 /// instead of reused.
@@ -43,31 +46,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long an endpoint may be silent after the finish reason. Some endpoints neither end the
 /// stream nor close the connection.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The outcome of one attempt.
-#[derive(Debug, Default)]
-pub(crate) struct AttemptResult {
-    /// The HTTP status, or `None` if there was no response.
-    pub status: Option<u16>,
-    /// The wait that the endpoint requests.
-    pub retry_after: Option<Duration>,
-    /// The response as received so far, with the key redacted where it arrived in one piece.
-    pub raw: BytesMut,
-    /// The response parsed so far.
-    pub whole: CollectedResponse,
-    /// The names in a successful response.
-    pub names: ResponseNames,
-    /// Why the body is not a response, and the usage billed for it.
-    pub unreadable: Option<(String, Option<Usage>)>,
-    pub ended: Option<AttemptEnd>,
-    /// Whether the key is split across several events of the response. If so, its bytes must not be
-    /// recorded.
-    pub has_split_key: bool,
-    pub took: Duration,
-    /// Part of `took` before the first event, during which only comments arrived.
-    pub queued: Duration,
-    pub first_byte: Option<Duration>,
-}
 
 /// The progress of a response in flight.
 #[derive(Debug, Default)]
@@ -101,86 +79,6 @@ impl ResponseProgress {
         let now = Instant::now();
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         now
-    }
-}
-
-/// Why an attempt has no complete response.
-#[derive(Debug)]
-pub(crate) enum AttemptEnd {
-    Broken(BrokenResponse),
-    Cut(CancelReason),
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct BrokenResponse {
-    pub kind: FailureKind,
-    pub what: String,
-    /// The endpoint's own explanation, if the stream has one.
-    pub said: Option<String>,
-}
-
-impl BrokenResponse {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Endpoint, what: what.into(), said: None }
-    }
-
-    /// Describes an error that the endpoint reported in an event.
-    fn reported(why: String, data: &str) -> Self {
-        Self { said: Some(data.to_owned()), ..Self::new(why) }
-    }
-
-    /// Describes an endpoint that sent nothing for this long.
-    fn silent(time: Duration) -> Self {
-        let what = format!("no event for {:.0} s", time.as_secs_f64());
-        Self { kind: FailureKind::Silent, what, said: None }
-    }
-
-    fn from_reqwest(error: reqwest::Error) -> Self {
-        // A connection that is neither accepted nor refused times out.
-        let unreachable = error.is_connect() || error.is_timeout();
-        let kind = if unreachable { FailureKind::Unreachable } else { FailureKind::Endpoint };
-        let what = format_error_chain(&error.without_url());
-        Self { kind, what, said: None }
-    }
-
-    /// Describes a failure after a head with this status.
-    pub(crate) fn to_failure(
-        &self,
-        status: Option<u16>,
-        retry_after: Option<Duration>,
-    ) -> AttemptFailure {
-        let why = match status {
-            Some(status) => format!("status {status}, then {}", self.what),
-            None => self.what.clone(),
-        };
-        AttemptFailure::new(self.kind, why).retry_after(retry_after)
-    }
-}
-
-impl AttemptResult {
-    /// Whether part of a response arrived, so that tokens were generated.
-    pub(crate) fn has_output(&self) -> bool {
-        !self.whole.items.is_empty() || self.whole.usage.is_some()
-    }
-
-    /// Whether a stream ended early without giving a reason.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        let is_unexplained = match &self.ended {
-            Some(AttemptEnd::Broken(broken)) => {
-                broken.kind == FailureKind::Endpoint && broken.said.is_none()
-            }
-            Some(AttemptEnd::Cut(_)) => false,
-            // A complete JSON document was not cut.
-            None => {
-                self.unreadable.is_some()
-                    && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
-            }
-        };
-        self.is_success() && is_unexplained
-    }
-
-    fn is_success(&self) -> bool {
-        self.status.is_some_and(|status| (200..300).contains(&status))
     }
 }
 

@@ -3,6 +3,8 @@
 mod apply;
 mod environment;
 mod from_scratch;
+mod hidden_content;
+mod hidden_copies;
 mod image;
 mod inputs;
 mod leak_check;
@@ -14,6 +16,8 @@ mod workdir;
 
 pub use apply::{AppliedPatch, ApplyError, apply_graded_patch, apply_mask, apply_patch};
 pub use environment::{check_source, layer_spec, sandbox_base};
+pub use hidden_content::{KeptContent, remove_hidden_content};
+pub use hidden_copies::{HiddenCopies, KeptCopy, ProvidedModule};
 pub use image::with_image_settings;
 pub use inputs::{LOGS, copy_inputs, create_log_dirs};
 pub use leak_check::{
@@ -21,10 +25,10 @@ pub use leak_check::{
     find_bundle_copies,
 };
 pub use memo::Memo;
-pub use preparation::{HiddenCopies, KeptCopy, Preparation, ProvidedModule, Purpose, ReadySandbox};
+pub use preparation::{Preparation, Purpose, ReadySandbox};
 pub use requirements::check_workdir_and_user;
 pub use source::{Sources, local_source_digest};
-pub use workdir::{KeptContent, prepare_for_agent, remove_hidden_content, snapshot_request};
+pub use workdir::{prepare_for_agent, snapshot_request};
 
 /// Fingerprint of all code that turns an environment and a task into a sandbox: this crate, its
 /// policy, and the code that applies patches.

@@ -13,7 +13,8 @@ use proctor_types::{
 
 use crate::{
     LayerFindings,
-    leak_check::{Leak, LeakKind, LeakPolicy, leak_fault},
+    hidden_copies::{HiddenCopies, KeptCopy, ProvidedModule},
+    leak_check::{Leak, LeakKind, LeakPolicy, file_name, leak_fault, remove},
 };
 
 /// Maximum number of bytes to provide to the test tool.
@@ -46,57 +47,7 @@ pub struct Preparation<'a> {
     pub label: String,
 }
 
-/// Copies that were hidden in a sandbox, and copies that the test tools get nevertheless.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HiddenCopies {
-    /// What was removed, as sentences for the record.
-    pub removed: Vec<String>,
-    pub lent: Vec<ProvidedModule>,
-    pub kept: Vec<KeptCopy>,
-    copies: Vec<RawPath>,
-    leaks: Vec<RawPath>,
-}
-
-/// A module that is missing in the sandbox. The test tool gets it when it starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProvidedModule {
-    /// Path in the environment.
-    pub place: RawPath,
-    /// File contents by path below the import root.
-    pub files: BTreeMap<String, Vec<u8>>,
-}
-
-/// A copy of hidden content that was not removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptCopy {
-    pub place: String,
-    /// Why it must stay in the sandbox.
-    pub why: String,
-}
-
-impl HiddenCopies {
-    pub(crate) fn from_copies(copies: Vec<RawPath>) -> Self {
-        Self { copies, ..Self::default() }
-    }
-
-    /// Returns the paths that [`crate::remove_hidden_content`] removes below the work directory.
-    pub(crate) fn workdir_paths(&self) -> impl Iterator<Item = &RawPath> {
-        self.copies.iter().chain(&self.leaks)
-    }
-
-    /// Returns the copies in the work directory that are recognized by name, without the other
-    /// leaks.
-    pub(crate) fn without_leaks(&self) -> Self {
-        Self::from_copies(self.copies.clone())
-    }
-
-    /// Whether the leak check identified this path in the work directory as a copy.
-    pub fn is_leak(&self, path: &RawPath) -> bool {
-        self.leaks.contains(path)
-    }
-}
-
-/// An open sandbox of a [`Preparation`]. The mask is not applied yet.
+/// An open sandbox of a [`Preparation`]. Its work directory is not masked yet.
 pub struct ReadySandbox {
     pub sandbox: Box<dyn Sandbox>,
     pub hidden: HiddenCopies,
@@ -269,41 +220,6 @@ enum Action {
     Reject,
 }
 
-/// Removes a finding and its compiled copies. Returns whether they are gone.
-pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
-    let Some(path) = &leak.remove else { return Ok(false) };
-    let mut gone = compiled_copies(handle, path).await?;
-    gone.push(path.clone());
-    for path in gone {
-        match handle.remove(&path).await {
-            Ok(()) => {}
-            Err(error) if error.is_broken() => {
-                return Err(error.fault(format!("removing {path}")));
-            }
-            // The file is part of a read-only base, so it cannot be removed.
-            Err(_) => return Ok(false),
-        }
-    }
-    Ok(true)
-}
-
-/// Returns the compiled copies of a Python file.
-async fn compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
-    let name = file_name(path);
-    let Some(stem) = name.strip_suffix(b".py") else { return Ok(Vec::new()) };
-    let folder = &path.as_bytes()[..path.as_bytes().len() - name.len()];
-    let cache = RawPath::new([folder, b"__pycache__"].concat());
-    let start = [stem, b"."].concat();
-    match handle.list(&cache).await {
-        Ok(entries) => {
-            let own = entries.iter().filter(|entry| entry.name.as_bytes().starts_with(&start));
-            Ok(own.map(|entry| cache.join(&entry.name)).collect())
-        }
-        Err(error) if error.is_broken() => Err(error.fault(format!("listing {cache}"))),
-        Err(_) => Ok(Vec::new()),
-    }
-}
-
 fn too_large_fault(place: &RawPath) -> Fault {
     Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
 }
@@ -369,8 +285,4 @@ fn read_host_module(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String
         }
     }
     Ok(files)
-}
-
-fn file_name(place: &RawPath) -> &[u8] {
-    place.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }

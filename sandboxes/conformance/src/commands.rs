@@ -8,8 +8,8 @@ use proctor_sandbox_api::{
 };
 
 use super::{
+    check::{Check, list},
     fixture::{Fixture, Outcome, check_failed, ensure, expect_success},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -4,8 +4,8 @@ use proctor_sandbox_api::Command;
 use proctor_types::SandboxSpec;
 
 use super::{
+    check::{Check, list},
     fixture::{Fixture, Outcome, ensure, expect_success, path, sh},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

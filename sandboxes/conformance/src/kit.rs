@@ -2,9 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    future::Future,
     io::Write as _,
-    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,24 +11,14 @@ use proctor_sandbox_api::{Backend, PreparedEnvironment, Sandbox, SandboxRequest}
 use proctor_types::{Fault, SandboxSpec};
 
 use super::{
+    check::Check,
     commands, files,
-    fixture::{CheckError, Fixture, Outcome},
+    fixture::{CheckError, Fixture},
     hardening, layers, lifecycle, limits, mounts, outputs, processes, trees,
 };
 
 /// How long a check may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(180);
-
-pub(crate) type Body =
-    for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
-
-/// A check of one property of sandboxes.
-pub struct Check {
-    pub name: &'static str,
-    /// Whether `proctor doctor` runs it.
-    pub quick: bool,
-    pub(super) body: Body,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckResult {
@@ -43,18 +31,6 @@ pub struct CheckResult {
     /// What was observed instead, if the check failed.
     pub why: Option<String>,
 }
-
-/// Creates a list of checks from their functions: `quick` or `full`, then the function's name.
-macro_rules! list {
-    ($($speed:ident $name:ident),* $(,)?) => {
-        vec![$($crate::kit::Check {
-            name: stringify!($name),
-            quick: stringify!($speed) == "quick",
-            body: |fixture| Box::pin($name(fixture)),
-        }),*]
-    };
-}
-pub(super) use list;
 
 /// Returns all checks in execution order.
 pub fn checks() -> Vec<Check> {

@@ -8,8 +8,8 @@ use proctor_types::SandboxSpec;
 
 use super::{
     CheckError,
+    check::{Check, list},
     fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path, sh},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -5,6 +5,7 @@
 //! not enforced. Sandboxes need `/bin/sh`, coreutils and `python3`.
 
 pub mod attacks;
+mod check;
 mod commands;
 mod files;
 mod fixture;
@@ -18,5 +19,6 @@ mod outputs;
 mod processes;
 mod trees;
 
+pub use check::Check;
 pub use fixture::{CheckError, Fixture};
-pub use kit::{Check, CheckResult, announce, checks, find_unproven, render, run_kit};
+pub use kit::{CheckResult, announce, checks, find_unproven, render, run_kit};

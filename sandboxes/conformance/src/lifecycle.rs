@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     CheckError,
+    check::{Check, list},
     fixture::{Fixture, Outcome, check_failed, ensure, expect_success, sh},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

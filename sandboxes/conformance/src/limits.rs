@@ -6,8 +6,8 @@ use proctor_sandbox_api::{Command, SandboxError, wire::RefusalKind};
 use proctor_types::SandboxSpec;
 
 use super::{
+    check::{Check, list},
     fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path, sh, wait_until_empty},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -12,8 +12,8 @@ use proctor_types::SandboxSpec;
 use tempfile::TempDir;
 
 use super::{
+    check::{Check, list},
     fixture::{CheckError, Fixture, Outcome, check_failed, ensure, expect_success, path, sh},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -3,8 +3,8 @@
 use proctor_sandbox_api::Command;
 
 use super::{
+    check::{Check, list},
     fixture::{Fixture, Outcome, ensure, expect_success},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

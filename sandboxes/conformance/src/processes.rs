@@ -6,8 +6,8 @@ use futures_util::future::try_join_all;
 use proctor_sandbox_api::{Command, CommandOutput};
 
 use super::{
+    check::{Check, list},
     fixture::{Fixture, Outcome, ensure, expect_success, wait_until_empty},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

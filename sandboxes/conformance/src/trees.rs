@@ -7,8 +7,8 @@ use proctor_sandbox_api::{
 
 use super::{
     CheckError,
+    check::{Check, list},
     fixture::{Fixture, Outcome, check_failed, ensure, expect_success, path},
-    kit::{Check, list},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -19,6 +19,7 @@ pub mod prompt;
 mod repository;
 mod run;
 mod templates;
+mod time_limits;
 
 pub use catalogue::{
     LoadedManifest, SCHEMA_TITLE, load, manifest_for_version, names, shipped_manifest,

@@ -7,7 +7,7 @@ use proctor_scaffold_api::{Session, Stop};
 use proctor_types::{Cause, Fault, Layer, RepositorySettings};
 use serde_json::json;
 
-use crate::{RepositoryFiles, run::HELPER_TIMEOUT};
+use crate::{RepositoryFiles, time_limits::HELPER_TIMEOUT};
 
 /// Shell code that prints which of the paths exist, in the work directory (`$1`) and, if it is in a
 /// Git repository, in each parent up to the repository's root.

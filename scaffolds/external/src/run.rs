@@ -24,6 +24,7 @@ use crate::{
     ending::{AgentEnd, determine_finish},
     repository::HiddenFiles,
     templates::RenderedManifest,
+    time_limits::{HELPER_TIMEOUT, KILL_TIMEOUT},
 };
 
 /// Writes the shell's process id to a file and then execs the agent, so that signals reach the
@@ -35,10 +36,6 @@ const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
 const STDIN: &str = ".stdin";
 /// Maximum number of bytes kept of each output stream.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
-/// Time limit of a small helper command.
-pub const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the agent may take to die after everything in the sandbox was killed.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size in bytes of a file that an exit rule reads.
 const MAX_RECORD_BYTES: u64 = 256 << 20;
 /// Maximum number of files per pattern of `[log]`.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::RunArgs;
+use super::run::RunArgs;
 
 #[derive(Debug, Args)]
 pub struct WorkerArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use proctor_collection::AttackSelection;
 
-use super::SandboxArg;
+use super::sandbox::SandboxArg;
 
 fn parse_attacks(text: &str) -> Result<AttackSelection, String> {
     match text {

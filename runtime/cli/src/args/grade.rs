@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use proctor_types::{FlakePolicy, MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB, SandboxSpec};
 
-use super::SandboxArg;
+use super::sandbox::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {

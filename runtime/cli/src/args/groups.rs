@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory as _};
 
-use super::Cli;
+use super::cli::Cli;
 
 /// The commands of each group, in display order.
 const GROUPS: [(&str, &[&str]); 6] = [

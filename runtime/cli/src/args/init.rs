@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::SandboxArg;
+use super::sandbox::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

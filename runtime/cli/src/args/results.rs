@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{MaskArgs, OutputFormat};
+use super::mask::MaskArgs;
 
 #[derive(Debug, Args)]
 pub struct LabelArgs {
@@ -185,4 +185,12 @@ pub enum ReportFormat {
     Csv,
     /// One self-contained HTML page.
     Html,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// Text for a terminal.
+    Text,
+    /// JSON for programs.
+    Json,
 }

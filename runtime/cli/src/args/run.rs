@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::SandboxArg;
+use super::sandbox::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {

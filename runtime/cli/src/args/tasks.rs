@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::SandboxArg;
+use super::sandbox::SandboxArg;
 
 #[derive(Debug, Subcommand)]
 pub enum TasksAction {

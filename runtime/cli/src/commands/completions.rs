@@ -6,7 +6,8 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::{
-    args::Cli, commands::export::check_new_or_empty, error::CommandError, print::print_result,
+    args::Cli, commands::output_folder::check_new_or_empty, error::CommandError,
+    print::print_result,
 };
 
 /// The program's name in completions.

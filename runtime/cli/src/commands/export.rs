@@ -24,6 +24,7 @@ use crate::{
     args::ExportFormat,
     commands::{
         export_tables::export_tables,
+        output_folder::check_new_or_empty,
         submission::{Folders, submission_folder, trial_files},
     },
     error::{CommandError, UserError},
@@ -104,15 +105,6 @@ pub fn export(
         tell!("not written: {trial}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Rejects a directory with other content.
-pub fn check_new_or_empty(out: &Path) -> Result<(), UserError> {
-    if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(UserError::new(format!("{} is not empty", out.display()))
-            .hint("choose a new or an empty folder"));
-    }
-    Ok(())
 }
 
 struct Exporter<'a> {

@@ -15,7 +15,7 @@ use proctor_types::{plural, remove_discarded_events};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    commands::{export::check_new_or_empty, report::build_report},
+    commands::{output_folder::check_new_or_empty, report::build_report},
     error::{CommandError, UserError},
     mask::Mask,
     print::print_visible,

@@ -22,6 +22,7 @@ mod import_files;
 mod impossible;
 mod init;
 mod label;
+mod output_folder;
 mod predictions;
 mod quality;
 mod recheck;

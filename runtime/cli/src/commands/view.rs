@@ -9,7 +9,7 @@ use proctor_types::plural;
 use proctor_viewer::{Pages, Server, ViewError};
 
 use crate::{
-    commands::export::check_new_or_empty,
+    commands::output_folder::check_new_or_empty,
     error::{CommandError, UserError},
     mask::Mask,
     print::print_result,

@@ -11,7 +11,7 @@ use proctor_run::{Progress, TrialActivity};
 use proctor_statistics::{CONFIDENCE_LEVEL, wilson};
 use proctor_types::{Outcome, TrialId, plural};
 
-use super::watch::trial_name;
+use super::trial_name::trial_name;
 
 /// Maximum number of arms, and of running trials, to list on a screen.
 const MAX_ROWS: usize = 8;

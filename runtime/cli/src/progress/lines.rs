@@ -6,7 +6,7 @@ use proctor_types::{Ending, PATCH_REJECTED, plural};
 use super::{
     board::{Board, describe_wait},
     repeats::shorten_repeated,
-    watch::trial_name,
+    trial_name::trial_name,
 };
 
 /// Formats the event as text. `board` must already include the event.

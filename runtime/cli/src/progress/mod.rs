@@ -6,10 +6,12 @@ mod objects;
 mod repeats;
 mod screen;
 mod straggler;
+mod trial_name;
 mod watch;
 
 pub use board::{Board, RunningTrial};
 pub use repeats::{refer_to_printed, shorten_repeated};
 pub use screen::Screen;
 pub use straggler::{OpenTrial, describe_straggler};
-pub use watch::{ProgressFormat, can_draw, progress_format, set_format, trial_name, watch};
+pub use trial_name::trial_name;
+pub use watch::{ProgressFormat, can_draw, progress_format, set_format, watch};

@@ -8,7 +8,6 @@ use std::{
 
 use proctor_report::wrap_long_lines;
 use proctor_run::Progress;
-use proctor_types::TrialId;
 use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 
 use super::{board::Board, lines::format_event, objects::event_object, screen::Screen};
@@ -114,13 +113,5 @@ fn stays_above_screen(event: &Progress) -> bool {
         // A verdict or a grading failure follows, so the ending itself is not printed.
         Progress::Ended { outcome, .. } => outcome.ending.is_unfinished(),
         _ => true,
-    }
-}
-
-/// Formats a trial's name for people: the task, the arm's name, and the attempt unless it is the first.
-pub fn trial_name(trial: &TrialId, arm: &str) -> String {
-    match trial.attempt {
-        1 => format!("{} {arm}", trial.task),
-        attempt => format!("{} {arm} #{attempt}", trial.task),
     }
 }

@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use proctor_types::{Fault, Layer};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{pipeline::cache_result, settings::Settings, stage_cache::StageCache};
+use super::{
+    settings::Settings,
+    stage_cache::{StageCache, cache_result},
+};
 
 /// A model that responds to single prompts. The implementation tracks the cost.
 #[async_trait]

@@ -15,10 +15,10 @@ use proctor_types::{AttackOutcome, Fault, Layer, Task};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    candidate::{CandidateContext, Outcome, Reject, VerifiedTask},
-    pipeline::cache_result,
+    context::CandidateContext,
+    outcome::{Outcome, Reject, VerifiedTask},
     seeded_rng::SeededRng,
-    stage_cache::StageCache,
+    stage_cache::{StageCache, cache_result},
     verify,
 };
 

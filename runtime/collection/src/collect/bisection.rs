@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::candidate::{CandidateContext, Removal, StopReason};
+use super::{context::CandidateContext, outcome::StopReason, removal::Removal};
 
 impl CandidateContext<'_> {
     /// Returns a part of `removal` that contains at least one top and does not break other tests.

@@ -1,140 +1,25 @@
 //! Turns one test file into a verified level-1 task, or rejects it with a reason.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs};
 
-use proctor_grade::TestPlan;
-use proctor_sandbox_api::{Backend, PreparedEnvironment, SourceTree};
-use proctor_setup::{LayerFindings, Sources};
-use proctor_types::{Fault, Integrity, Source, Task, TestStatus, file_from_test_id};
-use serde::{Deserialize, Serialize};
+use proctor_sandbox_api::PreparedEnvironment;
+use proctor_setup::LayerFindings;
+use proctor_types::{Fault, file_from_test_id};
 
 use super::{
-    answers::CachedModel,
+    context::CandidateContext,
     copied_code::find_copied_objects,
-    environment::Environment,
-    graph::FileGraph,
-    mask::{carve_importable, objects_named_in, removed_lines},
-    notes::Notes,
-    objects::Objects,
-    other_files::{self, OtherFiles},
-    project::Project,
+    mask::{objects_named_in, removed_lines},
+    outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_share},
     prose::{Feature, describe_feature},
-    seeded_rng::SeededRng,
-    settings::Settings,
-    solvability::{Solvability, SolvabilityCounts},
-    statement, stubs,
-    suite::Suite,
-    tops,
-    traverse::{Bounds, ExtractedObjects, extract},
-    verify::{self, VerifyContext},
+    removal::Removal,
+    statement, stubs, verify,
 };
 use crate::{
     Carving, Draft, Object, RecipeError,
     carve::{StubOptions, stub_and_code},
-    freeze::{freeze_in, run_masked_tests},
+    freeze::freeze_in,
 };
-
-/// Shared state for all candidates of a collection.
-pub(super) struct CandidateContext<'a> {
-    pub(super) backend: &'a dyn Backend,
-    pub(super) sources: &'a Sources,
-    pub(super) source: Source,
-    pub(super) tree: SourceTree,
-    pub(super) project: Project,
-    pub(super) environment: Environment,
-    pub(super) prepared: PreparedEnvironment,
-    pub(super) suite: Suite,
-    pub(super) objects: Objects,
-    pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files in test directories that contain no tests. These files and everything that they
-    /// import stay.
-    pub(super) helpers: Vec<String>,
-    pub(super) settings: &'a Settings,
-    pub(super) seed: String,
-    /// Notes on functions, from traced runs.
-    pub(super) notes: Notes,
-    /// The model that chooses tops and writes descriptions, if any.
-    pub(super) answers: Option<CachedModel<'a>>,
-    /// The candidates that the model chose for each test file. Empty without a model.
-    pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
-}
-
-/// A test file that yields no task, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reject {
-    pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level 2, `level_2: `
-    /// followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same` or `attacks`.
-    pub stage: String,
-    pub reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct VerifiedTask {
-    pub(super) task: Task,
-    /// The row in FeatureBench's format.
-    pub(super) row: serde_json::Value,
-    pub(super) facts: TaskMetrics,
-    #[serde(default)]
-    pub(super) solvability: Solvability,
-}
-
-/// The values of a task for the complexity table.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct TaskMetrics {
-    pub task: String,
-    /// The task's test file.
-    pub file: String,
-    pub policy: String,
-    /// Number of words in the statement.
-    pub words: usize,
-    /// Number of lines, files and functions in the gold patch.
-    pub lines: usize,
-    pub files: usize,
-    pub functions: usize,
-    pub tops: Vec<String>,
-    pub fail_to_pass: usize,
-    pub pass_to_pass: usize,
-    /// Number of other files whose tests must still pass.
-    pub pass_to_pass_files: usize,
-    /// The share of the test file's tests that pass without the feature.
-    pub pass_rate: f64,
-    /// The share of the test file's tests that pass without the feature or with functions that do nothing.
-    #[serde(default)]
-    pub idle_rate: f64,
-    /// The share of gold lines that the statement reveals beyond signatures and documentation.
-    pub leak_score: f64,
-    pub meets_minima: bool,
-    /// Whether the task is in the lite set.
-    pub lite: bool,
-    /// Counts of the requirements of the task's tests.
-    #[serde(default)]
-    pub solvability: SolvabilityCounts,
-    /// The integrity of the gold patch's verdict.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gold_integrity: Option<Integrity>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
-    Task(Box<VerifiedTask>),
-    Reject(Reject),
-}
-
-/// The code that is removed for a task, and the tests that must still pass.
-#[derive(Clone)]
-pub(super) struct Removal {
-    pub(super) others: OtherFiles,
-    pub(super) extracted: ExtractedObjects,
-    pub(super) carving: Carving,
-    pub(super) mask: String,
-    watched: Vec<String>,
-}
 
 impl CandidateContext<'_> {
     /// Creates a level-1 task from a test file, or returns the reason for rejecting it.
@@ -184,159 +69,8 @@ impl CandidateContext<'_> {
         self.verify_task(file, removal).await
     }
 
-    pub(super) fn verify_context(&self) -> VerifyContext<'_> {
-        VerifyContext { backend: self.backend, sources: self.sources }
-    }
-
-    /// Returns the first removal that yields a task of FeatureBench's size. Tries one policy after
-    /// the other. If none succeeds, returns the largest removal.
-    fn choose_removal(
-        &self,
-        file: &str,
-        graph: &FileGraph,
-        tops: &BTreeSet<usize>,
-    ) -> Result<Removal, StopReason> {
-        let mut best: Option<Removal> = None;
-        let mut refused = Vec::new();
-        for &policy in &self.settings.pass_to_pass.policies {
-            let name = serde_json::to_string(&policy).unwrap_or_default();
-            let mut seeded = SeededRng::from_parts(&[&self.seed, file, &name]);
-            let chosen = other_files::choose(
-                policy,
-                file,
-                tops,
-                &self.steady_graphs(),
-                &self.settings.pass_to_pass,
-                &mut seeded,
-            );
-            let others = match chosen {
-                Ok(others) => others,
-                Err(why) => {
-                    refused.push((name, why));
-                    continue;
-                }
-            };
-            let mut remained: BTreeSet<usize> = BTreeSet::new();
-            for graph in self.graphs.values() {
-                remained.extend(&graph.imported);
-            }
-            for graph in others.files.iter().filter_map(|file| self.graphs.get(file)) {
-                remained.extend(&graph.reached);
-                remained.extend(&graph.collected);
-            }
-            remained.extend(self.objects.used_as_values(&remained));
-            let [low, high] = self.settings.take_away.lines;
-            let bounds = Bounds {
-                remained: &remained,
-                lines: seeded.between(low, high),
-                never: &self.settings.take_away.never,
-            };
-            let extracted = extract(&others.tops, graph, &self.objects, &bounds);
-            if extracted.all().is_empty() {
-                refused.push((name, "other tests or imports need all of it".to_owned()));
-                continue;
-            }
-            let watched: Vec<String> = others
-                .files
-                .iter()
-                .chain(&self.helpers)
-                .filter(|name| *name != file)
-                .cloned()
-                .collect();
-            let mut removal = Removal {
-                others,
-                extracted,
-                carving: Carving { objects: Vec::new(), files: BTreeMap::new() },
-                mask: String::new(),
-                watched,
-            };
-            if let Err(why) = self.carve(file, &mut removal) {
-                refused.push((name, why));
-                continue;
-            }
-            let lines = removed_lines(&removal.mask);
-            if best.as_ref().is_none_or(|best| removed_lines(&best.mask) < lines) {
-                best = Some(removal);
-            }
-            if lines >= self.settings.minima.lines {
-                break;
-            }
-        }
-        best.ok_or_else(|| StopReason::Reject("pass_to_pass", join_reasons(&refused)))
-    }
-
-    pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
-        let carving = carve_importable(
-            &self.tree.folder,
-            &self.objects,
-            &mut removal.extracted,
-            &removal.watched,
-            self.settings.take_away.rounds,
-        )?;
-        if let Some(graph) = self.graphs.get(file) {
-            removal.extracted.show_entries(graph);
-        }
-        removal.mask = carving.mask();
-        removal.carving = carving;
-        Ok(())
-    }
-
-    /// Returns the graphs of files with tests that always pass.
-    fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
-        let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
-        steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
-    }
-
-    /// Runs the other files' tests once with the mask applied. The inner error contains the failed tests and the
-    /// output.
-    pub(super) async fn run_other_tests(
-        &self,
-        file: &str,
-        removal: &Removal,
-    ) -> Result<Result<(), (String, String)>, StopReason> {
-        let files: Vec<&String> =
-            removal.others.files.iter().filter(|other| *other != file).collect();
-        let ids = |file: &String| self.suite.steady.get(file).cloned().unwrap_or_default();
-        let other: Vec<String> = files.iter().flat_map(|file| ids(file)).collect();
-        let task = self.task_from_removal(file, removal, String::new());
-        let run = run_masked_tests(
-            self.backend,
-            &self.prepared,
-            &task,
-            &self.test_plan(&task, other.clone()),
-        )
-        .await?;
-        let failed: Vec<&String> =
-            other.iter().filter(|id| run.status(id) != TestStatus::Passed).collect();
-        if failed.is_empty() {
-            return Ok(Ok(()));
-        }
-        let shown: Vec<&str> = failed.iter().take(3).map(|id| id.as_str()).collect();
-        let more = failed.len().saturating_sub(shown.len());
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let mut log = String::from_utf8_lossy(&run.log).into_owned();
-        for why in run.collect_errors.values() {
-            log.push_str(why);
-        }
-        Ok(Err((format!("{}{more}", shown.join(", ")), log)))
-    }
-
-    pub(super) fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
-        let files: BTreeSet<String> =
-            ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
-        TestPlan {
-            command: task.test_command.clone(),
-            workdir: task.workdir.clone(),
-            files: files.into_iter().collect(),
-            ids: Some(ids),
-            env: task.env.clone(),
-            time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
-            user: None,
-        }
-    }
-
-    /// Restores code that an agent could also read elsewhere in the work directory. Rejects the
-    /// task if this restores everything.
+    /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
+    /// everything.
     async fn restore_copied_code(
         &self,
         file: &str,
@@ -533,49 +267,5 @@ impl CandidateContext<'_> {
             }
         }
         carving
-    }
-
-    pub(super) fn object_ids(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
-        numbers
-            .iter()
-            .filter_map(|&number| self.objects.list.get(number))
-            .map(|it| it.id())
-            .collect()
-    }
-}
-
-/// Joins the reasons of all policies. If they are identical, returns only one.
-fn join_reasons(refused: &[(String, String)]) -> String {
-    if let [(_, first), rest @ ..] = refused
-        && rest.iter().all(|(_, why)| why == first)
-    {
-        return first.clone();
-    }
-    let each: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    each.join("; ")
-}
-
-pub(super) fn round_share(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
-}
-
-/// Why a candidate was abandoned.
-pub(crate) enum StopReason {
-    Reject(&'static str, String),
-    Fault(Fault),
-}
-
-impl From<Fault> for StopReason {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<RecipeError> for StopReason {
-    fn from(error: RecipeError) -> Self {
-        match error {
-            RecipeError::Fault(fault) => Self::Fault(fault),
-            other => Self::Reject("verify", other.to_string()),
-        }
     }
 }

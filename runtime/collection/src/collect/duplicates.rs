@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::candidate::{Outcome, Reject};
+use super::outcome::{Outcome, Reject};
 
 /// If several tasks request the same objects, keeps the one with the most tests and rejects the
 /// others.
@@ -32,7 +32,7 @@ pub(super) fn reject_duplicates(outcomes: &mut [Outcome]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::candidate::{TaskMetrics, VerifiedTask};
+    use crate::collect::outcome::{TaskMetrics, VerifiedTask};
 
     #[test]
     fn reject_duplicates_keeps_the_task_with_the_most_tests() {

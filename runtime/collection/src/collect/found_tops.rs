@@ -4,9 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use serde::Serialize;
 
-use super::{
-    candidate::CandidateContext, graph::FileGraph, suite::Suite, test_file::TestFile, tops,
-};
+use super::{context::CandidateContext, graph::FileGraph, suite::Suite, test_file::TestFile, tops};
 
 /// The functions that a test file reaches. Functions that only the chosen tops call are not scored.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,7 +7,8 @@ use super::{
     graph::FileGraph,
     notes::Notes,
     objects::Objects,
-    observe::{Record, SCRIPTS},
+    observe::SCRIPTS,
+    records::Record,
     traverse::{Bounds, extract},
 };
 

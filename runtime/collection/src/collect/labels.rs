@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-use super::{candidate::round_share, found_tops::FoundTops};
+use super::{found_tops::FoundTops, outcome::round_share};
 
 const LABELS_TOML: &str = include_str!("../../tests/tops.toml");
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{candidate::VerifiedTask, seeded_rng::SeededRng, settings::LiteSettings};
+use super::{outcome::VerifiedTask, seeded_rng::SeededRng, settings::LiteSettings};
 
 /// The category that marks a lite task.
 pub(super) const CATEGORY: &str = "lite";

@@ -15,7 +15,7 @@ use proctor_types::{Cause, Fault, Task, plural};
 use super::{
     answers::{CachedModel, Model},
     attacks::AttackSelection,
-    candidate::{CandidateContext, Outcome, Reject, VerifiedTask},
+    context::CandidateContext,
     duplicates,
     environment::{self, Environment},
     found_tops::FoundTops,
@@ -26,12 +26,14 @@ use super::{
     objects::Objects,
     observe::{SCRIPTS, TestRunner},
     origin::Origin,
+    outcome::{Outcome, Reject, VerifiedTask},
     progress::Progress,
     project::Project,
     report::{Report, ReportHeader},
+    resolution,
     settings::{SETTINGS_TOML, Settings},
     solvability::Solvability,
-    stage_cache::StageCache,
+    stage_cache::{StageCache, cache_result},
     suite::{self, Suite},
     tops::Candidate,
     verify,
@@ -105,7 +107,7 @@ pub async fn collect(
         Some(environment) => environment,
         None => {
             let found =
-                environment::resolve(context.backend, &tree, &project, settings, tell).await?;
+                resolution::resolve(context.backend, &tree, &project, settings, tell).await?;
             cache_result(&kept, "environment", "", &found);
             found
         }
@@ -354,18 +356,6 @@ pub(crate) fn collection_cache_key(
         context.backend.name(),
     ]
     .join("\0")
-}
-
-/// Caches a result. A write error is only logged, because the result can be computed again.
-pub(crate) fn cache_result<T: serde::Serialize>(
-    kept: &StageCache,
-    stage: &str,
-    of: &str,
-    made: &T,
-) {
-    if let Err(error) = kept.put(stage, of, made) {
-        tracing::warn!(%error, stage, "cannot cache a stage's result");
-    }
 }
 
 fn default_name(origin: &Origin) -> String {

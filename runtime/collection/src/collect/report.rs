@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     attacks::AttackSummary,
-    candidate::{Reject, TaskMetrics},
     labels::TopsScore,
+    outcome::{Reject, TaskMetrics},
     solvability::SolvabilityCounts,
     suite::UnusedItem,
 };

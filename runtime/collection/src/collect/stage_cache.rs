@@ -46,6 +46,13 @@ impl StageCache {
     }
 }
 
+/// Caches a result. A write error is only logged; the result is then computed again next time.
+pub(crate) fn cache_result<T: Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
+    if let Err(error) = kept.put(stage, of, made) {
+        tracing::warn!(%error, stage, "cannot cache a stage's result");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use proctor_sandbox_api::PreparedEnvironment;
 use proctor_setup::LayerFindings;
 use proctor_types::{Cheat, Task, TestStatus};
 
-use super::candidate::{CandidateContext, StopReason};
+use super::{context::CandidateContext, outcome::StopReason};
 use crate::{
     Carving,
     carve::{FIRST_ARGUMENT, NONE_VALUE, replace_bodies},

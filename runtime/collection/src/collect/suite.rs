@@ -7,10 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    observe::{
-        Mode, ObserveRequest, Record, RunResult, Selection, TestRunner, collected_tests,
-        preloadable_modules,
-    },
+    observe::{Mode, ObserveRequest, RunResult, Selection, TestRunner},
+    records::{Record, collected_tests, preloadable_modules},
     seeded_rng::SeededRng,
     settings::Settings,
     stable_message::stable_message,

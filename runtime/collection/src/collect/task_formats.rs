@@ -8,8 +8,10 @@ use proctor_types::{
 };
 
 use super::{
-    candidate::{CandidateContext, Removal, TaskMetrics},
+    context::CandidateContext,
     environment::{WORKDIR, env_vars},
+    outcome::TaskMetrics,
+    removal::Removal,
 };
 use crate::carve::build_patch;
 use crate::draft::blocked_urls;

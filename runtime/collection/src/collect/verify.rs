@@ -11,7 +11,7 @@ use proctor_setup::{
 };
 use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
 
-use super::candidate::StopReason;
+use super::outcome::StopReason;
 
 /// The sandbox backend and sources for the checks.
 #[derive(Clone, Copy)]

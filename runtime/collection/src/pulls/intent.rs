@@ -1,13 +1,6 @@
-//! Decides whether a pull request adds a feature, by rules or by asking a model.
+//! Decides by rules whether a pull request adds a feature.
 
-use proctor_datasets::render_template;
-use proctor_types::{Fault, Layer};
-use serde::{Deserialize, Serialize};
-
-use super::{candidate::Candidate, settings::IntentSettings};
-use crate::collect::answers::{CachedModel, last_json};
-
-const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
+use super::settings::IntentSettings;
 
 /// Whether a pull request adds a feature, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,55 +41,6 @@ pub(super) fn classify_intent(
         }
     }
     decided(true, "no rule rejects it".to_owned())
-}
-
-#[derive(Serialize)]
-struct Question<'a> {
-    repo: &'a str,
-    title: &'a str,
-    body: &'a str,
-    labels: &'a [String],
-    functions: usize,
-    classes: usize,
-    new_lines: usize,
-    edited: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-struct IntentResponse {
-    new_feature: bool,
-    #[serde(default)]
-    reasoning: String,
-}
-
-/// Asks a model whether a candidate adds a feature.
-///
-/// # Errors
-/// The endpoint did not respond, or no response can be parsed.
-pub(super) async fn ask_intent(
-    answers: &CachedModel<'_>,
-    repo: &str,
-    candidate: &Candidate,
-) -> Result<Intent, Fault> {
-    let question = Question {
-        repo,
-        title: &candidate.title,
-        body: &candidate.body,
-        labels: &candidate.labels,
-        functions: candidate.functions,
-        classes: candidate.classes,
-        new_lines: candidate.new_lines,
-        edited: candidate.edited,
-    };
-    let question = render_template(PROMPT, question).map_err(|error| {
-        Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
-    })?;
-    let of = format!("pull request {}", candidate.number);
-    let what = "a decision whether it is a new feature";
-    let answered: IntentResponse =
-        answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
-    let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
-    Ok(Intent { feature: answered.new_feature, why })
 }
 
 /// Returns the type of a conventional commit title: `fix` for `fix: x`, `fix(core): x` and `fix!: x`.

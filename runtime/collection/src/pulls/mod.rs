@@ -7,6 +7,7 @@ mod funnel;
 mod history;
 mod intent;
 mod lite;
+mod model_intent;
 mod pipeline;
 mod rows;
 mod runner;

@@ -15,12 +15,13 @@ use super::{
 };
 use crate::{
     collect::{
-        candidate::StopReason as CollectStop,
-        environment::{self, Environment, WORKDIR, env_vars},
-        pipeline::{CollectionContext, cache_result},
+        environment::{Environment, WORKDIR, env_vars},
+        outcome::StopReason as CollectStop,
+        pipeline::CollectionContext,
         project::Project,
+        resolution,
         settings::Settings,
-        stage_cache::StageCache,
+        stage_cache::{StageCache, cache_result},
         verify::{self, VerifyContext},
     },
     draft::blocked_urls,
@@ -178,8 +179,7 @@ impl CandidateRunner<'_> {
         }
         let quiet = |_: &str| {};
         let found =
-            environment::resolve(self.context.backend, tree, project, self.settings, &quiet)
-                .await?;
+            resolution::resolve(self.context.backend, tree, project, self.settings, &quiet).await?;
         cache_result(self.kept, "environment", &of, &found);
         Ok(found)
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proctor_types::{Api, NativeTurn};
 use serde_json::Value;
 
-use super::{AttemptResult, BrokenResponse};
+use super::attempt::{AttemptResult, BrokenResponse};
 use crate::{
     attempt_failure::FailureKind,
     codec::{

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::{BODY_LIMIT, BrokenResponse};
+use super::attempt::{BODY_LIMIT, BrokenResponse};
 
 /// Decompresses a response that a proxy compressed although the request does not accept
 /// compression.

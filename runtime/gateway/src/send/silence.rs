@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep};
 
-use super::{AttemptEnd, BrokenResponse};
+use super::attempt::{AttemptEnd, BrokenResponse};
 use crate::{retry::seconds, sink::WaitNotice, trial::TrialGateway};
 
 /// Measures silence with one timer per response. Each chunk only moves the start time, because

@@ -8,8 +8,8 @@ use proctor_types::{Api, Conversation, Fault, Layer, ModelResponse, RequestClass
 use serde_json::{Map, Value};
 
 use super::{
-    client::Connection, conversation_fields::ConversationFields, error_response::ErrorResponse,
-    reply::ClientReply, route::GeminiTarget, state::ServerState, stored_responses,
+    client::Connection, client_reply::ClientReply, conversation_fields::ConversationFields,
+    error_response::ErrorResponse, route::GeminiTarget, state::ServerState, stored_responses,
     traffic::ToolResult, withhold,
 };
 use crate::{

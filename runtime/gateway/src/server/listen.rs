@@ -272,7 +272,7 @@ async fn respond(
         conversation: None,
         losses: crate::codec::Losses::default(),
         connection,
-        reply: super::reply::ClientReply::default(),
+        reply: super::client_reply::ClientReply::default(),
         returned: Vec::new(),
         input: Vec::new(),
         rejected: None,

@@ -10,6 +10,7 @@
 
 mod body;
 mod client;
+mod client_reply;
 mod client_request;
 mod conversation_fields;
 mod error_response;

@@ -5,16 +5,15 @@
 
 use std::future::Future;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use proctor_types::{Event, Fault, RequestClass, Usage};
-use serde_json::{Map, Value};
 
 use super::{client_request::ClientRequest, stored_responses};
 use crate::{
     TrialGateway,
     codec::{
-        self, Writer,
+        self,
         neutral::{CollectedResponse, Delta},
         sse,
     },
@@ -24,87 +23,6 @@ use crate::{
 
 /// Recorded if the client disconnected before a response. It is not an HTTP status.
 const CLIENT_DISCONNECTED: u16 = 499;
-
-#[derive(Default)]
-pub(super) struct ClientReply {
-    /// The client's request without its conversation. A response repeats some of its fields.
-    asked: Map<String, Value>,
-    /// Whether to hide usage that the gateway requested although the client did not.
-    hides_usage: bool,
-    /// The endpoint's headers that the client receives.
-    headers: HeaderMap,
-    /// Translates to the client's format. If `None`, bytes are passed on unchanged.
-    writer: Option<Box<dyn Writer>>,
-    /// A non-streamed response, and its deltas.
-    whole: Option<(Bytes, Vec<Delta>)>,
-    /// Bytes that may be the end of the response.
-    held: BytesMut,
-    /// All bytes that were or will be sent.
-    given: BytesMut,
-    /// The status of a refusal.
-    refused: Option<u16>,
-}
-
-impl ClientReply {
-    pub(super) fn set_request(&mut self, asked: Map<String, Value>, hides_usage: bool) {
-        (self.asked, self.hides_usage) = (asked, hides_usage);
-    }
-
-    pub(super) fn set_error(&mut self, status: u16, text: String) {
-        self.refused = Some(status);
-        self.given = text.as_bytes().into();
-    }
-
-    /// Processes one event and returns what can be sent immediately.
-    fn forward_event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
-        let (mut has_content, mut is_end) = (false, ended);
-        for delta in deltas {
-            is_end |= matches!(delta, Delta::Stopped(_));
-            has_content |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
-        }
-        let ready = match &mut self.writer {
-            Some(writer) => {
-                let mut out = String::new();
-                deltas.iter().for_each(|delta| writer.write(delta, &mut out));
-                out.into()
-            }
-            None => self.forward_unchanged(event, deltas, (has_content, is_end)),
-        };
-        self.given.extend_from_slice(&ready);
-        ready
-    }
-
-    /// Passes an event on in the endpoint's format. `has_content` says whether it contains part of
-    /// the response, and `is_end` whether nothing relevant follows it.
-    fn forward_unchanged(
-        &mut self,
-        event: &sse::Event,
-        deltas: &[Delta],
-        (has_content, is_end): (bool, bool),
-    ) -> Bytes {
-        // Some endpoints mark every chunk as the last one.
-        let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
-        if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
-            return before;
-        }
-        if is_end || !self.held.is_empty() {
-            self.held.extend_from_slice(&event.raw);
-            return before;
-        }
-        if before.is_empty() {
-            return event.raw.clone();
-        }
-        [before, event.raw.clone()].concat().into()
-    }
-}
-
-/// Whether this is the chunk that `stream_options.include_usage` adds: usage without choices.
-fn is_usage_only(event: &sse::Event, deltas: &[Delta]) -> bool {
-    let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
-    let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
-    let none = parsed["choices"].as_array().is_some_and(Vec::is_empty);
-    none && (usage || parsed["usage"].is_object())
-}
 
 impl Client for ClientRequest {
     fn is_disconnected(&self) -> bool {

@@ -3,11 +3,13 @@
 //! A benchmark's expected ids are output of its parser, so a better parser would match fewer of
 //! them. Never fix bugs here. `crate::reader` is the module that reads logs correctly.
 
+mod crash;
 mod django;
 mod featurebench;
 mod indented;
 mod javascript;
 mod live;
+mod names;
 mod parser;
 mod pytest;
 mod pytest_v2;
@@ -16,8 +18,11 @@ mod seaborn;
 mod smith;
 mod stateful;
 mod status_map;
+mod statuses;
 mod sympy;
 pub mod text;
 
-pub use parser::{Edition, ParserCrash, ParserName, RowFacts, parse, parse_row};
+pub use crash::ParserCrash;
+pub use names::{Edition, ParserName, RowFacts};
+pub use parser::{parse, parse_row};
 pub use status_map::StatusMap;

@@ -1,144 +1,14 @@
-//! The official parsers. The set is closed.
-
-use std::fmt;
-
-use serde::Deserialize;
+//! Runs the official parser of a name and an edition.
 
 use crate::parsers::{
-    StatusMap, django, featurebench, indented, javascript, live, pytest, pytest_v2, results,
-    seaborn, smith, stateful, sympy,
+    StatusMap,
+    crash::ParserCrash,
+    django, featurebench, indented, javascript, live,
+    names::{Edition, ParserName, RowFacts},
+    pytest, pytest_v2, results, seaborn, smith, stateful, sympy,
 };
 
-/// A parser of a benchmark's own harness. The benchmark's policy selects the parser for a
-/// repository or row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ParserName {
-    Pytest,
-    PytestOptions,
-    PytestV2,
-    /// SWE-Gym's own parser for pydantic.
-    PytestPydantic,
-    Matplotlib,
-    Seaborn,
-    Django,
-    Sympy,
-    Featurebench,
-    FeaturebenchSubfailed,
-    FeaturebenchVerbose,
-    /// SWE-bench-Live's `pytest`. Its harness maps the words to pass, skip and fail.
-    Live,
-    /// SWE-smith's profile for Python repositories.
-    Smith,
-    // SWE-bench 5, for languages other than Python.
-    Ant,
-    BpmnJs,
-    Calypso,
-    /// Also the parser of react-pdf.
-    Carbon,
-    Cargo,
-    ChartJs,
-    Cucumber,
-    /// doctest for C++.
-    Doctest,
-    Eslint,
-    Googletest,
-    Gotest,
-    GradleCustom,
-    Grommet,
-    Highlightjs,
-    /// One of two parsers, chosen by the row.
-    ImmutableJs,
-    /// One of two parsers, chosen by the row.
-    Jekyll,
-    Jest,
-    JestJson,
-    Jq,
-    Karma,
-    /// One of three parsers, chosen by the row's version.
-    Lighthouse,
-    Marked,
-    Maven,
-    MicropythonTest,
-    Minitest,
-    /// One of two parsers, chosen by the row's version.
-    Next,
-    Openlayers,
-    P5js,
-    Phpunit,
-    Prismjs,
-    QuartoCli,
-    Redis,
-    RspecTransformedJson,
-    RubyUnit,
-    Tap,
-    Vitest,
-}
-
-/// Facts about the row that some parsers need in addition to the log.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RowFacts<'a> {
-    /// The row's `instance_id`.
-    pub id: &'a str,
-    pub version: Option<&'a str>,
-}
-
 impl ParserName {
-    /// Returns the name in policy files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pytest => "pytest",
-            Self::PytestOptions => "pytest_options",
-            Self::PytestV2 => "pytest_v2",
-            Self::PytestPydantic => "pytest_pydantic",
-            Self::Matplotlib => "matplotlib",
-            Self::Seaborn => "seaborn",
-            Self::Django => "django",
-            Self::Sympy => "sympy",
-            Self::Featurebench => "featurebench",
-            Self::FeaturebenchSubfailed => "featurebench_subfailed",
-            Self::FeaturebenchVerbose => "featurebench_verbose",
-            Self::Live => "live",
-            Self::Smith => "smith",
-            Self::Ant => "ant",
-            Self::BpmnJs => "bpmn_js",
-            Self::Calypso => "calypso",
-            Self::Carbon => "carbon",
-            Self::Cargo => "cargo",
-            Self::ChartJs => "chart_js",
-            Self::Cucumber => "cucumber",
-            Self::Doctest => "doctest",
-            Self::Eslint => "eslint",
-            Self::Googletest => "googletest",
-            Self::Gotest => "gotest",
-            Self::GradleCustom => "gradle_custom",
-            Self::Grommet => "grommet",
-            Self::Highlightjs => "highlightjs",
-            Self::ImmutableJs => "immutable_js",
-            Self::Jekyll => "jekyll",
-            Self::Jest => "jest",
-            Self::JestJson => "jest_json",
-            Self::Jq => "jq",
-            Self::Karma => "karma",
-            Self::Lighthouse => "lighthouse",
-            Self::Marked => "marked",
-            Self::Maven => "maven",
-            Self::MicropythonTest => "micropython_test",
-            Self::Minitest => "minitest",
-            Self::Next => "next",
-            Self::Openlayers => "openlayers",
-            Self::P5js => "p5js",
-            Self::Phpunit => "phpunit",
-            Self::Prismjs => "prismjs",
-            Self::QuartoCli => "quarto_cli",
-            Self::Redis => "redis",
-            Self::RspecTransformedJson => "rspec_transformed_json",
-            Self::RubyUnit => "ruby_unit",
-            Self::Tap => "tap",
-            Self::Vitest => "vitest",
-        }
-    }
-
     /// Checks that the parser can read the log of this row.
     ///
     /// # Errors
@@ -152,49 +22,6 @@ impl ParserName {
             Self::Lighthouse => javascript::check_lighthouse_row(row),
             _ => Ok(()),
         }
-    }
-}
-
-/// The generation of the SWE-bench parsers. Ids that were recorded with one generation don't match
-/// those of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum Edition {
-    /// 2.1.0, which SWE-Gym forked.
-    #[serde(rename = "2")]
-    V2,
-    /// 3.0.4, which FEA-Bench pins.
-    #[serde(rename = "3")]
-    V3,
-    /// 4.1, and the version that SWE-rebench forked.
-    #[serde(rename = "4")]
-    V4,
-    /// 5.0.2.
-    #[serde(rename = "5")]
-    V5,
-}
-
-/// The official parser raises an exception for this log. Its harness counts the instance as an
-/// error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParserCrash {
-    /// The class of the exception.
-    pub error: &'static str,
-    pub line: String,
-}
-
-impl ParserCrash {
-    pub(crate) fn index_error(line: &str) -> Self {
-        Self::new("IndexError", line)
-    }
-
-    pub(crate) fn new(error: &'static str, line: &str) -> Self {
-        Self { error, line: line.chars().take(80).collect() }
-    }
-}
-
-impl fmt::Display for ParserCrash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the official parser raises {} at {:?}", self.error, self.line)
     }
 }
 
@@ -271,17 +98,6 @@ pub fn parse_row(
         | ParserName::Tap
         | ParserName::Vitest => Ok(results::parse(parser, log).unwrap_or_default()),
     }
-}
-
-/// The statuses that the official harnesses know, in the order of their enum.
-pub(crate) const STATUSES: [&str; 5] = ["FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL"];
-
-pub(crate) fn starts_with_status(line: &str) -> bool {
-    STATUSES.iter().any(|status| line.starts_with(status))
-}
-
-pub(crate) fn ends_with_status(line: &str) -> bool {
-    STATUSES.iter().any(|status| line.ends_with(status))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::parsers::{Edition, StatusMap, parser::starts_with_status, text::words};
+use crate::parsers::{Edition, StatusMap, statuses::starts_with_status, text::words};
 
 pub(super) fn parse_pytest(edition: Edition, log: &str) -> StatusMap {
     let mut map = StatusMap::default();

@@ -6,8 +6,8 @@ use regex::Regex;
 
 use crate::parsers::{
     Edition, ParserCrash, StatusMap,
-    parser::{ends_with_status, starts_with_status},
     pytest::is_skip_summary,
+    statuses::{ends_with_status, starts_with_status},
     text::{SPACE, pattern, words},
 };
 

@@ -1,6 +1,6 @@
 //! SWE-smith's Python profile: verbose lines, `name STATUS`.
 
-use crate::parsers::{StatusMap, parser::STATUSES, text::is_space};
+use crate::parsers::{StatusMap, statuses::STATUSES, text::is_space};
 
 pub(super) fn parse(log: &str) -> StatusMap {
     let mut map = StatusMap::default();

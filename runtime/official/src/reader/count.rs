@@ -13,7 +13,7 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::pytest::{Totals, is_heading, parse_totals, section_after_start},
+    reader::pytest_session::{Totals, is_heading, parse_totals, section_after_start},
 };
 
 /// Absent if xdist workers are used, because each worker collects all tests.

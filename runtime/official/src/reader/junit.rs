@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, Report, agreement::RunCounts, worst_status},
+    reader::{LogReading, Report, agreement::RunCounts, node_id::split_node_id, worst_status},
 };
 
 /// The content of `configs/junit.toml`.
@@ -294,24 +294,6 @@ fn matches_id(case: &Node<'_, '_>, id: &str) -> bool {
             id.strip_suffix(name).and_then(|head| head.strip_suffix(joint)) == Some(class)
         })
         || split_node_id(id) == (class.to_owned(), name.to_owned())
-}
-
-/// Converts a node id to JUnit's class and name: `tests/test_a.py::Case::test_b[x]` is `test_b[x]`
-/// of `tests.test_a.Case`.
-pub(super) fn split_node_id(id: &str) -> (String, String) {
-    let (nodes, parameters) = match id.find('[') {
-        Some(at) => id.split_at(at),
-        None => (id, ""),
-    };
-    let Some((head, name)) = nodes.rsplit_once("::") else { return (String::new(), String::new()) };
-    let mut parts = head.split("::");
-    let file = parts.next().unwrap_or_default();
-    let mut class = file.strip_suffix(".py").unwrap_or(file).replace('/', ".");
-    for part in parts {
-        class.push('.');
-        class.push_str(part);
-    }
-    (class, format!("{name}{parameters}"))
 }
 
 #[cfg(test)]

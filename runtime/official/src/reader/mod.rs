@@ -9,29 +9,21 @@ mod agreement;
 mod count;
 mod junit;
 mod lines;
+mod log_reading;
+mod node_id;
 mod pytest;
+mod pytest_session;
 mod report;
 mod sympy;
 mod test_output;
 mod unittest;
 
-use std::collections::BTreeMap;
-
 use proctor_types::{TestFormat, TestResults, TestStatus};
 
 pub use lines::to_plain_text;
-pub use pytest::{Totals, read_totals};
+pub use log_reading::{LogReading, worst_status};
+pub use pytest_session::{Totals, read_totals};
 pub use report::{Report, detect_format};
-
-/// The results of the expected tests according to a log.
-#[derive(Debug, Default)]
-pub struct LogReading {
-    pub tests: BTreeMap<String, TestStatus>,
-    /// Whether the log ends like a complete run.
-    pub ended: bool,
-    /// Reasons to doubt the log itself.
-    pub doubts: Vec<String>,
-}
 
 /// Reads a log of pytest, unittest (including Django's) or sympy, or a report in another format.
 /// The format is detected. `results` is the format that the task declares, and is needed for
@@ -80,18 +72,4 @@ fn read_undeclared_junit(text: &str, wanted: &[String]) -> LogReading {
         }
     }
     reading
-}
-
-/// Returns the worst of the statuses that were printed for one test. A failure is final.
-pub fn worst_status(statuses: &[TestStatus]) -> TestStatus {
-    let order = [
-        TestStatus::Failed,
-        TestStatus::Error,
-        TestStatus::Skipped,
-        TestStatus::Xfailed,
-        TestStatus::Xpassed,
-        TestStatus::Flaky,
-        TestStatus::Passed,
-    ];
-    order.into_iter().find(|status| statuses.contains(status)).unwrap_or(TestStatus::Missing)
 }

@@ -10,7 +10,13 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, agreement::RunCounts, count, worst_status},
+    reader::{
+        LogReading,
+        agreement::RunCounts,
+        count,
+        pytest_session::{Totals, is_heading, last_totals, parse_totals, section_after_start},
+        worst_status,
+    },
 };
 
 const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
@@ -27,63 +33,11 @@ static VERBOSE: LazyLock<Regex> =
 /// `[gw0] [ 50%] STATUS name`.
 static XDIST_LINE: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
-/// Versions of pytest before 5.1 write `in 0.12 seconds`.
-static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",
-    )
-});
 /// `file letters`, with a letter for a rerun test.
 static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
-/// The counts in the last line of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
-    counts: BTreeMap<String, usize>,
-}
-
-impl Totals {
-    pub fn of(&self, what: &str) -> usize {
-        self.counts.get(what).copied().unwrap_or(0)
-    }
-
-    /// Whether no test ran.
-    pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
-    }
-
-    /// Returns the minimum number of tests that have an outcome. Excludes everything that pytest
-    /// and its plug-ins count in addition to tests: warnings, earlier attempts, subtests.
-    pub(super) fn outcomes(&self) -> usize {
-        let beside = |what: &str| {
-            matches!(what, "warning" | "warnings" | "rerun" | "retried")
-                || what.starts_with("subtests")
-        };
-        self.counts.iter().filter(|(what, _)| !beside(what)).map(|(_, count)| count).sum()
-    }
-
-    pub fn failure_count(&self) -> usize {
-        self.of("failed") + self.of("error") + self.of("errors")
-    }
-}
-
-/// Returns the totals of the last run in a log.
-pub fn read_totals(log: &str) -> Option<Totals> {
-    log.lines().rev().find_map(parse_totals)
-}
-
-pub(super) fn parse_totals(line: &str) -> Option<Totals> {
-    let found = TOTALS.captures(line.trim_end())?;
-    let counts = found[1].split(", ").filter_map(|part| {
-        let (count, what) = part.split_once(' ')?;
-        Some((what.trim().to_owned(), count.parse().ok()?))
-    });
-    Some(Totals { counts: counts.collect() })
-}
-
-/// Lines of a session, by where they occur. A pass counts only in the session's own list of
-/// results.
+/// Lines by where they occur. A pass counts only in a run's own list of results.
 #[derive(Default)]
 struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
@@ -164,25 +118,6 @@ fn split_sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     };
     let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
     if whole.iter().all(agrees) { parts } else { vec![lines] }
-}
-
-fn last_totals(lines: &[&str]) -> Option<Totals> {
-    lines.iter().rev().find_map(|line| parse_totals(line))
-}
-
-/// Returns the index of the first heading after the session's own heading. The list of running
-/// tests ends there.
-pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
-    let start = lines
-        .iter()
-        .position(|line| is_heading(line, "test session starts"))
-        .map_or(0, |at| at + 1);
-    let ends = |line: &&str| line.starts_with("==") && line.ends_with("==");
-    lines[start..].iter().position(ends).map(|at| start + at)
-}
-
-pub(super) fn is_heading(line: &str, title: &str) -> bool {
-    line.starts_with("==") && line.trim_matches('=').trim() == title
 }
 
 impl<'a> LogResults<'a> {
@@ -316,22 +251,6 @@ mod tests {
 
     fn ids(ids: &[&str]) -> Vec<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
-    }
-
-    #[test]
-    fn read_totals_accepts_all_forms_of_the_last_line() {
-        for (line, passed, bad) in [
-            ("=== 3 failed, 2 passed, 1 xfailed, 2 errors in 0.10s ===", 2, 5),
-            ("1 passed in 0.01s", 1, 0),
-            ("==== 1 passed, 2 subtests passed, 1 warning in 61.20s (0:01:01) ====", 1, 0),
-            ("== no tests ran in 0.02s ==", 0, 0),
-            ("==== 2 failed, 1 passed, 1 warnings in 0.12 seconds ====", 1, 2),
-            ("==== 4 passed, 1 retried, 2 rerun in 0.12s ====", 4, 0),
-        ] {
-            let totals = read_totals(line).unwrap();
-            assert_eq!((totals.of("passed"), totals.failure_count()), (passed, bad), "{line}");
-        }
-        assert_eq!(read_totals("it passed in 3s"), None);
     }
 
     #[test]

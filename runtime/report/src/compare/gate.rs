@@ -2,9 +2,8 @@
 //! most that many points below another's.
 
 use proctor_types::plural;
-use serde::{Deserialize, Serialize};
 
-use super::pairs::{Comparison, Pair};
+use super::comparison::{Comparison, GateReport, GateResult, Pair};
 use crate::TrialResult;
 
 /// Upper bound on the rounding error of an interval end times 100.
@@ -29,39 +28,6 @@ pub struct Gate {
 pub struct GateError {
     pub what: String,
     pub hint: String,
-}
-
-/// The result of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GateResult {
-    /// The lower end of the interval of the difference is at least `-points`.
-    Passed,
-    /// The upper end is below `-points`.
-    Failed,
-    /// Neither, because the interval contains `-points` or the arms share no task. More tasks or
-    /// attempts might decide the gate.
-    Undecided,
-    /// A trial of one of the arms has no verdict.
-    Incomplete,
-}
-
-/// A gate in `compare --format json`, unrounded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GateReport {
-    /// The gate as the user wrote it.
-    pub gate: String,
-    pub arm: String,
-    pub reference: String,
-    pub points: f64,
-    pub result: GateResult,
-    /// Tasks that both arms have.
-    pub tasks: u64,
-    /// `resolved` of the arm minus that of the reference, as a share. Null if the arms share no task.
-    pub difference: Option<f64>,
-    /// 95 % interval, not adjusted for other comparisons.
-    pub interval: Option<[f64; 2]>,
-    pub sentence: String,
 }
 
 impl Gate {

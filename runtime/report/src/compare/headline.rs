@@ -4,7 +4,7 @@ use proctor_statistics::ALPHA;
 use proctor_types::plural;
 
 use super::{
-    pairs::{Comparison, Pair},
+    comparison::{Comparison, Pair},
     sentence::{
         excluded_tasks_phrase, format_interval_end, format_metric_value, format_p_value,
         repository_phrase,

@@ -1,5 +1,6 @@
 //! Compares arms on the tasks that they share.
 
+mod comparison;
 mod differences;
 mod gate;
 mod headline;
@@ -8,12 +9,11 @@ mod pairs;
 mod sentence;
 mod shared;
 
+pub use comparison::{ByRepository, Comparison, GateReport, GateResult, Pair};
 pub use differences::{FactorDifference, LongTextStyle, PairDifferences};
-pub use gate::{Gate, GateError, GateReport, GateResult};
+pub use gate::{Gate, GateError};
 pub use headline::{
     Headline, headlines, headlines_with, is_second_arm_better, single_arm_headline,
 };
-pub use pairs::{
-    ByRepository, Comparison, Pair, compare, compare_with, comparison_text, comparison_text_with,
-};
+pub use pairs::{compare, compare_with, comparison_text, comparison_text_with};
 pub use shared::ExcludedTasks;

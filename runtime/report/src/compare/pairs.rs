@@ -9,110 +9,15 @@ use proctor_statistics::{
     self as statistics, ALPHA, CONFIDENCE_LEVEL, PairedDifference, PowerTarget, Scale,
 };
 use proctor_types::{Arm, ArmId};
-use serde::{Deserialize, Serialize};
 
 use super::{
-    differences::{LongTextStyle, PairDifferences, differences_text, find_differences},
-    gate::GateReport,
+    comparison::{ByRepository, COMPARISON_SCHEMA, Comparison, Pair},
+    differences::{LongTextStyle, differences_text, find_differences},
     metric::Metric,
     sentence::sentence,
     shared::{ExcludedTasks, SharedTask, group_by_task, shared_tasks},
 };
 use crate::{Ratio, TrialResult, lines::wrap_long_lines};
-
-pub const COMPARISON_SCHEMA: u32 = 1;
-
-/// What `compare --format json` prints, unrounded. Within a schema version, fields are only added.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    pub schema_version: u32,
-    /// Pairs of arms that are not controls, in plan order, with one entry per metric.
-    pub pairs: Vec<Pair>,
-    /// Pairs with a control (`gold`, `noop` or an arm with `control = true`). They do not count
-    /// when p-values are adjusted for the number of pairs.
-    #[serde(default)]
-    pub controls: Vec<Pair>,
-    /// The results of `--gate`, in the order given.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gates: Vec<GateReport>,
-    /// Differences between the arms of each pair, on request.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub why: Vec<PairDifferences>,
-}
-
-/// Two arms compared in one metric. Every difference is a - b.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pair {
-    /// The arm's name.
-    pub a: String,
-    pub a_arm: ArmId,
-    pub b: String,
-    pub b_arm: ArmId,
-    /// `resolved`, `passed_rate`, `tokens` (in and out), `cost` (US dollars) or `steps`.
-    pub metric: String,
-    /// Number of compared tasks.
-    pub tasks: u64,
-    /// Number of excluded tasks.
-    pub excluded: u64,
-    pub excluded_by: ExcludedTasks,
-    /// Tasks that only arm `a` resolves. Null with several attempts per task, and for metrics other
-    /// than `resolved`. The same applies to `b_only`.
-    pub a_only: Option<u64>,
-    pub b_only: Option<u64>,
-    /// Difference of rates, or of means over tasks. Null, like the next three fields, if the arms
-    /// share no task.
-    pub difference: Option<f64>,
-    /// 95 % interval. Also null if there are too few tasks to estimate an amount.
-    pub interval: Option<[f64; 2]>,
-    pub p_value: Option<f64>,
-    /// The p-value with Holm's adjustment over the pairs of this metric. Null with a control.
-    pub p_adjusted: Option<f64>,
-    /// The number of pairs that `p_adjusted` and `interval_adjusted` are adjusted for. 0 with a control.
-    #[serde(default)]
-    pub adjusted_for: u64,
-    /// Like `interval`, but at the adjusted level. It excludes 0 if and only if `p_adjusted` is
-    /// below 5 %.
-    #[serde(default)]
-    pub interval_adjusted: Option<[f64; 2]>,
-    /// Whether the adjusted p-value is below 5 %. For a pair with a control, the plain p-value is
-    /// used. Null if there is no p-value.
-    #[serde(default)]
-    pub distinguishable: Option<bool>,
-    /// `mcnemar_exact` or `paired_bootstrap_by_task`.
-    pub test: String,
-    /// Number of tasks needed to detect a difference of this size with the same test. The power is
-    /// 80 %, and the level is 5 %, adjusted for the number of pairs. Null if there is no
-    /// difference.
-    pub tasks_needed: Option<u64>,
-    /// The smallest difference that `tasks` tasks can detect, under the same conditions.
-    pub smallest_visible: Option<f64>,
-    /// The value of each arm; `difference` is a_mean - b_mean. Null if the arms share no task.
-    #[serde(default)]
-    pub a_mean: Option<f64>,
-    #[serde(default)]
-    pub b_mean: Option<f64>,
-    /// The ratio a / b, for tokens, cost and steps. Null if b's value is zero.
-    #[serde(default)]
-    pub ratio: Option<Ratio>,
-    /// The comparison with whole repositories resampled. Absent with fewer than two repositories.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by_repository: Option<ByRepository>,
-    pub sentence: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ByRepository {
-    pub repositories: u64,
-    pub interval: Option<[f64; 2]>,
-    pub p_value: f64,
-    /// The p-value with Holm's adjustment, as for tasks.
-    #[serde(default)]
-    pub p_adjusted: Option<f64>,
-    /// Whether the analysis by repository and the analysis by task disagree on whether the arms
-    /// differ.
-    #[serde(default)]
-    pub changes_conclusion: bool,
-}
 
 /// Compares all arms of the trials, in order of first appearance. `arms` describes the arms for
 /// `--why`. If it is `None`, the comparison has no `why`.

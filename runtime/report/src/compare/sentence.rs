@@ -3,7 +3,7 @@
 use proctor_statistics::ALPHA;
 use proctor_types::{noun_for_count, plural};
 
-use super::pairs::Pair;
+use super::comparison::Pair;
 
 impl Pair {
     /// Returns the sentence with the arms' names escaped by `written`, for formats in which a name

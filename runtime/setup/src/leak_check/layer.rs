@@ -17,7 +17,10 @@ use super::{
     policy::LeakPolicy,
     secrets::{LabelledSecrets, build_secrets, digest},
 };
-use crate::{HiddenCopies, KeptContent, PREPARATION, remove_hidden_content, workdir::find_copies};
+use crate::{
+    HiddenCopies, PREPARATION,
+    hidden_content::{KeptContent, find_copies, remove_hidden_content},
+};
 
 /// Maximum size in bytes of a hidden file to fingerprint.
 const MAX_HIDDEN_FILE_BYTES: u64 = 4 << 20;

@@ -14,9 +14,10 @@ use super::{
     layer::{LayerFindings, ScanStats},
     leak::Leak,
     policy::LeakPolicy,
+    removal::remove,
     surroundings,
 };
-use crate::{HiddenCopies, preparation::remove};
+use crate::HiddenCopies;
 
 /// Maximum number of findings to list in the error. The rest are only counted.
 const MAX_LISTED_FINDINGS: usize = 5;

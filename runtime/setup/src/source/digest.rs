@@ -8,7 +8,7 @@ use std::{
 
 use proctor_types::{Fault, Source, sha256_hex};
 
-use super::fetch::{fault, io};
+use super::faults::{fault, io};
 
 /// Names that are not part of a source: history, and files that interpreters leave behind. Set-up
 /// also removes them.

@@ -7,9 +7,13 @@ use std::{
 
 use proctor_packages::Pypi;
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
+use proctor_types::{Cause, Fault, Source, sha256_hex};
 
-use super::{digest, git, unpack};
+use super::{
+    digest,
+    faults::{fault, io},
+    git, unpack,
+};
 
 /// Sources on this host, cached below one directory: `archives/<sha256>.tar.gz`,
 /// `trees/<digest>/`.
@@ -150,14 +154,6 @@ fn check_checksum(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
     Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
         .cause(Cause::Invalid)
         .hint("fix the task's sha256, unless the file was tampered with"))
-}
-
-pub(super) fn fault(what: impl Into<String>) -> Fault {
-    Fault::new(Layer::Environment, what)
-}
-
-pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
-    fault(format!("{}: {error}", path.display())).cause(Cause::from_io_error(error))
 }
 
 /// Runs blocking file operations off the async threads.

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Stdio};
 use proctor_types::Fault;
 use tokio::process::Command;
 
-use super::fetch::{fault, io};
+use super::faults::{fault, io};
 
 /// Checks out `commit` into the empty directory `into` and removes the history.
 ///

@@ -1,6 +1,7 @@
 //! Sources of code: fetched once, verified, and cached by content.
 
 mod digest;
+mod faults;
 mod fetch;
 mod git;
 mod releases;

@@ -8,7 +8,7 @@ use std::{
 use flate2::read::GzDecoder;
 use proctor_types::Fault;
 
-use super::fetch::{fault, io};
+use super::faults::{fault, io};
 
 /// Limits on the unpacked bytes and entries. A larger archive is treated as a decompression bomb.
 const BYTE_LIMIT: u64 = 2 << 30;

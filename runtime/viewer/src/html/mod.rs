@@ -12,6 +12,7 @@ mod plot;
 mod report;
 mod search;
 mod side_by_side;
+mod step_row;
 mod summary;
 mod templates;
 mod tiles;
@@ -26,9 +27,10 @@ pub use search::{Hit, SearchResults, render_search};
 pub use side_by_side::{
     Divergence, TrialChoice, TrialColumn, find_divergence, render_side_by_side,
 };
+pub use step_row::StepRow;
 pub use timeline::{ChartLimit, ChartLimitKind};
 pub use trial::{
-    Call, EgressRequest, EndpointRequest, ShownLabel, Step, StepRow, TestLine, Trial, render_step,
+    Call, EgressRequest, EndpointRequest, ShownLabel, Step, TestLine, Trial, render_step,
     render_trial,
 };
 pub use workspace::{Entry, Folder, OpenedFile};

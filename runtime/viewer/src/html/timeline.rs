@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{StepRow, plot::round_to_tenth};
+use super::{plot::round_to_tenth, step_row::StepRow};
 
 const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;

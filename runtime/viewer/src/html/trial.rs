@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{
     Folder, Links,
+    step_row::StepRow,
     templates::render_template,
     timeline::{ChartLimit, Timeline, timeline},
 };
@@ -13,46 +14,6 @@ use super::{
 const NEARBY_STEPS: usize = 60;
 /// Maximum number of rows shown from each end of a trial. Rows in between are left out.
 const MAX_ROWS_PER_END: usize = 1_000;
-
-/// One step of a trial, as a row.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct StepRow {
-    /// The step's number, counted from 1. Step 0 is everything before the first response.
-    pub number: u64,
-    /// Seconds since the attempt began.
-    pub at: f64,
-    /// Seconds from the request to the end of the step's tool calls.
-    pub seconds: f64,
-    pub tool_seconds: f64,
-    /// Seconds in requests to the endpoint, without waits.
-    pub model_seconds: f64,
-    /// Seconds spent in backoff and queues.
-    pub waited_seconds: f64,
-    /// Tokens.
-    pub input: u64,
-    pub output: u64,
-    pub cost_usd: Option<f64>,
-    /// A summary of the step: the tools with the first words of their calls or, without calls, the
-    /// first words of the message.
-    pub did: Vec<String>,
-    /// Whether a tool failed or a call could not be parsed.
-    pub failed: bool,
-    /// Whether the step ran tests, judging by its shell commands.
-    pub tests: bool,
-    /// Number of new, changed and removed paths.
-    pub changed: u64,
-    /// Requests to the egress proxy, and how many of them it denied.
-    pub requests: u64,
-    pub denied: u64,
-    /// Number of failed requests to the endpoint.
-    pub resends: u64,
-    /// Hashes of the step's actions and of the results that it saw. Two steps with equal hashes
-    /// did, or saw, the same.
-    #[serde(skip)]
-    pub act: u64,
-    #[serde(skip)]
-    pub seen: u64,
-}
 
 /// One complete step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

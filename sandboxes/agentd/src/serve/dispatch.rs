@@ -1,12 +1,8 @@
 //! Passes each frame to its stream and runs each request in its own thread.
 
 use std::{
-    collections::HashMap,
     ops::ControlFlow,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     thread,
 };
 
@@ -14,39 +10,14 @@ use proctor_wire::{Frame, FrameKind, Refusal, RefusalKind, Reply, Request, WireE
 use rustix::io::Errno;
 
 use super::{
-    entries, eviction, files, forward, outbox::Outbox, processes, reaper::Reaper, refusal, remove,
-    run, scan, search, snapshot, stream::Stream,
+    entries, eviction, files, forward, processes, refusal, remove, run, scan, search,
+    server::Server, snapshot, stream::Stream,
 };
 
 /// Stack size of a request's thread (virtual memory), in bytes.
 const STACK: usize = 1 << 20;
 
-/// The state that all threads share.
-pub struct Server {
-    pub outbox: Arc<Outbox>,
-    pub reaper: Arc<Reaper>,
-    pub snapshots: Mutex<snapshot::SnapshotState>,
-    streams: Mutex<HashMap<u32, Arc<Stream>>>,
-    /// The highest stream that each side has opened. A frame for a closed stream below it is late
-    /// rather than invalid, because the host may not know yet that it is closed.
-    highest: [AtomicU32; 2],
-}
-
 impl Server {
-    pub fn new(outbox: Arc<Outbox>, reaper: Arc<Reaper>) -> Self {
-        Self {
-            outbox,
-            reaper,
-            snapshots: Mutex::default(),
-            streams: Mutex::default(),
-            highest: [AtomicU32::new(0), AtomicU32::new(0)],
-        }
-    }
-
-    fn streams(&self) -> MutexGuard<'_, HashMap<u32, Arc<Stream>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Processes one frame from the host. A break means shutdown.
     pub fn handle_frame(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
         match frame.kind {
@@ -86,17 +57,6 @@ impl Server {
             }
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    /// Finds a stream; `None` if it is already closed.
-    fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, WireError> {
-        if let Some(stream) = self.streams().get(&id) {
-            return Ok(Some(Arc::clone(stream)));
-        }
-        if id == 0 || id > self.highest[(id % 2) as usize].load(Ordering::SeqCst) {
-            return Err(WireError::Stream { stream: id, why: "never opened" });
-        }
-        Ok(None)
     }
 
     fn open(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
@@ -141,30 +101,6 @@ impl Server {
                 }
             }
         }
-    }
-
-    /// Kills everything in the sandbox. Does not report the exits of the killed commands.
-    pub fn end_sandbox(&self) {
-        self.outbox.discard_later_frames();
-        self.reaper.close();
-        processes::kill_everything();
-    }
-
-    /// Opens a stream for an accepted connection.
-    pub fn open_accepted_stream(&self) -> rustix::io::Result<Arc<Stream>> {
-        let mut streams = self.streams();
-        let before = self.highest[1].load(Ordering::SeqCst);
-        let id = if before == 0 { 1 } else { before.checked_add(2).ok_or(Errno::NFILE)? };
-        let stream = Arc::new(Stream::new(id)?);
-        streams.insert(id, Arc::clone(&stream));
-        self.highest[1].store(id, Ordering::SeqCst);
-        Ok(stream)
-    }
-
-    /// Removes the stream before replying, because the host may reuse the number immediately.
-    pub fn close(&self, id: u32, answer: &Result<Reply, Refusal>) {
-        self.streams().remove(&id);
-        self.outbox.reply(id, answer);
     }
 
     fn handle_request(

@@ -18,9 +18,9 @@ use rustix::{
 
 use super::{
     beneath::{AnchoredPath, Parents, locate, locate_target},
-    dispatch::Server,
     entries,
     refusal::{from_errno, refuse},
+    server::Server,
     stream::{CHUNK_BYTES, Stream},
     users,
 };

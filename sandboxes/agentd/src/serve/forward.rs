@@ -16,8 +16,8 @@ use rustix::{
 };
 
 use super::{
-    dispatch::Server,
     refusal::from_errno,
+    server::Server,
     stream::{CHUNK_BYTES, Input, Stream},
 };
 

@@ -15,6 +15,7 @@ mod remove;
 mod run;
 mod scan;
 mod search;
+mod server;
 mod snapshot;
 mod spawn;
 mod start;

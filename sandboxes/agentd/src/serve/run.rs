@@ -17,11 +17,11 @@ use rustix::{
 };
 
 use super::{
-    dispatch::Server,
     eviction,
     processes::{self, Mark},
     reaper::ExitState,
     refusal::{describe, from_errno, refuse},
+    server::Server,
     spawn::{Launch, prepare},
     stream::{CHUNK_BYTES, Input, Stream},
     users::{self, Identity},

@@ -2,7 +2,7 @@
 
 use proctor_wire::{Refusal, RefusalKind, Reply, SECRETS_LIMIT, ScanRequest, Secrets};
 
-use super::{dispatch::Server, refusal::refuse, stream::Stream};
+use super::{refusal::refuse, server::Server, stream::Stream};
 
 /// Reads the secrets from the host, then scans.
 pub fn scan(server: &Server, stream: &Stream, request: &ScanRequest) -> Result<Reply, Refusal> {

@@ -8,7 +8,7 @@ use rustix::{
     process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior},
 };
 
-use super::{dispatch::Server, eviction, outbox::Outbox, processes, reaper::Reaper, spawn};
+use super::{eviction, outbox::Outbox, processes, reaper::Reaper, server::Server, spawn};
 use crate::hardening;
 
 /// The stream ended, or the host requested a shutdown.

@@ -1,75 +1,22 @@
-//! The host's side of one open stream: received events, outgoing data, and cancellation on drop.
+//! The host's side of one open stream: outgoing data, and cancellation on drop.
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{SandboxError, link::Link};
-use crate::wire::{
-    Frame, FrameKind, INITIAL_CREDIT, Refusal, RefusalKind, Reply, Request, WireError, channel,
+use super::{
+    SandboxError,
+    inbox::{Event, Flow},
+    link::Link,
 };
+use crate::wire::{Frame, FrameKind, Refusal, RefusalKind, Reply, Request, WireError, channel};
 
 /// The largest chunk sent in one frame, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
-
-/// What the agent sent on a stream.
-pub enum Event {
-    Data(u8, Vec<u8>),
-    End,
-    Reply(Result<Reply, Refusal>),
-}
-
-/// The sending half of a stream's event queue. Only the reader task holds it, so dropping it tells
-/// every waiting call that no more events will come.
-#[derive(Clone)]
-pub struct Inbox {
-    events: mpsc::UnboundedSender<Event>,
-    pub flow: Flow,
-}
-
-/// Flow-control credit in both directions.
-#[derive(Clone)]
-pub struct Flow {
-    /// Bytes that may be sent to the agent.
-    pub credit: Arc<Semaphore>,
-    /// Bytes that the agent may still send. Bounds the event queue.
-    allowance: Arc<AtomicI64>,
-}
-
-impl Inbox {
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Event>) {
-        let (events, receiver) = mpsc::unbounded_channel();
-        let flow = Flow {
-            credit: Arc::new(Semaphore::new(INITIAL_CREDIT as usize)),
-            allowance: Arc::new(AtomicI64::new(INITIAL_CREDIT.into())),
-        };
-        (Self { events, flow }, receiver)
-    }
-
-    /// Returns false if the receiver is gone.
-    pub fn put(&self, event: Event) -> bool {
-        self.events.send(event).is_ok()
-    }
-}
-
-impl Flow {
-    /// Returns false if the agent exceeded its allowance.
-    pub fn charge(&self, bytes: usize) -> bool {
-        let bytes = bytes as i64;
-        self.allowance.fetch_sub(bytes, Ordering::AcqRel) >= bytes
-    }
-
-    pub fn refund(&self, bytes: usize) {
-        self.allowance.fetch_add(bytes as i64, Ordering::AcqRel);
-    }
-}
 
 /// The host's side of a stream. Dropping it before the reply cancels the request: the agent kills
 /// the processes that the request started, and the reply is discarded.

@@ -2,7 +2,8 @@
 
 use super::{
     SandboxError, SandboxHandle,
-    call::{Call, Event, Input},
+    call::{Call, Input},
+    inbox::Event,
 };
 use crate::wire::{CreateDirRequest, RawPath, Reply, Request, WriteRequest, channel};
 

@@ -6,7 +6,8 @@ use tokio::sync::mpsc;
 
 use super::{
     SandboxError, SandboxHandle,
-    call::{Call, Event, Flow, Input},
+    call::{Call, Input},
+    inbox::{Event, Flow},
     link::Link,
     stream::SandboxStream,
 };

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use super::{
     BlobSink, SandboxError, SandboxHandle, SnapshotError,
-    call::{Call, Event, Input},
+    call::{Call, Input},
+    inbox::Event,
     snapshot::BlobParser,
 };
 use crate::wire::{

@@ -20,8 +20,8 @@ use tokio::{
 
 use super::{
     FailureDiagnostics, SandboxError, WrittenPaths,
-    call::{Event, Flow, Inbox},
     forward::{IncomingConnection, MAX_PENDING_CONNECTIONS},
+    inbox::{Event, Flow, Inbox},
 };
 use crate::wire::{
     AcceptedConnection, Frame, FrameKind, HELLO_BYTES, Refusal, RefusalKind, Reply, WireError,

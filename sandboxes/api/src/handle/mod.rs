@@ -7,6 +7,7 @@ mod error;
 mod files;
 mod forward;
 mod image;
+mod inbox;
 mod layer;
 mod link;
 mod queries;

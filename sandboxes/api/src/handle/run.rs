@@ -6,9 +6,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     SandboxError, SandboxHandle,
-    call::{Call, Event, Input},
+    call::{Call, Input},
     capture::Capture,
     error::OVERDUE,
+    inbox::Event,
 };
 use crate::{
     Command, CommandOutput,

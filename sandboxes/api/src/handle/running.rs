@@ -2,10 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{
-    SandboxError, SandboxHandle,
-    call::{Call, Event},
-};
+use super::{SandboxError, SandboxHandle, call::Call, inbox::Event};
 use crate::{
     Command,
     wire::{CommandExit, Reply, Request, RunRequest, channel},

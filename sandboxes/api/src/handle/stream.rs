@@ -18,7 +18,8 @@ use tokio::{
 
 use super::{
     SandboxError,
-    call::{CHUNK_BYTES, Call, Event, Input},
+    call::{CHUNK_BYTES, Call, Input},
+    inbox::Event,
 };
 /// How long a connection stays open after shutdown so that the other side can read what was sent.
 const LINGER: Duration = Duration::from_secs(30);

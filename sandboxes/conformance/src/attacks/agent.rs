@@ -2,7 +2,7 @@
 
 use proctor_sandbox_api::{Command, wire::Defence};
 
-use super::list::{Attack, assert_no_breach, assert_responsive, is_defence_active, list};
+use super::attack::{Attack, assert_no_breach, assert_responsive, is_defence_active, list};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, path},
@@ -78,7 +78,7 @@ async fn agent_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
                 echo evil > $f; done; echo evil > /proc/1/exe; true";
     fixture.sh(line).await?;
     assert_responsive(&fixture.handle).await?;
-    let mut fresh = fixture.open(super::list::small_limits()).await?;
+    let mut fresh = fixture.open(super::attack::small_limits()).await?;
     let answers = assert_responsive(fresh.handle()).await;
     let evil = fresh.handle().stat(&path("/tmp/id")).await;
     fresh.close().await?;

@@ -2,7 +2,7 @@
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, assert_no_breach, assert_responsive, list};
+use super::attack::{Attack, assert_no_breach, assert_responsive, list};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, expect_success, path},

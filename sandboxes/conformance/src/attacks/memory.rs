@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, assert_no_breach, assert_responsive, attack_command, list};
+use super::attack::{Attack, assert_no_breach, assert_responsive, attack_command, list};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, expect_success},

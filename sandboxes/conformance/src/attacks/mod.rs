@@ -11,6 +11,7 @@
 //! disables them and checks that the attack succeeds, which proves that the attack works at all.
 
 mod agent;
+mod attack;
 mod kernel;
 mod list;
 mod memory;
@@ -20,5 +21,6 @@ mod processes;
 mod run;
 mod storage;
 
-pub use list::{Attack, attacks};
+pub use attack::Attack;
+pub use list::attacks;
 pub use run::{ResourceLister, run_attacks, run_expecting_success};

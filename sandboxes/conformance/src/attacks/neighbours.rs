@@ -2,7 +2,7 @@
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, assert_no_breach, assert_responsive, list, small_limits};
+use super::attack::{Attack, assert_no_breach, assert_responsive, list, small_limits};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, expect_success},

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use proctor_sandbox_api::wire::EntryKind;
 
-use super::list::{Attack, assert_responsive, attack_command, list, snapshot_request};
+use super::attack::{Attack, assert_responsive, attack_command, list, snapshot_request};
 use crate::{
     Fixture,
     fixture::{Outcome, check_failed, ensure, expect_success, path},

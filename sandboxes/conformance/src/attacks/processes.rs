@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proctor_sandbox_api::Command;
 
-use super::list::{Attack, assert_responsive, attack_command, list, snapshot_request};
+use super::attack::{Attack, assert_responsive, attack_command, list, snapshot_request};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, expect_success, path, wait_until_empty},

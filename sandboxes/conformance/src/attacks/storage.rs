@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-use super::list::{
+use super::attack::{
     Attack, assert_responsive, attack_command, list, small_limits, snapshot_request,
 };
 use crate::{

@@ -19,7 +19,7 @@ use proctor_scaffold_api::{InitialTree, Material, Stop};
 
 use super::{
     evidence::{ContextRecord, Quality, Retrieved},
-    prompt::numbered_block,
+    file_block::numbered_block,
     settings::{Retrieval, Settings},
 };
 use crate::prompts::Prompts;

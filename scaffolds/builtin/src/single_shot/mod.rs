@@ -11,6 +11,7 @@
 mod apply;
 mod context;
 mod evidence;
+mod file_block;
 mod probe;
 mod prompt;
 mod settings;

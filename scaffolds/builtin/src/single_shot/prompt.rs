@@ -6,26 +6,10 @@ use serde_json::json;
 
 use super::{
     context::{Context, Files},
+    file_block::block,
     settings::{Format, Hints},
 };
 use crate::prompts::Prompts;
-
-/// Formats a file between its markers, with a number before each line.
-pub(super) fn numbered_block(prompts: &Prompts, path: &str, text: &str) -> Result<String, Stop> {
-    block(prompts, path, Some(text), true)
-}
-
-fn block(prompts: &Prompts, path: &str, text: Option<&str>, numbers: bool) -> Result<String, Stop> {
-    let text = text.unwrap_or_default();
-    let text = match numbers && !text.is_empty() {
-        true => {
-            let lines = text.split('\n').enumerate();
-            lines.map(|(at, line)| format!("{} {line}", at + 1)).collect::<Vec<_>>().join("\n")
-        }
-        false => text.to_owned(),
-    };
-    Ok(prompts.render("file", json!({ "path": path, "text": text }))? + "\n\n")
-}
 
 fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Stop> {
     files.iter().map(|(path, text)| block(prompts, path, text.as_deref(), numbers)).collect()

@@ -12,15 +12,15 @@ use proctor_types::{Cheat, Fault, FromScratch, Task, TaskId, TestStatus};
 
 use super::{
     gold::{self, Files},
-    rewrite::{PACKAGE, TopLevelName, rewrite},
+    module_names::{TopLevelName, module_name},
+    rewrite::{PACKAGE, rewrite},
     statement::{self, Interface},
 };
 use crate::{
     carve::{NONE_VALUE, build_patch},
     collect::{
-        candidate::{
-            CandidateContext, Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_share,
-        },
+        context::CandidateContext,
+        outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_share},
         stubs,
         test_file::TestFile,
         traverse::{Bounds, extract},
@@ -62,7 +62,7 @@ impl CandidateContext<'_> {
         let tops = self.tops(file, graph);
         let owners = self.top_level_names(&tops);
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let own = gold::module_name(file, &self.project.root);
+        let own = module_name(file, &self.project.root);
         let rewritten =
             rewrite(&text, &own, &owners).map_err(|why| StopReason::Reject("rewrite", why))?;
         let test_patch = build_patch([(file, Some(&*text), Some(&*rewritten.text))]);
@@ -244,7 +244,7 @@ impl CandidateContext<'_> {
     fn top_level_names(&self, tops: &BTreeSet<usize>) -> BTreeSet<TopLevelName> {
         let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
         let owner = |object: &crate::collect::objects::Object| TopLevelName {
-            module: gold::module_name(&object.file, &self.project.root),
+            module: module_name(&object.file, &self.project.root),
             name: object.path.split('.').next().unwrap_or(&object.path).to_owned(),
         };
         objects.map(owner).collect()

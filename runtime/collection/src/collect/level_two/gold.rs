@@ -14,7 +14,10 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
-use super::rewrite::{PACKAGE, TopLevelName};
+use super::{
+    module_names::{TopLevelName, imported_module, module_name},
+    rewrite::PACKAGE,
+};
 use crate::{
     carve::{build_patch, replace_bodies},
     collect::project::Project,
@@ -111,32 +114,6 @@ pub(super) fn package_patch(files: &Files) -> String {
 fn copy_path(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     format!("{PACKAGE}/{below}")
-}
-
-/// Returns the dotted module name of a file: `package.module` for `src/package/module.py`.
-pub(in crate::collect) fn module_name(file: &str, root: &str) -> String {
-    let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
-    let stem = below.strip_suffix(".py").unwrap_or(below);
-    stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
-}
-
-/// Returns the dotted name of the module that an import statement in `module` imports from.
-pub(in crate::collect) fn imported_module(
-    import: &StmtImportFrom,
-    module: &str,
-    is_package: bool,
-) -> String {
-    let named = import.module.as_ref().map(|named| named.as_str());
-    if import.level == 0 {
-        return named.unwrap_or_default().to_owned();
-    }
-    // One dot refers to the package of the module. In the `__init__.py` of a package, it refers to
-    // that package itself.
-    let up = import.level as usize - usize::from(is_package);
-    let mut parts: Vec<&str> = module.split('.').collect();
-    parts.truncate(parts.len().saturating_sub(up));
-    parts.extend(named);
-    parts.join(".")
 }
 
 fn with_exports(requested: &BTreeSet<TopLevelName>, dot: &str) -> Files {

@@ -3,9 +3,10 @@
 
 mod build;
 mod gold;
+mod module_names;
 mod referenced_code;
 mod rewrite;
 mod statement;
 
-pub(super) use gold::{Files, imported_module, module_name};
-pub(super) use rewrite::TopLevelName;
+pub(super) use gold::Files;
+pub(super) use module_names::{TopLevelName, imported_module, module_name};

@@ -14,10 +14,7 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
-use super::{
-    gold::{imported_module, module_name},
-    rewrite::TopLevelName,
-};
+use super::module_names::{TopLevelName, imported_module, module_name};
 use crate::{
     carve::{StubOptions, stub_and_code, top_level},
     collect::project::Project,

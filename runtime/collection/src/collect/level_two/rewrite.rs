@@ -12,19 +12,11 @@ use ruff_python_ast::{
 use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
-use super::gold::imported_module;
+use super::module_names::{TopLevelName, imported_module};
 use crate::carve::dotted_name;
 
 /// Name of the package that the agent must write.
 pub(super) const PACKAGE: &str = "agent_code";
-
-/// A top-level name of a module.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::collect) struct TopLevelName {
-    /// Dotted module name.
-    pub(in crate::collect) module: String,
-    pub(in crate::collect) name: String,
-}
 
 /// A rewritten test file, and the names that it imports from `agent_code`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use proctor_types::Fault;
 use serde::Serialize;
 
 use super::{
-    gold::module_name,
+    module_names::{TopLevelName, module_name},
     referenced_code::referenced_code,
-    rewrite::{PACKAGE, TopLevelName},
+    rewrite::PACKAGE,
 };
 use crate::{
     carve::{StubOptions, stub_and_code},

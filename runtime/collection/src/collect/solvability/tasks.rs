@@ -14,9 +14,11 @@ use super::{
     vocabulary::{CodeVocabulary, VisibleText},
 };
 use crate::collect::{
-    candidate::{CandidateContext, Removal, StopReason},
+    context::CandidateContext,
     level_two::{Files, TopLevelName, module_name},
     objects::Node,
+    outcome::StopReason,
+    removal::Removal,
 };
 
 /// Maximum number of requirements listed in a reason.

@@ -4,9 +4,10 @@ use proctor_types::TestStatus;
 use serde_json::Value;
 
 use super::{
-    Report, RunCounts,
+    content::Report,
     json::{array_field, count_field, find_object, str_field},
 };
+use crate::reader::agreement::RunCounts;
 
 fn results(value: &Value) -> Option<&Value> {
     value.get("results").filter(|results| results.get("tests").is_some_and(Value::is_array))

@@ -6,7 +6,7 @@ use proctor_types::TestStatus;
 use serde_json::Value;
 
 use super::{
-    Report,
+    content::Report,
     json::{json_lines, str_field},
 };
 

@@ -4,9 +4,11 @@ use proctor_types::TestStatus;
 use serde_json::Value;
 
 use super::{
-    Report, Root, RunCounts,
+    content::Report,
     json::{array_field, count_field, find_object, str_field},
+    root::Root,
 };
+use crate::reader::agreement::RunCounts;
 
 fn is_jest(value: &Value) -> bool {
     value.get("testResults").is_some_and(Value::is_array)

@@ -7,10 +7,10 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    Report, RunCounts,
+    content::Report,
     json::{count_field, json_lines, str_field},
 };
-use crate::parsers::text::pattern;
+use crate::{parsers::text::pattern, reader::agreement::RunCounts};
 
 /// cargo prints the name of a binary before its tests, on standard error.
 static BINARY: LazyLock<Regex> = LazyLock::new(|| {

@@ -4,32 +4,21 @@
 //! Each reader returns the tests with the ids that `docs/tasks.md` specifies for its format. If a
 //! test is reported twice, its worst status counts.
 
+mod content;
 mod ctrf;
 mod go_json;
 mod javascript;
 mod json;
 mod libtest;
+mod root;
 mod tap;
 
-use std::collections::BTreeMap;
+use proctor_types::TestFormat;
 
-use proctor_types::{TestFormat, TestStatus};
+pub use content::Report;
+use root::Root;
 
-use crate::reader::{LogReading, agreement::RunCounts, junit, to_plain_text, worst_status};
-
-/// The content of a report.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Every test by its id.
-    pub tests: BTreeMap<String, TestStatus>,
-    /// Whether the report ends like that of a complete run.
-    pub ended: bool,
-    /// Reasons to doubt the report itself.
-    pub doubts: Vec<String>,
-    /// Failures that don't belong to a test, such as a file that cannot be loaded or a package that
-    /// cannot be built.
-    pub other_failures: usize,
-}
+use crate::reader::{junit, to_plain_text};
 
 impl Report {
     /// Reads the files of one run. Paths below `root` are made relative to it. The report is empty
@@ -61,78 +50,6 @@ impl Report {
             TestFormat::Ctrf => ctrf::read(text),
         }
     }
-
-    /// Returns the statuses of the expected tests.
-    pub fn statuses(&self, wanted: &[String]) -> BTreeMap<String, TestStatus> {
-        let status = |id: &String| {
-            self.resolve(id)
-                .and_then(|id| self.tests.get(id))
-                .copied()
-                .unwrap_or(TestStatus::Missing)
-        };
-        wanted.iter().map(|id| (id.clone(), status(id))).collect()
-    }
-
-    /// Returns the reported id that an expected id refers to: the same id, or the only one that
-    /// ends with it.
-    ///
-    /// A suffix that consists of whole components is preferred. For example, `adds` refers to
-    /// `Calc::adds` even if there is a test `Calc::never adds`.
-    pub fn resolve(&self, wanted: &str) -> Option<&str> {
-        if let Some((id, _)) = self.tests.get_key_value(wanted) {
-            return Some(id.as_str());
-        }
-        if wanted.is_empty() {
-            return None;
-        }
-        let is_part = |head: &str| head.ends_with("::") || head.ends_with(" > ");
-        let is_word = |head: &str| !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let found = self
-            .find_unique_suffix(wanted, &is_part)
-            .or_else(|| self.find_unique_suffix(wanted, &is_word));
-        // pytest's JUnit report splits a node id into a class and a name.
-        found.flatten().or_else(|| {
-            let (class, name) = junit::split_node_id(wanted);
-            self.tests.get_key_value(&format!("{class}::{name}")).map(|(id, _)| id.as_str())
-        })
-    }
-
-    /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
-    /// `None` if no id matches, and `Some(None)` if several match.
-    fn find_unique_suffix(
-        &self,
-        wanted: &str,
-        fits: &dyn Fn(&str) -> bool,
-    ) -> Option<Option<&str>> {
-        let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
-        let mut found = self.tests.keys().filter(ends);
-        let first = found.next()?;
-        Some(found.next().is_none().then_some(first.as_str()))
-    }
-
-    /// Adds a result. The worst of a test's results counts.
-    pub(super) fn add(&mut self, id: String, status: TestStatus) {
-        let now = self.tests.entry(id).or_insert(status);
-        *now = worst_status(&[*now, status]);
-    }
-
-    fn count_with_status(&self, statuses: &[TestStatus]) -> usize {
-        self.tests.values().filter(|status| statuses.contains(status)).count()
-    }
-
-    /// Number of failed tests, plus failures that do not belong to a test.
-    pub fn failure_count(&self) -> usize {
-        self.count_with_status(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
-    }
-
-    /// Compares the runner's counts with the results that it lists.
-    pub(super) fn compare(&mut self, account: &RunCounts) {
-        self.doubts.extend(account.disagreements());
-    }
-
-    pub(super) fn into_log_reading(self, wanted: &[String]) -> LogReading {
-        LogReading { tests: self.statuses(wanted), ended: self.ended, doubts: self.doubts }
-    }
 }
 
 /// Detects the format of a report. Returns `None` if the text is not a report.
@@ -153,22 +70,10 @@ pub fn detect_format(text: &str) -> Option<TestFormat> {
     formats.into_iter().find(|(_, matches_format)| matches_format(text)).map(|(format, _)| format)
 }
 
-/// The directory to which paths in a report are made relative.
-struct Root(String);
-
-impl Root {
-    fn new(folder: &str) -> Self {
-        Self(format!("{}/", folder.trim_end_matches('/')))
-    }
-
-    fn relative<'p>(&self, path: &'p str) -> &'p str {
-        let path = path.strip_prefix("file://").unwrap_or(path);
-        path.strip_prefix(self.0.as_str()).unwrap_or(path)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use proctor_types::TestStatus;
+
     use super::*;
 
     fn report_of(tests: &[(&str, TestStatus)]) -> Report {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use proctor_types::TestStatus;
 use regex::Regex;
 
-use super::{Report, Root};
+use super::{content::Report, root::Root};
 use crate::parsers::text::pattern;
 
 static POINT: LazyLock<Regex> =

@@ -2,10 +2,7 @@
 
 use std::{cmp::Ordering, iter::Peekable, slice::Iter};
 
-use super::{
-    table::{EntryState, Table},
-    walk::push,
-};
+use super::table::{EntryState, Table, push};
 
 pub enum Difference<'a> {
     /// Created or changed.

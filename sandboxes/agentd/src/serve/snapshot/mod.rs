@@ -4,6 +4,7 @@ mod difference;
 mod layer;
 mod lookahead;
 mod root;
+mod state;
 mod table;
 mod walk;
 
@@ -13,17 +14,16 @@ use proctor_wire::{
     BODY_LIMIT, ChangesRequest, RawPath, Refusal, RefusalKind, Reply, SnapshotReply,
     SnapshotRequest, channel,
 };
-use rustix::io::Errno;
 use serde::Serialize;
 
 use difference::{Difference, differences};
 pub use layer::{capture_layer, remember_upper};
 use lookahead::Lookahead;
-pub use table::SnapshotState;
+pub use state::SnapshotState;
 use table::Table;
 use walk::Walk;
 
-use super::{dispatch::Server, refusal::refuse, stream::Stream};
+use super::{refusal::refuse, server::Server, stream::Stream};
 
 /// Bytes of the reply's frame that are reserved for everything except the manifest.
 const REPLY_MARGIN_BYTES: usize = 1024;
@@ -190,13 +190,4 @@ fn flush(
         lines.clear();
     }
     Ok(())
-}
-
-/// Returns `None` for an entry that vanished since it was listed. All other errors are returned.
-fn none_if_missing<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -1,30 +1,18 @@
-//! The state that the agent keeps between snapshots.
+//! The entries that a walk found.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::BTreeMap,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use proctor_wire::{ChangeTime, EntryKind, RawPath, SnapshotEntry};
 use rustix::fs::Stat;
 
-use super::{layer::LayerState, root::FileId};
 use crate::serve::entries;
 
 /// The slowest clock tick of file systems. A file that changes twice within one tick has the same
 /// times after both changes.
 const TICK: Duration = Duration::from_millis(50);
-
-/// The last state of each root, and the hashes of content sent over this connection.
-#[derive(Default)]
-pub struct SnapshotState {
-    pub tables: HashMap<RawPath, Table>,
-    /// The initial identity of each root.
-    pub roots: HashMap<RawPath, FileId>,
-    pub hashes: HashSet<[u8; 32]>,
-    /// The state outside the work directory.
-    pub layer: LayerState,
-}
 
 /// The result of a walk: a listing per directory, by the directory's path relative to the root. A
 /// single map with a path per entry took longer than walking the disk.
@@ -173,4 +161,11 @@ impl EntryState {
             link: self.link.clone().map(RawPath::new),
         }
     }
+}
+
+pub fn push(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
 }

@@ -13,13 +13,12 @@ use rustix::{
 
 use super::{
     lookahead::Lookahead,
-    none_if_missing,
-    table::{EntryState, Listing, StatFingerprint, Table},
+    table::{EntryState, Listing, StatFingerprint, Table, push},
 };
 use crate::serve::{
-    dispatch::Server,
     entries,
     refusal::{cancelled, from_errno},
+    server::Server,
     stream::{CHUNK_BYTES, Stream},
 };
 
@@ -465,13 +464,6 @@ fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, S
     }
 }
 
-pub fn push(path: &mut Vec<u8>, name: &[u8]) {
-    if !path.is_empty() {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-}
-
 /// Returns to the parent. If the child was moved meanwhile, finds the parent again from the root,
 /// without following links.
 fn open_parent(
@@ -514,5 +506,14 @@ fn read_chunks(
             return Ok(false);
         }
         take(&chunk[..read])?;
+    }
+}
+
+/// Returns `None` for an entry that vanished since it was listed. All other errors are returned.
+fn none_if_missing<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error),
     }
 }

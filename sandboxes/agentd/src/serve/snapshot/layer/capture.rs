@@ -14,7 +14,8 @@ use rustix::fs::{CWD, Mode, openat};
 use super::{
     super::{
         lookahead::Lookahead,
-        table::{EntryState, SnapshotState, Table},
+        state::SnapshotState,
+        table::{EntryState, Table},
         walk::Walk,
     },
     changes::{Changes, find_changes},
@@ -22,23 +23,12 @@ use super::{
     non_file_state::NonFileState,
     open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper},
     paths::{cannot_examine_message, display, split},
+    state::LayerState,
 };
-use crate::serve::{dispatch::Server, refusal::refuse, stream::Stream};
+use crate::serve::{refusal::refuse, server::Server, stream::Stream};
 
 /// Maximum length of an engine's list, in bytes.
 const WRITTEN_LIMIT: usize = 64 << 20;
-
-/// The state kept between requests.
-#[derive(Default)]
-pub struct LayerState {
-    /// The state at the agent's start; `None` if it was not recorded.
-    base: Option<WrittenEntries>,
-    beside: NonFileState,
-    /// Entries whose content was read, by path.
-    read: HashMap<Vec<u8>, EntryState>,
-    /// The hash of the last reply.
-    told: Option<[u8; 32]>,
-}
 
 /// Replies with the state outside the work directory, or with the reason why it cannot be captured.
 pub fn capture_layer(

@@ -12,10 +12,7 @@ use rustix::{
 };
 
 use super::{
-    super::{
-        table::{StatFingerprint, is_within},
-        walk::push,
-    },
+    super::table::{StatFingerprint, is_within, push},
     mounts::writable_mounts,
     open::{FOLDER_FLAGS, PARENT_FLAGS, open, upper},
     paths::{cannot_examine_message, display, split, trim_slashes},

@@ -11,6 +11,8 @@ mod mounts;
 mod non_file_state;
 mod open;
 mod paths;
+mod state;
 
-pub use capture::{LayerState, capture_layer};
+pub use capture::capture_layer;
 pub use open::remember_upper;
+pub use state::LayerState;

@@ -1,0 +1,69 @@
+//! The state of a collection that all candidates share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proctor_grade::TestPlan;
+use proctor_sandbox_api::{Backend, PreparedEnvironment, SourceTree};
+use proctor_setup::Sources;
+use proctor_types::{Source, Task, file_from_test_id};
+
+use super::{
+    answers::CachedModel, environment::Environment, graph::FileGraph, notes::Notes,
+    objects::Objects, project::Project, settings::Settings, suite::Suite, tops,
+    verify::VerifyContext,
+};
+
+/// Shared state for all candidates of a collection.
+pub(super) struct CandidateContext<'a> {
+    pub(super) backend: &'a dyn Backend,
+    pub(super) sources: &'a Sources,
+    pub(super) source: Source,
+    pub(super) tree: SourceTree,
+    pub(super) project: Project,
+    pub(super) environment: Environment,
+    pub(super) prepared: PreparedEnvironment,
+    pub(super) suite: Suite,
+    pub(super) objects: Objects,
+    pub(super) graphs: BTreeMap<String, FileGraph>,
+    /// Python files in test directories that are not tests. They and everything they import are kept.
+    pub(super) helpers: Vec<String>,
+    pub(super) settings: &'a Settings,
+    pub(super) seed: String,
+    /// Notes on functions, from traced runs.
+    pub(super) notes: Notes,
+    /// The model that chooses tops and writes descriptions, if any.
+    pub(super) answers: Option<CachedModel<'a>>,
+    /// The candidates that the model chose for each test file. Empty if there is no model.
+    pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
+}
+
+impl CandidateContext<'_> {
+    pub(super) fn verify_context(&self) -> VerifyContext<'_> {
+        VerifyContext { backend: self.backend, sources: self.sources }
+    }
+
+    pub(super) fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
+        let files: BTreeSet<String> =
+            ids.iter().map(|id| file_from_test_id(id).to_owned()).collect();
+        TestPlan {
+            command: task.test_command.clone(),
+            workdir: task.workdir.clone(),
+            files: files.into_iter().collect(),
+            ids: Some(ids),
+            env: task.env.clone(),
+            time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
+            user: None,
+        }
+    }
+
+    pub(super) fn object_ids(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
+        numbers
+            .iter()
+            .filter_map(|&number| self.objects.list.get(number))
+            .map(|it| it.id())
+            .collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! Chooses the code to remove for a level-1 task, and carves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    context::CandidateContext,
+    graph::FileGraph,
+    mask::{carve_importable, removed_lines},
+    other_files::{self, OtherFiles},
+    outcome::StopReason,
+    seeded_rng::SeededRng,
+    traverse::{Bounds, ExtractedObjects, extract},
+};
+use crate::Carving;
+
+/// The code that is removed for a task, and the tests that must still pass.
+#[derive(Clone)]
+pub(super) struct Removal {
+    pub(super) others: OtherFiles,
+    pub(super) extracted: ExtractedObjects,
+    pub(super) carving: Carving,
+    pub(super) mask: String,
+    watched: Vec<String>,
+}
+
+impl CandidateContext<'_> {
+    /// Returns the removal of the first policy that yields a task of FeatureBench's size. If none does, returns the
+    /// largest removal.
+    pub(super) fn choose_removal(
+        &self,
+        file: &str,
+        graph: &FileGraph,
+        tops: &BTreeSet<usize>,
+    ) -> Result<Removal, StopReason> {
+        let mut best: Option<Removal> = None;
+        let mut refused = Vec::new();
+        for &policy in &self.settings.pass_to_pass.policies {
+            let name = serde_json::to_string(&policy).unwrap_or_default();
+            let mut seeded = SeededRng::from_parts(&[&self.seed, file, &name]);
+            let chosen = other_files::choose(
+                policy,
+                file,
+                tops,
+                &self.steady_graphs(),
+                &self.settings.pass_to_pass,
+                &mut seeded,
+            );
+            let others = match chosen {
+                Ok(others) => others,
+                Err(why) => {
+                    refused.push((name, why));
+                    continue;
+                }
+            };
+            let mut remained: BTreeSet<usize> = BTreeSet::new();
+            for graph in self.graphs.values() {
+                remained.extend(&graph.imported);
+            }
+            for graph in others.files.iter().filter_map(|file| self.graphs.get(file)) {
+                remained.extend(&graph.reached);
+                remained.extend(&graph.collected);
+            }
+            remained.extend(self.objects.used_as_values(&remained));
+            let [low, high] = self.settings.take_away.lines;
+            let bounds = Bounds {
+                remained: &remained,
+                lines: seeded.between(low, high),
+                never: &self.settings.take_away.never,
+            };
+            let extracted = extract(&others.tops, graph, &self.objects, &bounds);
+            if extracted.all().is_empty() {
+                refused.push((name, "other tests or imports need all of it".to_owned()));
+                continue;
+            }
+            let watched: Vec<String> = others
+                .files
+                .iter()
+                .chain(&self.helpers)
+                .filter(|name| *name != file)
+                .cloned()
+                .collect();
+            let mut removal = Removal {
+                others,
+                extracted,
+                carving: Carving { objects: Vec::new(), files: BTreeMap::new() },
+                mask: String::new(),
+                watched,
+            };
+            if let Err(why) = self.carve(file, &mut removal) {
+                refused.push((name, why));
+                continue;
+            }
+            let lines = removed_lines(&removal.mask);
+            if best.as_ref().is_none_or(|best| removed_lines(&best.mask) < lines) {
+                best = Some(removal);
+            }
+            if lines >= self.settings.minima.lines {
+                break;
+            }
+        }
+        best.ok_or_else(|| StopReason::Reject("pass_to_pass", join_reasons(&refused)))
+    }
+
+    pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
+        let carving = carve_importable(
+            &self.tree.folder,
+            &self.objects,
+            &mut removal.extracted,
+            &removal.watched,
+            self.settings.take_away.rounds,
+        )?;
+        if let Some(graph) = self.graphs.get(file) {
+            removal.extracted.show_entries(graph);
+        }
+        removal.mask = carving.mask();
+        removal.carving = carving;
+        Ok(())
+    }
+
+    /// Returns the graphs of files with tests that always pass.
+    fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
+        let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
+        steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
+    }
+}
+
+/// Joins the reasons of all policies, or returns a single one if they are all the same.
+fn join_reasons(refused: &[(String, String)]) -> String {
+    if let [(_, first), rest @ ..] = refused
+        && rest.iter().all(|(_, why)| why == first)
+    {
+        return first.clone();
+    }
+    let each: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    each.join("; ")
+}

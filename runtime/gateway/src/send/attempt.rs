@@ -1,0 +1,122 @@
+//! The outcome of one attempt: the response so far, and why it is not complete.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use proctor_types::{Usage, format_error_chain};
+use serde::de::IgnoredAny;
+
+use crate::{
+    attempt_failure::{AttemptFailure, FailureKind},
+    codec::neutral::CollectedResponse,
+    responder::ResponseNames,
+    trial::CancelReason,
+};
+
+/// Maximum response size, in bytes. The rest is not read.
+pub(super) const BODY_LIMIT: usize = 64 << 20;
+
+/// The outcome of one attempt.
+#[derive(Debug, Default)]
+pub(crate) struct AttemptResult {
+    /// `None`: there was no response.
+    pub status: Option<u16>,
+    /// The wait that the endpoint requests.
+    pub retry_after: Option<Duration>,
+    /// The response as received so far, with the key redacted where it arrived in one piece.
+    pub raw: BytesMut,
+    /// The response parsed so far.
+    pub whole: CollectedResponse,
+    /// The names in a successful response.
+    pub names: ResponseNames,
+    /// Why the body is not a response, and the usage billed for it.
+    pub unreadable: Option<(String, Option<Usage>)>,
+    pub ended: Option<AttemptEnd>,
+    /// Whether the response contains the key across several events. Its bytes must not be recorded
+    /// then.
+    pub has_split_key: bool,
+    pub took: Duration,
+    /// Part of `took` during which only comments arrived, before the first event.
+    pub queued: Duration,
+    pub first_byte: Option<Duration>,
+}
+
+/// Why an attempt has no complete response.
+#[derive(Debug)]
+pub(crate) enum AttemptEnd {
+    Broken(BrokenResponse),
+    Cut(CancelReason),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct BrokenResponse {
+    pub kind: FailureKind,
+    pub what: String,
+    /// The endpoint's own explanation, if the stream has one.
+    pub said: Option<String>,
+}
+
+impl BrokenResponse {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Endpoint, what: what.into(), said: None }
+    }
+
+    /// Describes an error that the endpoint reported in an event.
+    pub(super) fn reported(why: String, data: &str) -> Self {
+        Self { said: Some(data.to_owned()), ..Self::new(why) }
+    }
+
+    /// Describes an endpoint that sent nothing for this long.
+    pub(super) fn silent(time: Duration) -> Self {
+        let what = format!("no event for {:.0} s", time.as_secs_f64());
+        Self { kind: FailureKind::Silent, what, said: None }
+    }
+
+    pub(super) fn from_reqwest(error: reqwest::Error) -> Self {
+        // A connection that is neither accepted nor refused times out.
+        let unreachable = error.is_connect() || error.is_timeout();
+        let kind = if unreachable { FailureKind::Unreachable } else { FailureKind::Endpoint };
+        let what = format_error_chain(&error.without_url());
+        Self { kind, what, said: None }
+    }
+
+    /// Describes a failure after a head with this status.
+    pub(crate) fn to_failure(
+        &self,
+        status: Option<u16>,
+        retry_after: Option<Duration>,
+    ) -> AttemptFailure {
+        let why = match status {
+            Some(status) => format!("status {status}, then {}", self.what),
+            None => self.what.clone(),
+        };
+        AttemptFailure::new(self.kind, why).retry_after(retry_after)
+    }
+}
+
+impl AttemptResult {
+    /// Whether part of a response arrived, so that tokens were generated.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.whole.items.is_empty() || self.whole.usage.is_some()
+    }
+
+    /// Whether a stream ended early without giving a reason.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let is_unexplained = match &self.ended {
+            Some(AttemptEnd::Broken(broken)) => {
+                broken.kind == FailureKind::Endpoint && broken.said.is_none()
+            }
+            Some(AttemptEnd::Cut(_)) => false,
+            // A complete JSON document was not cut.
+            None => {
+                self.unreadable.is_some()
+                    && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
+            }
+        };
+        self.is_success() && is_unexplained
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+}

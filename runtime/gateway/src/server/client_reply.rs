@@ -1,0 +1,93 @@
+//! The response that a client receives, as far as it exists.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use serde_json::{Map, Value};
+
+use crate::codec::{Writer, neutral::Delta, sse};
+
+#[derive(Default)]
+pub(super) struct ClientReply {
+    /// The client's request without its conversation. A response repeats some of its fields.
+    pub(super) asked: Map<String, Value>,
+    /// Whether to hide usage that the gateway requested although the client did not.
+    pub(super) hides_usage: bool,
+    /// The endpoint's headers that the client receives.
+    pub(super) headers: HeaderMap,
+    /// `None`: bytes pass unchanged.
+    pub(super) writer: Option<Box<dyn Writer>>,
+    /// A non-streamed response, and its deltas.
+    pub(super) whole: Option<(Bytes, Vec<Delta>)>,
+    /// Bytes that may be the end of the response.
+    pub(super) held: BytesMut,
+    /// All bytes that were or will be sent.
+    pub(super) given: BytesMut,
+    /// The status of a refusal.
+    pub(super) refused: Option<u16>,
+}
+
+impl ClientReply {
+    pub(super) fn set_request(&mut self, asked: Map<String, Value>, hides_usage: bool) {
+        (self.asked, self.hides_usage) = (asked, hides_usage);
+    }
+
+    pub(super) fn set_error(&mut self, status: u16, text: String) {
+        self.refused = Some(status);
+        self.given = text.as_bytes().into();
+    }
+
+    /// Processes one event and returns what can be sent immediately.
+    pub(super) fn forward_event(
+        &mut self,
+        event: &sse::Event,
+        deltas: &[Delta],
+        ended: bool,
+    ) -> Bytes {
+        let (mut has_content, mut is_end) = (false, ended);
+        for delta in deltas {
+            is_end |= matches!(delta, Delta::Stopped(_));
+            has_content |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
+        }
+        let ready = match &mut self.writer {
+            Some(writer) => {
+                let mut out = String::new();
+                deltas.iter().for_each(|delta| writer.write(delta, &mut out));
+                out.into()
+            }
+            None => self.forward_unchanged(event, deltas, (has_content, is_end)),
+        };
+        self.given.extend_from_slice(&ready);
+        ready
+    }
+
+    /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
+    /// `is_end`: nothing relevant follows it.
+    fn forward_unchanged(
+        &mut self,
+        event: &sse::Event,
+        deltas: &[Delta],
+        (has_content, is_end): (bool, bool),
+    ) -> Bytes {
+        // Some endpoints mark every piece as the last one.
+        let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
+        if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
+            return before;
+        }
+        if is_end || !self.held.is_empty() {
+            self.held.extend_from_slice(&event.raw);
+            return before;
+        }
+        if before.is_empty() {
+            return event.raw.clone();
+        }
+        [before, event.raw.clone()].concat().into()
+    }
+}
+
+/// Whether this is the chunk that `stream_options.include_usage` adds: usage without choices.
+fn is_usage_only(event: &sse::Event, deltas: &[Delta]) -> bool {
+    let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
+    let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    let none = parsed["choices"].as_array().is_some_and(Vec::is_empty);
+    none && (usage || parsed["usage"].is_object())
+}

@@ -1,0 +1,27 @@
+//! The failure of an official parser.
+
+use std::fmt;
+
+/// The official parser raises on this log. Its harness counts the instance as an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParserCrash {
+    /// The class of the exception.
+    pub error: &'static str,
+    pub line: String,
+}
+
+impl ParserCrash {
+    pub(crate) fn index_error(line: &str) -> Self {
+        Self::new("IndexError", line)
+    }
+
+    pub(crate) fn new(error: &'static str, line: &str) -> Self {
+        Self { error, line: line.chars().take(80).collect() }
+    }
+}
+
+impl fmt::Display for ParserCrash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the official parser raises {} at {:?}", self.error, self.line)
+    }
+}

@@ -1,0 +1,19 @@
+//! Node ids of pytest in the form of JUnit.
+
+/// Converts a node id to JUnit's class and name: `tests/test_a.py::Case::test_b[x]` is `test_b[x]`
+/// of `tests.test_a.Case`.
+pub(super) fn split_node_id(id: &str) -> (String, String) {
+    let (nodes, parameters) = match id.find('[') {
+        Some(at) => id.split_at(at),
+        None => (id, ""),
+    };
+    let Some((head, name)) = nodes.rsplit_once("::") else { return (String::new(), String::new()) };
+    let mut parts = head.split("::");
+    let file = parts.next().unwrap_or_default();
+    let mut class = file.strip_suffix(".py").unwrap_or(file).replace('/', ".");
+    for part in parts {
+        class.push('.');
+        class.push_str(part);
+    }
+    (class, format!("{name}{parameters}"))
+}

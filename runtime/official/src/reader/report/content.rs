@@ -1,0 +1,95 @@
+//! The content of a report, and how expected ids are found in it.
+
+use std::collections::BTreeMap;
+
+use proctor_types::TestStatus;
+
+use crate::reader::{LogReading, agreement::RunCounts, node_id::split_node_id, worst_status};
+
+/// The content of a report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Every test by its id.
+    pub tests: BTreeMap<String, TestStatus>,
+    /// Whether the report ends like that of a complete run.
+    pub ended: bool,
+    /// Reasons to doubt the report itself.
+    pub doubts: Vec<String>,
+    /// Failures that do not belong to a test, such as a file that does not load or a package that
+    /// does not build.
+    pub other_failures: usize,
+}
+
+impl Report {
+    /// Returns the statuses of the expected tests.
+    pub fn statuses(&self, wanted: &[String]) -> BTreeMap<String, TestStatus> {
+        let status = |id: &String| {
+            self.resolve(id)
+                .and_then(|id| self.tests.get(id))
+                .copied()
+                .unwrap_or(TestStatus::Missing)
+        };
+        wanted.iter().map(|id| (id.clone(), status(id))).collect()
+    }
+
+    /// Returns the reported id that an expected id refers to: the same id, or the only one that
+    /// ends with it.
+    ///
+    /// A suffix of whole components is preferred: `adds` refers to `Calc::adds` even if there is a
+    /// test `Calc::never adds`.
+    pub fn resolve(&self, wanted: &str) -> Option<&str> {
+        if let Some((id, _)) = self.tests.get_key_value(wanted) {
+            return Some(id.as_str());
+        }
+        if wanted.is_empty() {
+            return None;
+        }
+        let is_part = |head: &str| head.ends_with("::") || head.ends_with(" > ");
+        let is_word = |head: &str| !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let found = self
+            .find_unique_suffix(wanted, &is_part)
+            .or_else(|| self.find_unique_suffix(wanted, &is_word));
+        // pytest's JUnit report splits a node id into a class and a name.
+        found.flatten().or_else(|| {
+            let (class, name) = split_node_id(wanted);
+            self.tests.get_key_value(&format!("{class}::{name}")).map(|(id, _)| id.as_str())
+        })
+    }
+
+    /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
+    /// `None` if there is no such id, and `Some(None)` if there are several.
+    fn find_unique_suffix(
+        &self,
+        wanted: &str,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Option<Option<&str>> {
+        let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
+        let mut found = self.tests.keys().filter(ends);
+        let first = found.next()?;
+        Some(found.next().is_none().then_some(first.as_str()))
+    }
+
+    /// Adds a result. The worst of a test's results counts.
+    pub(in crate::reader) fn add(&mut self, id: String, status: TestStatus) {
+        let now = self.tests.entry(id).or_insert(status);
+        *now = worst_status(&[*now, status]);
+    }
+
+    fn count_with_status(&self, statuses: &[TestStatus]) -> usize {
+        self.tests.values().filter(|status| statuses.contains(status)).count()
+    }
+
+    /// Number of failed tests, plus failures that do not belong to a test.
+    pub fn failure_count(&self) -> usize {
+        self.count_with_status(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
+    }
+
+    /// Compares the runner's counts with the results that it lists.
+    pub(in crate::reader) fn compare(&mut self, account: &RunCounts) {
+        self.doubts.extend(account.disagreements());
+    }
+
+    pub(in crate::reader) fn into_log_reading(self, wanted: &[String]) -> LogReading {
+        LogReading { tests: self.statuses(wanted), ended: self.ended, doubts: self.doubts }
+    }
+}

@@ -1,0 +1,130 @@
+//! What `compare --format json` prints.
+
+use proctor_types::ArmId;
+use serde::{Deserialize, Serialize};
+
+use super::{differences::PairDifferences, shared::ExcludedTasks};
+use crate::Ratio;
+
+pub const COMPARISON_SCHEMA: u32 = 1;
+
+/// What `compare --format json` prints, unrounded. Within a schema version, fields are only added.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub schema_version: u32,
+    /// Pairs of arms that are not controls, in plan order, with one entry per metric.
+    pub pairs: Vec<Pair>,
+    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. They are excluded from
+    /// all adjustments of p-values.
+    #[serde(default)]
+    pub controls: Vec<Pair>,
+    /// The results of `--gate`, in the order given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateReport>,
+    /// Differences between the arms of each pair, on request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<PairDifferences>,
+}
+
+/// Two arms compared in one metric. Every difference is a - b.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The arm's name.
+    pub a: String,
+    pub a_arm: ArmId,
+    pub b: String,
+    pub b_arm: ArmId,
+    /// `resolved`, `passed_rate`, `tokens` (in and out), `cost` (US dollars) or `steps`.
+    pub metric: String,
+    /// Number of compared tasks.
+    pub tasks: u64,
+    /// Number of excluded tasks.
+    pub excluded: u64,
+    pub excluded_by: ExcludedTasks,
+    /// Tasks that only one arm resolves. Null with several attempts and in other metrics.
+    pub a_only: Option<u64>,
+    pub b_only: Option<u64>,
+    /// Difference of rates, or of means over tasks. Null, like the next three fields, if the arms
+    /// share no task.
+    pub difference: Option<f64>,
+    /// 95 % interval. Also null if there are too few tasks to estimate an amount.
+    pub interval: Option<[f64; 2]>,
+    pub p_value: Option<f64>,
+    /// The p-value with Holm's adjustment over the pairs of this metric. Null with a control.
+    pub p_adjusted: Option<f64>,
+    /// The number of pairs that `p_adjusted` and `interval_adjusted` are adjusted for. 0 with a control.
+    #[serde(default)]
+    pub adjusted_for: u64,
+    /// Like `interval`, at the level given by the adjustment: it excludes 0 if and only if
+    /// `p_adjusted` is below 5 %.
+    #[serde(default)]
+    pub interval_adjusted: Option<[f64; 2]>,
+    /// Whether the adjusted p-value is below 5 %; with a control, the plain p-value. Null if there
+    /// is no p-value.
+    #[serde(default)]
+    pub distinguishable: Option<bool>,
+    /// `mcnemar_exact` or `paired_bootstrap_by_task`.
+    pub test: String,
+    /// Number of tasks needed to detect a difference of this size with the same test, at a power of
+    /// 80 % and a level of 5 % adjusted for the number of pairs. Null if there is no difference.
+    pub tasks_needed: Option<u64>,
+    /// The smallest difference that this number of tasks would detect, under the same conditions.
+    pub smallest_visible: Option<f64>,
+    /// The value of each arm; `difference` is a_mean - b_mean. Null if the arms share no task.
+    #[serde(default)]
+    pub a_mean: Option<f64>,
+    #[serde(default)]
+    pub b_mean: Option<f64>,
+    /// The ratio a / b, for tokens, cost and steps. Null if b's value is zero.
+    #[serde(default)]
+    pub ratio: Option<Ratio>,
+    /// The comparison with whole repositories resampled. Absent with fewer than two repositories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_repository: Option<ByRepository>,
+    pub sentence: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ByRepository {
+    pub repositories: u64,
+    pub interval: Option<[f64; 2]>,
+    pub p_value: f64,
+    /// The p-value with Holm's adjustment, as for tasks.
+    #[serde(default)]
+    pub p_adjusted: Option<f64>,
+    /// Whether the difference is distinguishable by repository but not by task, or the reverse.
+    #[serde(default)]
+    pub changes_conclusion: bool,
+}
+
+/// The result of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateResult {
+    /// The lower end of the interval of the difference is at least `-points`.
+    Passed,
+    /// The upper end is below `-points`.
+    Failed,
+    /// Neither. More tasks or attempts might decide the gate.
+    Undecided,
+    /// A trial of one of the arms has no verdict.
+    Incomplete,
+}
+
+/// A gate in `compare --format json`, unrounded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateReport {
+    /// The gate as the user wrote it.
+    pub gate: String,
+    pub arm: String,
+    pub reference: String,
+    pub points: f64,
+    pub result: GateResult,
+    /// Tasks that both arms have.
+    pub tasks: u64,
+    /// `resolved` of the arm minus that of the reference, as a share. Null if the arms share no task.
+    pub difference: Option<f64>,
+    /// 95 % interval, not adjusted for other comparisons.
+    pub interval: Option<[f64; 2]>,
+    pub sentence: String,
+}

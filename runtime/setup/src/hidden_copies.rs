@@ -1,0 +1,55 @@
+//! The copies of hidden content that were found in a sandbox, and what happened to them.
+
+use std::collections::BTreeMap;
+
+use proctor_sandbox_api::wire::RawPath;
+
+/// Copies that were hidden in a sandbox, and those that the test tools get nevertheless.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HiddenCopies {
+    /// Sentences for the record.
+    pub removed: Vec<String>,
+    pub lent: Vec<ProvidedModule>,
+    pub kept: Vec<KeptCopy>,
+    pub(crate) copies: Vec<RawPath>,
+    pub(crate) leaks: Vec<RawPath>,
+}
+
+/// A module that is missing in the sandbox and is provided to the test tool when it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvidedModule {
+    /// Path in the environment.
+    pub place: RawPath,
+    /// File contents by path below the import root.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// A copy of hidden content that was left in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptCopy {
+    pub place: String,
+    /// Why it is needed.
+    pub why: String,
+}
+
+impl HiddenCopies {
+    pub(crate) fn from_copies(copies: Vec<RawPath>) -> Self {
+        Self { copies, ..Self::default() }
+    }
+
+    /// Returns the paths that [`crate::remove_hidden_content`] removes below the work directory.
+    pub(crate) fn workdir_paths(&self) -> impl Iterator<Item = &RawPath> {
+        self.copies.iter().chain(&self.leaks)
+    }
+
+    /// Returns the copies in the work directory that are recognized by name, without the other
+    /// leaks.
+    pub(crate) fn without_leaks(&self) -> Self {
+        Self::from_copies(self.copies.clone())
+    }
+
+    /// Whether the leak check identified this path in the work directory as a copy.
+    pub fn is_leak(&self, path: &RawPath) -> bool {
+        self.leaks.contains(path)
+    }
+}

@@ -1,0 +1,13 @@
+//! Faults of sources.
+
+use std::path::Path;
+
+use proctor_types::{Cause, Fault, Layer};
+
+pub(super) fn fault(what: impl Into<String>) -> Fault {
+    Fault::new(Layer::Environment, what)
+}
+
+pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
+    fault(format!("{}: {error}", path.display())).cause(Cause::from_io_error(error))
+}

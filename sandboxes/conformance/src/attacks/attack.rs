@@ -1,0 +1,99 @@
+//! One attack, the notation for lists of attacks, and what attacks have in common.
+
+use std::time::Duration;
+
+use proctor_sandbox_api::{
+    Command, SandboxHandle,
+    wire::{Defence, SnapshotRequest},
+};
+use proctor_types::SandboxSpec;
+
+use crate::{
+    CheckError,
+    check::Body,
+    fixture::{ensure, expect_success, path},
+};
+
+/// One attack.
+pub struct Attack {
+    pub name: &'static str,
+    /// If these defences are disabled, the attack succeeds in a native sandbox of the machine's
+    /// root. Empty if demonstrating this would harm the machine.
+    pub undone_by: &'static [Defence],
+    pub(super) limits: fn() -> SandboxSpec,
+    pub(super) body: Body,
+}
+
+/// Creates a list of attacks from their functions.
+macro_rules! list {
+    ($($name:ident [$($defence:ident)*]),* $(,)?) => {
+        vec![$($crate::attacks::attack::Attack {
+            name: stringify!($name),
+            undone_by: &[$(proctor_sandbox_api::wire::Defence::$defence),*],
+            limits: $crate::attacks::attack::small_limits,
+            body: |fixture| Box::pin($name(fixture)),
+        }),*]
+    };
+}
+pub(super) use list;
+
+/// Returns limits of a sandbox whose resources can be exhausted in a second.
+pub(super) fn small_limits() -> SandboxSpec {
+    SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
+}
+
+/// The code at the start of every attack program.
+const PRELUDE: &str = include_str!("programs/prelude.py");
+
+/// Returns the command for an attack's Python program, which runs as the sandbox's root.
+pub(super) fn attack_command(text: &str, arguments: &[&str]) -> Command {
+    let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
+    let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
+    argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+    Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(120))
+}
+
+/// Runs a program that makes several attempts. Asserts that it finished and that no attempt
+/// succeeded.
+pub(super) async fn assert_no_breach(
+    handle: &SandboxHandle,
+    text: &str,
+    arguments: &[&str],
+) -> Result<(), CheckError> {
+    let done = handle.run(attack_command(text, arguments)).await?;
+    let said = expect_success(&done)?;
+    let worked: Vec<_> = said.lines().filter(|line| line.starts_with("BREACH")).take(5).collect();
+    ensure!(worked.is_empty(), "{}", worked.join("; "));
+    ensure!(said.ends_with("done\n"), "the program did not finish: {said:?}");
+    Ok(())
+}
+
+/// Returns a first snapshot request for a directory, with up to a thousand entries.
+pub(super) fn snapshot_request(root: &str) -> SnapshotRequest {
+    SnapshotRequest {
+        root: path(root),
+        fresh: true,
+        skip: Vec::new(),
+        file_limit: 1 << 20,
+        entry_limit: 1_000,
+        content_limit: 0,
+    }
+}
+
+/// Asserts that the agent still responds and commands still run.
+pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), CheckError> {
+    let answer = async {
+        handle.ping().await?;
+        expect_success(&handle.run(Command::shell("echo well")).await?)
+    };
+    let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
+    let said =
+        said.map_err(|_| CheckError::Wrong("the sandbox does not respond anymore".into()))??;
+    ensure!(said == "well\n", "{said:?}");
+    Ok(())
+}
+
+/// Returns whether the defence is active in the sandbox.
+pub(super) fn is_defence_active(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
+    fixture.needs(defence.name()).is_ok()
+}

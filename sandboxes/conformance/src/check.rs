@@ -1,0 +1,28 @@
+//! A check of one property of sandboxes, and the notation for lists of checks.
+
+use std::{future::Future, pin::Pin};
+
+use super::fixture::{Fixture, Outcome};
+
+pub(crate) type Body =
+    for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+/// A check of one property of sandboxes.
+pub struct Check {
+    pub name: &'static str,
+    /// Whether `proctor doctor` runs it.
+    pub quick: bool,
+    pub(super) body: Body,
+}
+
+/// Creates a list of checks from their functions: `quick` or `full`, then the function's name.
+macro_rules! list {
+    ($($speed:ident $name:ident),* $(,)?) => {
+        vec![$($crate::check::Check {
+            name: stringify!($name),
+            quick: stringify!($speed) == "quick",
+            body: |fixture| Box::pin($name(fixture)),
+        }),*]
+    };
+}
+pub(super) use list;
