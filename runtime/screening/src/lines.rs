@@ -60,8 +60,8 @@ impl LineScreen {
     /// Returns the indices of the rules that apply to a file.
     fn rules_of(&self, path: &str) -> Vec<usize> {
         self.rules.rules_where(|rule| {
-            !rule.lines.is_empty()
-                && !(self.judged_by_pytest && rule.own_runner)
+            let is_off = rule.lines.is_empty() || (self.judged_by_pytest && rule.own_runner);
+            !is_off
                 && rule.files.iter().any(|file| matches_file(file, path))
                 && !rule.except_files.iter().any(|file| matches_file(file, path))
         })

@@ -3,7 +3,7 @@
 use proctor_packages::{IndexFile, Pypi};
 use proctor_types::{Cause, Fault, Source, sha256_hex};
 
-use super::{Sources, fetch::fault};
+use super::{Sources, faults::fault};
 
 impl Sources {
     /// Returns a release as a source. Its checksum is that of the sdist that the index currently

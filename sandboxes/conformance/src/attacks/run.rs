@@ -14,7 +14,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-use super::attack::{Attack, attacks};
+use super::{attack::Attack, list::attacks};
 use crate::{
     CheckError, CheckResult, Fixture,
     fixture::{Outcome, check_failed, ensure},
