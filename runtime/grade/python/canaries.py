@@ -234,10 +234,6 @@ class Canaries:
 
     # While the tests run.
 
-    def is_given(self, item):
-        """Whether an item is a canary, or a test that has one."""
-        return id(item) in self._runs
-
     def lines(self, name):
         """Returns the lines of a file as the running canary has them; `None` if they are unchanged."""
         file, lines = self._shown.get(self.current, (None, None))

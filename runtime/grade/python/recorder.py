@@ -129,10 +129,8 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         if sight.is_forked():
             sight.ran_in_fork(item)
         canaries.begin(item)
-        sight.forget_lines(item)
 
     def on_end(item):
-        sight.forget_lines(item)
         canaries.end(item)
 
     def before_call(item):
