@@ -114,7 +114,7 @@ def prepare():
 
     answer, ask = load("a", "asking.py").desk(order["module"])
     recorder = load("", "recorder.py")
-    emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
+    emit, is_same = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
     canaries = load("c", "canaries.py").Canaries(emit, canaries_of, order["canary_seconds"])
     openings = load("n", "openings.py").Openings()
     sight = load("s", "sight.py").Sight(root, order, early, openings, answer, ask)
@@ -148,7 +148,7 @@ def prepare():
             origin.install()
             sight.accept_import()
 
-    plugin, end = recorder.plugin(emit, order, origin, canaries, sight, answer, ask)
+    plugin, end = recorder.plugin(emit, is_same, order, origin, canaries, sight, answer, ask)
     # No graded code has run so far. If this record is missing, the recorder itself failed.
     emit({"t": "start"})
     # Exclude the existing objects from garbage collections and from `gc.get_objects`.
