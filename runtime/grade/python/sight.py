@@ -1283,7 +1283,11 @@ class Sight:
         started may open them if it gets the names of tests or runs tests."""
         if "openings" not in self._checks or self._pid() != self._owner:
             return
-        found = self._openings.take() - self._opened
+        try:
+            found = self._openings.take() - self._opened
+        except OSError as error:
+            self.failed("watching for opened tests", error)
+            found = set()
         self._opened.clear()
         for name in list(found):
             told, at = self._opened_in_forks.get(name, (b"\0", 0))
