@@ -457,6 +457,21 @@ def read():
     return dict(re.findall(r'to_roman\((\d+)\) == .([IVX]+)', text))
 "#;
 
+const CANARY_PIPE_READER: &str = r#"import json
+
+
+def read():
+    os.set_blocking(65, False)
+    text = os.read(65, 1 << 16)
+    with open('/proc/thread-self/fd/65', 'wb') as back:
+        back.write(text)
+    os.set_blocking(65, True)
+    return dict(re.findall(r'to_roman\((\d+)\) == .([IVX]+)', str(json.loads(text.decode()))))
+
+
+TABLE.update(read())
+"#;
+
 fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
     Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
@@ -673,6 +688,20 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
 #[test]
 fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
     let attack = package("what the recorder's functions close over", CANARY_SEARCHER, &[]);
+    let seen = attack.grade(defences_without_screening());
+    assert!(!seen.is_resolved(), "{}", seen.details());
+}
+
+/// Code that reads the canaries from the pipe and writes them back must not learn what they contain.
+#[test]
+fn canaries_in_the_pipe_are_unreadable() {
+    let attack = package(
+        "the canaries in the pipe",
+        &answer_package(CANARY_PIPE_READER),
+        &[],
+    )
+    .with_source_file("tests/test_first.py", TEST_FIRST)
+    .with_fail_to_pass("tests/test_first.py::test_first");
     let seen = attack.grade(defences_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
