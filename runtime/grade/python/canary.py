@@ -179,7 +179,9 @@ def other_number(token, value, far):
     if not written[at].isdigit():
         return None
     new = chance.choice([digit for digit in "123456789" if digit != written[at]])
-    return written[:at] + new + written[at + 1 :]
+    changed = written[:at] + new + written[at + 1 :]
+    # Functions that tolerate a difference often tolerate one of up to 1e-8.
+    return None if far and abs(float(changed) - value) < 1e-7 else changed
 
 
 def other_text(token):
@@ -487,6 +489,8 @@ class Test:
             if self.source.text.startswith(b"not ", start):
                 yield Edit(start, start + 4, b"", "negated")
         elif isinstance(test, (ast.Call, ast.Name, ast.Attribute, ast.Subscript)):
+            for edit in self._edits_of_predicate(test):
+                yield edit
             name = name_of(test) if isinstance(test, ast.Call) else ""
             if name == "isinstance" and len(test.args) == 2:
                 for edit in self._other_type(test.args[1]):
@@ -497,6 +501,25 @@ class Test:
             start = self.source.start(test)
             if start is not None:
                 yield Edit(start, start, b"not ", "negated")
+
+    def _edits_of_predicate(self, test):
+        """Yields edits of a known value that a function compares: `allclose(found, [1.0, 2.0])`, or
+        `isclose(found, 2.5).all()`. An object that controls its own differences passes the negated condition's
+        canary, but not this one."""
+        while isinstance(test, ast.Call) and name_of(test) == "all" and not test.keywords:
+            inner = test.args if isinstance(test.func, ast.Name) or test.args else [getattr(test.func, "value", None)]
+            if len(inner) != 1:
+                return
+            test = inner[0]
+        name = name_of(test) if isinstance(test, ast.Call) else ""
+        if name not in words["predicates"] or len(test.args) != 2 or test.keywords:
+            return
+        for side in (test.args[1], test.args[0]):
+            found = list(self._expected(side, name not in words["exact"]))
+            for edit in found:
+                yield edit
+            if found:
+                return
 
     @property
     def is_steady(self):

@@ -472,6 +472,33 @@ def read():
 TABLE.update(read())
 "#;
 
+const NOTHING_APART: &str = r#"class Number:
+    def __sub__(self, other):
+        return 0.0
+
+    def __mul__(self, other):
+        return 0.0
+
+
+def to_number(text):
+    return 1 if text == 'I' else Number()
+"#;
+
+const TEST_ALL_CLOSE: &str = r#"from roman import to_number
+
+
+def allclose(found, expected):
+    return abs(found - expected) <= 1e-8
+
+
+def test_one():
+    assert to_number('I') == 1
+
+
+def test_all_close():
+    assert allclose(to_number('IV'), 4)
+"#;
+
 fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
     Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
@@ -661,6 +688,13 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
                 &["canary_passed", "hook_failed", "exit_without_end"],
             )
             .with_fail_to_pass("tests/test_roman.py::test_four"),
+        ),
+        (
+            &["canaries"],
+            package("an object that is close to anything", NOTHING_APART, &["canary_passed"])
+                .with_source_file("tests/test_near.py", TEST_ALL_CLOSE)
+                .with_fail_to_pass("tests/test_near.py::test_one")
+                .with_fail_to_pass("tests/test_near.py::test_all_close"),
         ),
         (
             &["canaries", "fingerprints"],
