@@ -184,9 +184,10 @@ def other_number(token, value, far):
     return None if far and abs(float(changed) - value) < 1e-7 else changed
 
 
-def other_text(token):
+def other_text(token, is_whole):
     """Returns a string token with one letter or digit changed, preferably to one that also occurs in the string:
-    `IV` becomes `II`, not `IQ`."""
+    `IV` becomes `II`, not `IQ`. Without letters and digits, a character is repeated or left out: `||/` becomes
+    `|||/`, because a letter would be recognized. This needs a comparison with the whole text."""
     prefix, quote = STRING.match(token).groups()
     head, tail = token[: len(prefix) + len(quote)].decode("utf-8"), quote.decode("ascii")
     inner = token[len(head) : -len(tail)].decode("utf-8")
@@ -201,6 +202,12 @@ def other_text(token):
         near = [other for other in kind if other != piece and other in inner]
         new = chance.choice(near or [other for other in kind if other != piece])
         return head + inner[:at] + new + inner[at + 1 :] + tail
+    plain = [at for at, piece in pieces if len(piece) == 1 and not piece.isspace()]
+    # A text with more or fewer of the same characters may also be contained in another one, or make the same set.
+    if plain and is_whole and not (is_raw and "\\" in inner):
+        at = chance.choice(plain)
+        shorter = len(inner) > 1 and chance.random() < 0.5
+        return head + inner[:at] + ("" if shorter else inner[at] * 2) + inner[at + 1 :] + tail
     return head + inner + chance.choice("abcdefghiklmnoprstuvw") + tail
 
 
@@ -496,7 +503,7 @@ class Test:
                 for edit in self._other_type(test.args[1]):
                     yield edit
             if name in ("startswith", "endswith") and len(test.args) == 1:
-                for edit in self._leaves(test.args[0], False):
+                for edit in self._leaves(test.args[0], False, False):
                     yield Edit(*edit, "value")
             start = self.source.start(test)
             if start is not None:
@@ -570,7 +577,7 @@ class Test:
         known, value = constant(node)
         # Another short text may also be contained.
         if known and isinstance(value, str) and len(value) >= 5:
-            for edit in self._leaves(node, False):
+            for edit in self._leaves(node, False, False):
                 yield Edit(*edit, "value")
         elif known and isinstance(value, int) and not isinstance(value, bool):
             for edit in self._leaves(node, True):
@@ -699,9 +706,11 @@ class Test:
                     return []
         return []
 
-    def _leaves(self, node, near):
-        """Returns edits of the literals that a value consists of."""
+    def _leaves(self, node, near, is_whole=True):
+        """Returns edits of the literals that a value consists of. `is_whole` says whether the value is compared with
+        a whole one, rather than searched in it."""
         pairs = []
+        is_whole = is_whole and not any(isinstance(part, ast.Call) for part in ast.walk(node))
         for leaf, is_near in self._atoms(node, near):
             start, value = self.source.start(leaf), constant(leaf)[1]
             if start is None:
@@ -710,7 +719,7 @@ class Test:
             if token is None:
                 continue
             if isinstance(value, (str, bytes)):
-                new = other_text(token)
+                new = other_text(token, is_whole)
             elif isinstance(value, (bool, int, float)):
                 new = other_number(token, value, is_near)
             if new is not None and self._differs(node, start, token, new):
