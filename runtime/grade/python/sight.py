@@ -591,6 +591,11 @@ class Sight:
         lines = self._copy(filename) if lines is None else lines
         if lines is None:
             return None
+        asker = None if frame is None else frame.f_back
+        if asker is not None and asker.f_code is GETLINE:
+            number = asker.f_locals.get("lineno")
+            if type(number) is int and self._is_running(filename, number, asker):
+                return self._shown_lines(lines, (number,))
         reader = self._reader(frame) if "readers" in self._checks else None
         if reader is None:
             return list(lines)
@@ -598,11 +603,23 @@ class Sight:
         if running is None:
             self._report("readers", name, [reader])
             return list(lines)
+        return self._shown_lines(lines, running)
+
+    @staticmethod
+    def _shown_lines(lines, numbers):
         shown = ["\n"] * len(lines)
-        for number in running:
+        for number in numbers:
             if 0 < number <= len(lines):
                 shown[number - 1] = lines[number - 1]
         return shown
+
+    @staticmethod
+    def _is_running(filename, number, frame):
+        while frame is not None:
+            if frame.f_lineno == number and frame.f_code.co_filename == filename:
+                return True
+            frame = frame.f_back
+        return False
 
     def _test_named(self, filename):
         """Returns the name of the test file at a path; `None` for other files."""
@@ -643,26 +660,23 @@ class Sight:
 
     def _running_lines(self, filename, frame):
         """Returns the numbers of a file's lines that run now, if the line cache is asked on behalf of a function that
-        shows a stack or for one of these lines. A stack with more lines of context does not count."""
-        shown = asked = None
-        if frame is not None and frame.f_back is not None and frame.f_back.f_code is GETLINE:
-            asked = frame.f_back.f_locals.get("lineno")
-        numbers, pending = set(), [frame]
+        shows a stack. A stack with more lines of context does not count."""
+        shown, numbers, pending = False, set(), [frame]
         while pending:
             frame = pending.pop()
             while frame is not None:
                 code = frame.f_code
                 if code.co_filename == filename and frame.f_lineno is not None:
                     numbers.add(frame.f_lineno)
-                if shown is None and id(code) in SHOWING:
-                    shown, given = frame.f_locals, frame.f_locals.get("f")
-                    context = shown.get("context", 1)
+                if not shown and id(code) in SHOWING:
+                    shown, known = True, frame.f_locals
+                    context, given = known.get("context", 1), known.get("f")
                     if type(context) is not int or context > 1:
                         return None
                     # The stack may be that of another thread.
                     pending.append(given if type(given) is types.FrameType else None)
                 frame = frame.f_back
-        return numbers if shown is not None or (type(asked) is int and asked in numbers) else None
+        return numbers if shown else None
 
     # Code under test could run a test with an object that records comparisons, and so learn what the test expects.
 
